@@ -1,0 +1,194 @@
+"""Triton's side of the recogniser: requests in, one message of events a request out. streamer.engine does the work."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton_python_backend_utils as pb_utils
+
+from streamer.engine.acoustic import AcousticModel
+from streamer.engine.events import Event, Final, as_json
+from streamer.engine.options import BadOptions, StreamOptions
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search import GreedySearch
+
+START, END = 1, 2
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+# Responses carry parameters since Triton 2.55.
+HAS_PARAMETERS = hasattr(pb_utils.InferenceResponse, "parameters")
+
+
+class TritonPythonModel:
+    """One instance: a recogniser with as many slots as Triton may send it sequences."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the model on the device of this instance."""
+        sequences = json.loads(args["model_config"])["sequence_batching"]
+        slots = int(sequences["oldest"]["max_candidate_sequences"])
+        triton_idle_s = int(sequences["max_sequence_idle_microseconds"]) / 1e6
+        gpu = args["model_instance_kind"] == "GPU" and torch.cuda.is_available()
+        device = torch.device("cuda", int(args["model_instance_device_id"])) if gpu else torch.device("cpu")
+        if not gpu:
+            torch.set_num_threads(1)  # instances share the cores: more threads each only wait for one another
+
+        self._model = AcousticModel.load(Path(args["model_repository"]) / args["model_version"], device=device)
+        # Triton does not tell when it drops an idle sequence: the recogniser waits a little longer and drops it too.
+        self._recogniser = Recogniser(
+            self._model,
+            GreedySearch(self._model.units["characters"], slots),
+            slots=slots,
+            idle_limit_s=triton_idle_s + 2,
+        )
+        self._instance = args["model_instance_name"]
+        self._lock = threading.Lock()
+        self._metrics = Metrics(args, slots)
+        self._stopping = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep, name="sweeper", daemon=True)
+        self._sweeper.start()
+
+    def execute(self, requests: list[Any]) -> None:
+        """Answer every request with one message: its events, or its error."""
+        with self._lock:
+            owed = dict(enumerate(requests))
+            chunks: dict[int, Chunk] = {}
+            for index, request in owed.items():
+                try:
+                    chunks[index] = self._chunk(request)
+                except Exception as error:
+                    chunks.pop(index, None)
+                    self._fail(request, error)
+            owed = {index: owed[index] for index in chunks}
+            try:
+                places = list(chunks)
+                for place, answer in self._recogniser.step(list(chunks.values())):
+                    self._reply(owed.pop(places[place]), answer)
+            except Exception as error:  # a fault of ours: what is still owed is answered all the same
+                for request in owed.values():
+                    self._fail(request, error)
+            self._metrics.batch(len(requests), sum(len(c.samples) for c in chunks.values()) / self._model.sample_rate)
+            self._metrics.streams(self._recogniser)
+
+    def finalize(self) -> None:
+        """Let go of the streams and the model; no request is being answered any more."""
+        self._stopping.set()
+        self._sweeper.join(timeout=5)
+        with self._lock:
+            del self._recogniser, self._model
+
+    def _chunk(self, request: Any) -> Chunk:
+        stream, flags = request.correlation_id(), request.flags()
+        given = _options(request)
+        flush = given.pop("flush", False)
+        if not isinstance(flush, bool):
+            raise StreamError("bad_options", "option 'flush' must be true or false")
+        if flags & START:
+            try:
+                options = StreamOptions.from_dict(given, self._model.step_ms)
+            except BadOptions as error:
+                raise StreamError("bad_options", str(error)) from None
+            self._recogniser.open(stream, options)
+        elif given:
+            raise StreamError("bad_options", f"{', '.join(given)} can only be set with the START of a stream")
+        audio = pb_utils.get_input_tensor_by_name(request, "AUDIO").as_numpy().reshape(-1)
+        return Chunk(stream, audio, flush=flush, end=bool(flags & END))
+
+    def _reply(self, request: Any, answer: list[Event] | StreamError) -> None:
+        if isinstance(answer, StreamError):
+            self._fail(request, answer)
+            return
+        try:
+            self._send(request, self._response(request.flags(), answer))
+        except Exception as error:
+            self._fail(request, error)
+
+    def _response(self, flags: int, events: list[Event]) -> Any:
+        texts = [as_json(event) for event in events]
+        for flag, word in ((START, "opened"), (END, "closed")):
+            if flags & flag:
+                texts.insert(-1, json.dumps({"type": word, "model": self._model.name, "instance": self._instance}))
+        tensor = pb_utils.Tensor("EVENTS", np.array([[text.encode() for text in texts]], dtype=np.object_))
+        extra = {"parameters": _parameters(events)} if HAS_PARAMETERS else {}
+        return pb_utils.InferenceResponse([tensor], **extra)
+
+    def _fail(self, request: Any, error: Exception) -> None:
+        if request.flags() & END:
+            self._recogniser.close(request.correlation_id())  # it ends whatever was wrong with its last request
+        text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
+        self._send(request, pb_utils.InferenceResponse(error=pb_utils.TritonError(text)))
+
+    def _send(self, request: Any, response: Any) -> None:
+        request.get_response_sender().send(response, flags=FINAL)
+
+    def _sweep(self) -> None:
+        # Streams expire even when no request comes that would make execute() look.
+        while not self._stopping.wait(1.0):
+            with self._lock:
+                self._recogniser.expire()
+                self._metrics.streams(self._recogniser)
+
+
+class Metrics:
+    """What this instance tells of itself at Triton's /metrics."""
+
+    def __init__(self, args: Mapping[str, str], slots: int) -> None:
+        self._labels = {
+            "model": args["model_name"],
+            "version": args["model_version"],
+            "instance": args["model_instance_name"],
+        }
+        gauge, counter = pb_utils.MetricFamily.GAUGE, pb_utils.MetricFamily.COUNTER
+        self._slots = self._metric("streamer_slots", "Slots of the instance", gauge)
+        self._live = self._metric("streamer_slots_live", "Slots held by a live stream", gauge)
+        self._expired = self._metric(
+            "streamer_streams_expired_total", "Streams dropped because nobody fed them", counter
+        )
+        self._batches = self._metric("streamer_batches_total", "Batches computed", counter)
+        self._requests = self._metric("streamer_batched_requests_total", "Requests in these batches", counter)
+        self._seconds = self._metric("streamer_audio_seconds_total", "Seconds of audio received", counter)
+        self._slots.set(slots)
+        self._told_expired = 0
+
+    def streams(self, recogniser: Recogniser) -> None:
+        """How many slots are held now, and how many streams were dropped so far."""
+        self._live.set(recogniser.live)
+        self._expired.increment(recogniser.expired - self._told_expired)
+        self._told_expired = recogniser.expired
+
+    def batch(self, requests: int, seconds: float) -> None:
+        """A batch of so many requests with so much audio was computed."""
+        self._batches.increment(1)
+        self._requests.increment(requests)
+        self._seconds.increment(seconds)
+
+    def _metric(self, name: str, description: str, kind: Any) -> Any:
+        family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
+        return family.Metric(labels=self._labels)
+
+
+def _options(request: Any) -> dict[str, Any]:
+    tensor = pb_utils.get_input_tensor_by_name(request, "OPTIONS")
+    if tensor is None:
+        return {}
+    text = tensor.as_numpy().reshape(-1)[0]
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise StreamError("bad_options", f"OPTIONS is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise StreamError("bad_options", "OPTIONS must be a JSON object")
+    return given
+
+
+def _parameters(events: list[Event]) -> dict[str, Any]:
+    finals = [event for event in events if isinstance(event, Final)]
+    heard = events[-1]
+    parameters: dict[str, Any] = {"final": bool(finals), "audio_ms": getattr(heard, "audio_ms", 0)}
+    if finals:
+        parameters["segment"] = finals[-1].segment
+    return parameters

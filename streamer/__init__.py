@@ -1,0 +1,3 @@
+"""Streamer: speech recognition that writes while you speak."""
+
+__version__ = "0.1.0"

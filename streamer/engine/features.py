@@ -1,0 +1,61 @@
+"""Causal log-mel features: frame t sees the 25 ms of audio that end at sample (t + 1) * 160, and nothing later."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+SAMPLE_RATE = 16000
+HOP = 160
+WINDOW = 400
+CONTEXT = WINDOW - HOP
+"""Samples before the first hop that its frame looks back on."""
+
+FFT = 512
+LOWEST_HZ = 20.0
+HIGHEST_HZ = 7600.0
+# Energy of noise far below any recording's own. Below it the logarithm flattens out, or digital silence would
+# look like nothing that the model has met.
+FLOOR = 1e-6
+
+
+class LogMel(nn.Module):
+    """Log-mel energies, normalised by the mean and deviation that the training data had."""
+
+    window: Tensor
+    filters: Tensor
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, mels: int = 80) -> None:
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(WINDOW, periodic=False), persistent=False)
+        self.register_buffer("filters", mel_filters(mels), persistent=False)
+        self.register_buffer("mean", torch.zeros(mels))
+        self.register_buffer("deviation", torch.ones(mels))
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """Features [batch, hops, mels] of samples [batch, CONTEXT + hops * HOP]."""
+        return (self.energies(samples) - self.mean) / self.deviation
+
+    def energies(self, samples: Tensor) -> Tensor:
+        """The logarithms of the mel energies before normalisation."""
+        frames = samples.unfold(-1, WINDOW, HOP) * self.window
+        spectrum = torch.view_as_real(torch.fft.rfft(frames, n=FFT)).square().sum(-1)
+        return torch.log(spectrum @ self.filters + FLOOR)
+
+
+def mel_filters(mels: int) -> Tensor:
+    """Triangular filters [FFT / 2 + 1, mels], evenly spaced on the mel scale."""
+    edges = torch.linspace(_mel(LOWEST_HZ), _mel(HIGHEST_HZ), mels + 2, dtype=torch.float64)
+    hertz = 700.0 * (10.0 ** (edges / 2595.0) - 1.0)
+    bins = torch.linspace(0, SAMPLE_RATE / 2, FFT // 2 + 1, dtype=torch.float64).unsqueeze(1)
+    rising = (bins - hertz[:-2]) / (hertz[1:-1] - hertz[:-2])
+    falling = (hertz[2:] - bins) / (hertz[2:] - hertz[1:-1])
+    return torch.minimum(rising, falling).clamp(min=0).float()
+
+
+def _mel(hertz: float) -> float:
+    return 2595.0 * math.log10(1.0 + hertz / 700.0)

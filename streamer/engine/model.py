@@ -1,0 +1,35 @@
+"""What the slots compute: the interface of a streaming model, so that another one can take its place."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+State = dict[str, Tensor]
+"""The state of all slots: every tensor is contiguous and its first dimension counts the slots."""
+
+Emissions = dict[str, Tensor]
+"""Log-probabilities by head: [batch, frames, units]."""
+
+
+class StreamingModel(Protocol):
+    """A model that turns steps of audio into log-probabilities and keeps each stream's state in a slot."""
+
+    sample_rate: int
+    frame_samples: int
+    step_ms: tuple[int, ...]
+    device: torch.device
+
+    def make_state(self, slots: int) -> State:
+        """A fresh state for so many streams."""
+        ...
+
+    def reset(self, state: State, slots: Tensor) -> None:
+        """Make these slots fresh; nothing of the streams that used them is left."""
+        ...
+
+    def step(self, state: State, slots: Tensor, samples: Tensor) -> Emissions:
+        """Feed each of these slots one step of samples in [-1, 1): [batch, samples]; all steps are of one length."""
+        ...

@@ -1,0 +1,309 @@
+"""The recogniser with the level model: what must hold for any model, whatever the words."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.events import Cut, Event, Final, Flushed, Heard, Partial, Speech
+from streamer.engine.options import StreamOptions
+from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
+from streamer.engine.search import GreedySearch
+from tests.engine.speech import UNITS, LevelModel, say, silence
+
+NOTHING = np.zeros(0, dtype=np.int16)
+
+
+def make(slots: int = 4, **options: object) -> Recogniser:
+    return Recogniser(LevelModel(), GreedySearch(UNITS, slots), slots=slots, **options)  # type: ignore[arg-type]
+
+
+def one(recogniser: Recogniser, chunk: Chunk) -> list[Event]:
+    [(_, answer)] = recogniser.step([chunk])
+    assert not isinstance(answer, StreamError), answer
+    return answer
+
+
+def hear(
+    recogniser: Recogniser,
+    pieces: Iterable[NDArray[np.int16]],
+    options: StreamOptions | None = None,
+    stream: int = 1,
+) -> list[Event]:
+    """All events of a stream fed with these pieces, from open to end, without the acknowledgements."""
+    recogniser.open(stream, options)
+    events: list[Event] = []
+    for piece in pieces:
+        events += one(recogniser, Chunk(stream, piece))
+    events += one(recogniser, Chunk(stream, NOTHING, end=True))
+    return [event for event in events if not isinstance(event, Heard)]
+
+
+def text(events: Sequence[Event]) -> str:
+    return " ".join(event.text for event in events if isinstance(event, Final))
+
+
+def talk(seed: int, words: int = 40) -> tuple[str, NDArray[np.int16]]:
+    """Random words with pauses of every length between them, and their audio."""
+    dice = random.Random(seed)
+    spoken = ["".join(dice.choices("abcdefgh", k=dice.randint(1, 6))) for _ in range(words)]
+    audio = [silence(dice.choice([0, 37, 900]))]
+    for word in spoken:
+        audio += [say(word), silence(dice.choice([0, 0, 0, 55, 310, 640, 1000, 1090, 2411, 5203]))]
+    return " ".join(spoken), np.concatenate(audio)
+
+
+def pieces(audio: NDArray[np.int16], dice: random.Random) -> list[NDArray[np.int16]]:
+    sizes = []
+    while sum(sizes) < len(audio):
+        sizes.append(dice.choice([0, 1, 37, 160, 511, 640, 5120, 5121, 30_000]))
+    return np.split(audio, np.cumsum(sizes)[:-1])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_word_is_in_one_final(seed: int) -> None:
+    """Words are neither lost, doubled nor split, whatever the pauses."""
+    words, audio = talk(seed)
+    assert text(hear(make(), [audio[:400_000], *np.array_split(audio[400_000:], 4)])) == words
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_chunking_gives_the_same_events(seed: int) -> None:
+    """Audio in any pieces, empty ones included, gives the events of the audio in one piece."""
+    dice = random.Random(seed)
+    _, audio = talk(seed, words=20)
+    audio = audio[: 16_000 * LONGEST_CHUNK_S]
+    options = StreamOptions(step_ms=dice.choice([160, 320, 640]))
+    assert hear(make(), pieces(audio, dice), options) == hear(make(), [audio], options)
+
+
+def test_streams_do_not_notice_one_another() -> None:
+    """32 streams of different ages, steps and chunk sizes in one recogniser give what each gives alone."""
+    dice = random.Random(5)
+    recogniser = make(slots=32)
+    waiting = {number: pieces(talk(number, words=12)[1], dice) for number in range(1, 61)}
+    options = {number: StreamOptions(step_ms=dice.choice([160, 320, 640])) for number in waiting}
+    alone = {number: hear(make(), audio, options[number]) for number, audio in waiting.items()}
+    unborn = list(waiting)
+    live: dict[int, list[Event]] = {}
+    done: dict[int, list[Event]] = {}
+    while unborn or live:
+        while unborn and recogniser.live < 32 and dice.random() < 0.5:
+            number = unborn.pop()
+            recogniser.open(number, options[number])
+            live[number] = []
+        batch = []
+        for number in dice.sample(list(live), k=dice.randint(0, len(live))):
+            left = waiting[number]
+            batch.append(Chunk(number, left.pop(0)) if left else Chunk(number, NOTHING, end=True))
+        for index, answer in recogniser.step(batch):
+            assert not isinstance(answer, StreamError)
+            number = batch[index].stream
+            live[number] += [event for event in answer if not isinstance(event, Heard)]
+            if batch[index].end:
+                done[number] = live.pop(number)
+    assert done == alone
+    assert recogniser.live == 0
+
+
+def test_a_newcomer_finds_nothing_of_the_former_stream() -> None:
+    """A stream that is closed in the middle of a word leaves nothing in its slot."""
+    recogniser = make(slots=1)
+    recogniser.open(1)
+    one(recogniser, Chunk(1, say("secret")[:-3000]))
+    recogniser.close(1)
+    assert hear(recogniser, [say("news")], stream=2) == hear(make(slots=1), [say("news")], stream=2)
+
+
+def test_a_result_cannot_reach_a_newcomer() -> None:
+    """A stream closed while its batch is computed gets an error; who takes its slot then is not disturbed."""
+    recogniser = make(slots=2)
+    recogniser.open(1)
+    recogniser.open(2)
+    steps = recogniser.step([Chunk(1, NOTHING), Chunk(2, say("a long secret"))])
+    assert next(steps)[0] == 0
+    recogniser.close(2)
+    recogniser.open(3)
+    [(index, answer)] = list(steps)
+    assert index == 1
+    assert isinstance(answer, StreamError)
+    assert answer.code == "unknown_stream"
+    events = one(recogniser, Chunk(3, say("news"), end=True))
+    assert text(events) == "news"
+
+
+def test_flush_makes_everything_final_and_goes_on() -> None:
+    """After a flush the words so far are final, and the next word is not lost."""
+    recogniser = make()
+    recogniser.open(1)
+    first = one(recogniser, Chunk(1, say("one two")[:-700], flush=True))
+    assert text(first) == "one two"
+    assert [type(event) for event in first[-3:]] == [Cut, Flushed, Heard]
+    second = one(recogniser, Chunk(1, say("three"), end=True))
+    assert text(second) == "three"
+    [final] = [event for event in second if isinstance(event, Final)]
+    assert final.segment == 1
+
+
+def test_a_flush_of_nothing_is_answered() -> None:
+    """A flush with no audio before it is answered, with no empty final."""
+    recogniser = make()
+    recogniser.open(1)
+    assert one(recogniser, Chunk(1, NOTHING, flush=True)) == [Flushed(0), Heard(0, 0)]
+
+
+def test_cuts_are_where_segments_start() -> None:
+    """Recognising each segment's own audio alone gives its words: what a replay rests on."""
+    words, audio = talk(3)
+    events = hear(make(), np.array_split(audio, 8))
+    cuts = [0] + [event.sample for event in events if isinstance(event, Cut)]
+    assert cuts == sorted(set(cuts))
+    alone = [text(hear(make(), [audio[a:b]])) for a, b in itertools.pairwise(cuts)]
+    assert " ".join(filter(None, alone)) == words
+
+
+def test_endless_speech_is_cut_between_words() -> None:
+    """With no pause at all the longest segment is cut at a gap between words, and no word is split."""
+    words = " ".join(["abc", "defgh", "a"] * 40)
+    events = hear(make(), np.array_split(say(words), 5))
+    finals = [event for event in events if isinstance(event, Final)]
+    assert text(events) == words
+    assert len(finals) > 1
+    assert all(final.end_ms - final.start_ms <= 20_000 for final in finals)
+    # One speaker who never paused: speech starts once and ends once.
+    assert [event.state for event in events if isinstance(event, Speech)] == ["start", "end"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_stable_never_changes(seed: int) -> None:
+    """The stable part of a partial only grows within its segment and the final begins with it."""
+    _, audio = talk(seed, words=60)
+    stable: dict[int, str] = {}
+    for event in hear(make(), np.array_split(audio, 20)):
+        if isinstance(event, Partial):
+            assert event.text.startswith(stable.get(event.segment, ""))
+            assert event.stable >= len(stable.get(event.segment, ""))
+            stable[event.segment] = event.text[: event.stable]
+        elif isinstance(event, Final):
+            assert event.text.startswith(stable.get(event.segment, ""))
+
+
+def test_times_only_grow_and_lie_in_the_audio() -> None:
+    """Words, speech events and finals come in the order of their times, none after the last sample."""
+    _, audio = talk(9)
+    events = hear(make(), np.array_split(audio, 8))
+    finals = [event for event in events if isinstance(event, Final)]
+    times = [t for final in finals for word in final.words or () for t in (word.start_ms, word.end_ms)]
+    speech = [event.at_ms for event in events if isinstance(event, Speech)]
+    assert times == sorted(times)
+    assert speech == sorted(speech)
+    assert times[-1] <= len(audio) // 16
+    assert [final.segment for final in finals] == list(range(len(finals)))
+
+
+def test_options_leave_out_what_is_not_wanted() -> None:
+    """Without partials, words and speech events only finals and cuts remain."""
+    options = StreamOptions(partials=False, words=False, speech=False)
+    events = hear(make(), [say("one two")], options)
+    assert {type(event) for event in events} == {Final, Cut, Flushed}
+    assert [event.words for event in events if isinstance(event, Final)] == [None]
+
+
+def test_slots_run_out_and_come_back() -> None:
+    """One stream more than there are slots is refused; an ended one makes room."""
+    recogniser = make(slots=2)
+    recogniser.open(1)
+    recogniser.open(2)
+    with pytest.raises(StreamError, match="full: all 2 slots are taken"):
+        recogniser.open(3)
+    one(recogniser, Chunk(1, NOTHING, end=True))
+    recogniser.open(3)
+    assert recogniser.live == 2
+
+
+def test_a_second_start_begins_anew() -> None:
+    """Opening an open stream again forgets what it had said and takes no second slot."""
+    recogniser = make(slots=1)
+    recogniser.open(1)
+    one(recogniser, Chunk(1, say("old")))
+    assert text(hear(recogniser, [say("new")], stream=1)) == "new"
+
+
+def test_idle_streams_expire() -> None:
+    """A stream that got nothing for longer than the limit is closed and counted; one that is fed stays."""
+    now = [0.0]
+    recogniser = make(slots=2, idle_limit_s=10, clock=lambda: now[0])
+    recogniser.open(1)
+    recogniser.open(2)
+    now[0] = 9.0
+    one(recogniser, Chunk(2, NOTHING))
+    now[0] = 11.0
+    assert recogniser.expire() == [1]
+    assert (recogniser.live, recogniser.expired) == (1, 1)
+    [(_, answer)] = recogniser.step([Chunk(1, NOTHING)])
+    assert isinstance(answer, StreamError)
+    assert answer.code == "unknown_stream"
+
+
+def test_an_error_of_one_chunk_is_its_own() -> None:
+    """Unknown streams, two chunks of one stream and too much audio fail alone; the rest of the batch is computed."""
+    recogniser = make()
+    recogniser.open(1)
+    recogniser.open(2)
+    too_long = np.zeros(16_000 * LONGEST_CHUNK_S + 1, dtype=np.int16)
+    batch = [Chunk(9, NOTHING), Chunk(2, too_long), Chunk(1, say("fine"), end=True), Chunk(1, NOTHING)]
+    answers = dict(recogniser.step(batch))
+    codes = {index: answer.code for index, answer in answers.items() if isinstance(answer, StreamError)}
+    assert codes == {0: "unknown_stream", 1: "too_long", 3: "busy_stream"}
+    assert text(answers[2]) == "fine"  # type: ignore[arg-type]
+
+
+def test_a_model_that_breaks_closes_only_its_batch() -> None:
+    """Streams whose step broke get an error and are closed; a stream of another step goes on."""
+
+    class Fragile(LevelModel):
+        def step(self, state, slots, samples):  # type: ignore[no-untyped-def]
+            if samples.shape[1] == 10_240:
+                raise RuntimeError("out of memory")
+            return super().step(state, slots, samples)
+
+    recogniser = Recogniser(Fragile(), GreedySearch(UNITS, 4), slots=4)
+    recogniser.open(1, StreamOptions(step_ms=640))
+    recogniser.open(2, StreamOptions(step_ms=320))
+    answers = dict(recogniser.step([Chunk(1, say("broken words")), Chunk(2, say("fine"), end=True)]))
+    assert isinstance(answers[0], StreamError)
+    assert "out of memory" in str(answers[0])
+    assert text(answers[1]) == "fine"  # type: ignore[arg-type]
+    assert recogniser.live == 0
+
+
+def test_memory_of_a_stream_is_bounded() -> None:
+    """However long a stream is, no more audio is kept than the longest segment and one chunk."""
+    recogniser = make()
+    recogniser.open(1)
+    words = " ".join(["abc"] * 30)
+    for _ in range(40):
+        one(recogniser, Chunk(1, say(words)))
+    [stream] = recogniser._streams.values()
+    assert stream.received > 16_000 * 180
+    assert len(stream._audio) <= 2 * 16_000 * 21
+
+
+def test_gradients_are_not_recorded() -> None:
+    """A step runs in inference mode also when it is iterated from outside."""
+    seen = []
+
+    class Curious(LevelModel):
+        def step(self, state, slots, samples):  # type: ignore[no-untyped-def]
+            seen.append(torch.is_inference_mode_enabled())
+            return super().step(state, slots, samples)
+
+    recogniser = Recogniser(Curious(), GreedySearch(UNITS, 1), slots=1)
+    hear(recogniser, [say("a"), say("b")])
+    assert all(seen)
