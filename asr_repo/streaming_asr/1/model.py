@@ -20,8 +20,6 @@ from streamer.engine.search import GreedySearch
 
 START, END = 1, 2
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-# Responses carry parameters since Triton 2.55.
-HAS_PARAMETERS = hasattr(pb_utils.InferenceResponse, "parameters")
 
 
 class TritonPythonModel:
@@ -46,6 +44,7 @@ class TritonPythonModel:
             idle_limit_s=triton_idle_s + 2,
         )
         self._instance = args["model_instance_name"]
+        self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
         self._lock = threading.Lock()
         self._metrics = Metrics(args, slots)
         self._stopping = threading.Event()
@@ -109,12 +108,17 @@ class TritonPythonModel:
 
     def _response(self, flags: int, events: list[Event]) -> Any:
         texts = [as_json(event) for event in events]
-        for flag, word in ((START, "opened"), (END, "closed")):
-            if flags & flag:
-                texts.insert(-1, json.dumps({"type": word, "model": self._model.name, "instance": self._instance}))
+        if flags & START:
+            texts.insert(0, self._mark("opened"))
+        if flags & END:
+            texts.insert(-1, self._mark("closed"))
         tensor = pb_utils.Tensor("EVENTS", np.array([[text.encode() for text in texts]], dtype=np.object_))
-        extra = {"parameters": _parameters(events)} if HAS_PARAMETERS else {}
+        extra = {"parameters": _parameters(events)} if self._has_parameters else {}
         return pb_utils.InferenceResponse([tensor], **extra)
+
+    def _mark(self, word: str) -> str:
+        # Which instance holds the stream, for those who look into a deployment.
+        return json.dumps({"type": word, "model": self._model.name, "instance": self._instance})
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:
@@ -143,6 +147,7 @@ class Metrics:
             "instance": args["model_instance_name"],
         }
         gauge, counter = pb_utils.MetricFamily.GAUGE, pb_utils.MetricFamily.COUNTER
+        self._families: list[Any] = []
         self._slots = self._metric("streamer_slots", "Slots of the instance", gauge)
         self._live = self._metric("streamer_slots_live", "Slots held by a live stream", gauge)
         self._expired = self._metric(
@@ -168,6 +173,7 @@ class Metrics:
 
     def _metric(self, name: str, description: str, kind: Any) -> Any:
         family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
+        self._families.append(family)  # a family that is let go takes its metrics with it
         return family.Metric(labels=self._labels)
 
 

@@ -1,0 +1,54 @@
+# Everything that is done with this repository, by one word each. `make` alone lists the words.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help system install run test check nox wheel clean
+
+STAMP := .venv/.installed
+PY := .venv/bin/python
+RECORDING ?= $(firstword $(sort $(wildcard audio_samples/*.flac audio_samples/*.wav audio_samples/*.ogg)))
+
+## make run      hear a recording of audio_samples/ on a real Triton server, words as they come (RECORDING=file)
+## make test     all tests
+## make check    lint, format and types
+## make nox      all tests under each supported Python that is at hand
+## make wheel    the installable package, into dist/
+## make install  .venv with everything in it (5 GB, once; PYTHON=python3.12 chooses the interpreter)
+## make system   packages of Debian or Ubuntu that are still missing
+## make clean    removes what was built, .venv too
+help:
+	@sed -n 's/^## //p' Makefile
+
+system:
+	@scripts/system_packages
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml | system
+	@if ! $(PY) -c '' 2>/dev/null; then \
+		python=$$(scripts/find_python) && echo "Making .venv with $$python" && "$$python" -m venv --clear .venv; \
+	fi
+	$(PY) -m pip install --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+run: $(STAMP)
+	@if [ -z "$(RECORDING)" ]; then echo "There is no recording in audio_samples/; say make run RECORDING=file" >&2; exit 1; fi
+	$(PY) -m streamer --server embedded --paced "$(RECORDING)"
+
+test: $(STAMP)
+	$(PY) -m pytest $(ARGS)
+
+check: $(STAMP)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+nox: $(STAMP)
+	$(PY) -m nox
+
+wheel: $(STAMP)
+	$(PY) -m build --wheel --no-isolation
+
+clean:
+	rm -rf .venv .nox dist build .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,53 @@
+"""All tests under every supported Python that is on PATH or known to pyenv; says which ones are not at hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import nox
+
+SUPPORTED = ("3.10", "3.11", "3.12")
+
+nox.needs_version = ">=2024.4.15"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.default_venv_backend = "uv|virtualenv"
+
+
+def candidates(version: str) -> Iterator[str]:
+    """Where an interpreter of this version may be."""
+    if on_path := shutil.which(f"python{version}"):
+        yield on_path
+    if pyenv := shutil.which("pyenv"):
+        root = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=False).stdout.strip()
+        yield from map(str, sorted(Path(root, "versions").glob(f"{version}.*/bin/python{version}"), reverse=True))
+
+
+def interpreter(version: str) -> str | None:
+    """The first one that starts: pyenv puts commands on PATH that may have nothing behind them."""
+    for candidate in candidates(version):
+        if subprocess.run([candidate, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return candidate
+    return None
+
+
+def tests(session: nox.Session) -> None:
+    """All tests, in an environment of their own."""
+    session.install("--editable", ".[test]")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+def missing(session: nox.Session) -> None:
+    """Says that this Python is not at hand."""
+    session.skip("this Python is not at hand")
+
+
+for supported in SUPPORTED:
+    found = interpreter(supported)
+    if found:
+        nox.session(python=os.path.realpath(found), name=f"tests-{supported}")(tests)
+    else:
+        nox.session(python=False, name=f"missing-{supported}")(missing)

@@ -1,0 +1,197 @@
+"""Train the acoustic model, judge it, and write the bundle that is shipped.
+
+    python scripts/train.py --work PREPARED --run RUN --plan-minutes 100 [--minutes 10]     train, or go on training
+    python scripts/train.py --work PREPARED --run RUN --evaluate                            errors on dev
+    python scripts/train.py --run RUN --export asr_repo/streaming_asr/1                     write the bundle
+
+RUN holds the checkpoint, `log.jsonl` and `curves.png`. A run can be stopped at any moment and goes on when it is started
+again; the learning rate falls to zero at the end of the planned minutes. It runs on a GPU where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from streamer.engine.acoustic import AcousticModel, BundleError, Description
+from streamer.engine.encoder import EncoderConfig, Output
+from training import units
+from training.alignment import read_alignments
+from training.augment import Augmentation
+from training.batches import Batches, Recipe
+from training.corpus import Corpus, CorpusError
+from training.curves import draw
+from training.scoring import evaluate, report
+from training.trainer import Schedule, Trainer
+
+SIZES = {
+    "tiny": {"width": 144, "layers": 8, "heads": 4, "feedforward": 432},
+    "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
+    "base": {"width": 256, "layers": 12, "heads": 4, "feedforward": 1024},
+}
+STEPS_MS = (160, 320, 640)
+CHECKPOINT_SECONDS = 240
+LOG_STEPS = 20
+
+
+def main() -> int:
+    """Do what the command line says; returns the exit status."""
+    options = _parser().parse_args()
+    try:
+        if options.export:
+            _load_average(options.run).save(options.export)
+            print(f"wrote {options.export}")
+        elif options.evaluate:
+            _evaluate(options)
+        else:
+            _train(options)
+    except (CorpusError, BundleError) as error:
+        print(f"train: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def describe(size: str) -> Description:
+    """The model of a named size, with its heads."""
+    shape = SIZES[size]
+    names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
+    layers = shape["layers"]
+    outputs = tuple(
+        Output(head, layers // 2 if head.endswith("_middle") else layers, len(found)) for head, found in names.items()
+    )
+    return Description("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, help="folder of prepared and aligned speech")
+    parser.add_argument("--run", type=Path, help="folder of the run")
+    parser.add_argument("--plan-minutes", type=float, help="training time after which the learning rate is zero")
+    parser.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch-seconds", type=float, default=Recipe.seconds)
+    parser.add_argument("--start-from", type=Path, metavar="BUNDLE", help="start a new run from these weights")
+    parser.add_argument("--evaluate", action="store_true", help="print the errors on dev")
+    parser.add_argument("--bundle", type=Path, help="evaluate this bundle instead of the run")
+    parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=320, help="step length for --evaluate")
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the averaged weights as a bundle")
+    return parser
+
+
+def _train(options: argparse.Namespace) -> None:
+    if not (options.work and options.run and options.plan_minutes):
+        raise CorpusError("training needs --work, --run and --plan-minutes")
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    device = torch.device(options.device)
+    corpus, alignments = Corpus(options.work, "train"), read_alignments(options.work, "train")
+    batches = Batches(corpus, alignments, options.seed, Recipe(seconds=options.batch_seconds), device)
+    augmentation = Augmentation(Corpus(options.work, "noise"), Corpus(options.work, "rooms"), device)
+    path = options.run / "checkpoint.pt"
+    state = _checkpoint(path) if path.exists() else None
+    trainer = Trainer(
+        _model(options, state).to(device), batches, augmentation, Schedule(options.plan_minutes), options.seed,
+        _precision(device),
+    )  # fmt: skip
+    options.run.mkdir(parents=True, exist_ok=True)
+    if state:
+        trainer.load(state)
+        print(f"going on at step {trainer.step}, minute {trainer.trained_seconds / 60:.1f}")
+    elif not options.start_from:
+        trainer.measure_features()
+    weights = sum(weight.numel() for weight in trainer.model.parameters())
+    print(f"{weights / 1e6:.1f} M weights on {device}", flush=True)
+    stopped = _stop_signals()
+    with (options.run / "log.jsonl").open("a", buffering=1, encoding="utf-8") as log:
+        trainer.train(options.minutes, _notes(trainer, path, log.write), stopped)
+    trainer.save(path)
+    draw(options.run)
+    print(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
+
+
+def _model(options: argparse.Namespace, state: dict[str, Any] | None) -> AcousticModel:
+    if state:
+        return AcousticModel(Description.from_json(json.loads(state["description"])))
+    if options.start_from:
+        return AcousticModel.load(options.start_from).requires_grad_(True)
+    return AcousticModel(describe(options.size))
+
+
+def _notes(trainer: Trainer, path: Path, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
+    """Log every few steps, keep a checkpoint every few minutes."""
+    sums: dict[str, float] = {}
+    saved = time.monotonic()
+
+    def note(figures: dict[str, float]) -> None:
+        nonlocal saved
+        for name, value in figures.items():
+            sums[name] = sums.get(name, 0.0) + value / LOG_STEPS
+        if trainer.step % LOG_STEPS == 0:
+            exact = {name: figures[name] for name in ("step", "epoch", "hours", "minutes", "rate")}
+            line = {name: round(value, 5) for name, value in {**sums, **exact}.items() if name != "chunk"}
+            write(json.dumps(line) + "\n")
+            sums.clear()
+        if time.monotonic() - saved > CHECKPOINT_SECONDS:
+            trainer.save(path)
+            draw(path.parent)
+            saved = time.monotonic()
+
+    return note
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    if not options.work or not (options.run or options.bundle):
+        raise CorpusError("--evaluate needs --work and --run or --bundle")
+    model = AcousticModel.load(options.bundle) if options.bundle else _load_average(options.run)
+    corpus, alignments = Corpus(options.work, "dev"), read_alignments(options.work, "dev")
+    print(report(evaluate(model.to(options.device), corpus, alignments, options.step_ms)))
+
+
+def _load_average(run: Path | None) -> AcousticModel:
+    if run is None:
+        raise CorpusError("--export needs --run")
+    state = _checkpoint(run / "checkpoint.pt")
+    model = AcousticModel(Description.from_json(json.loads(state["description"])))
+    model.load_state_dict(state["average"])
+    return model.eval().requires_grad_(False)
+
+
+def _checkpoint(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CorpusError(f"{path} is missing: nothing was trained there yet")
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def _precision(device: torch.device) -> torch.dtype:
+    """bfloat16 where the machine computes in it, otherwise float32."""
+    fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if fast else torch.float32
+
+
+def _stop_signals() -> Callable[[], bool]:
+    """Whether the process was asked to stop; the run is then saved first."""
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        asked = True
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)
+    return lambda: asked
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What the training scripts share: prepared audio, alignments, batches, augmentation, optimiser, losses."""

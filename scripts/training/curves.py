@@ -1,0 +1,35 @@
+"""A picture of how a run goes: the losses and the learning rate over its steps."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+NOT_LOSSES = {"step", "epoch", "hours", "minutes", "rate", "norm"}
+
+
+def draw(run: Path) -> None:
+    """Draw RUN/log.jsonl as RUN/curves.png."""
+    lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines if line.endswith("}")]
+    if not rows:
+        return
+    figure, (losses, rate) = pyplot.subplots(2, 1, sharex=True, height_ratios=(3, 1), figsize=(9, 7))
+    for name in sorted({name for row in rows for name in row} - NOT_LOSSES):
+        found = [row for row in rows if name in row]
+        losses.plot([row["step"] for row in found], [row[name] for row in found], label=name)
+    rate.plot([row["step"] for row in rows], [row["rate"] for row in rows])
+    losses.set_ylabel("loss (weighted)")
+    losses.legend()
+    rate.set_ylabel("learning rate")
+    rate.set_xlabel("step")
+    partial = run / "curves.partial.png"
+    figure.savefig(partial, dpi=80)
+    pyplot.close(figure)
+    os.replace(partial, run / "curves.png")

@@ -1,0 +1,60 @@
+"""Where a service is: the address somebody typed as a websocket URL, and whether one answers on this machine.
+
+Standard library only, and quick: the command line asks before it imports or starts anything.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Final
+from urllib.parse import urlsplit
+
+from streamer.wire.native import PATH
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 8080
+
+_SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_LONGEST_ANSWER: Final = 64 * 1024
+
+
+def websocket_url(address: str) -> str:
+    """`host`, `host:port`, http or ws URL as the URL of the native protocol; ValueError if it is none."""
+    full = address if "://" in address else f"ws://{address}"
+    try:
+        parts = urlsplit(full)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"'{address}' is no address of a service: {error}.") from None
+    if parts.scheme not in _SCHEMES or not parts.hostname or len(address.split()) != 1:
+        raise ValueError(f"'{address}' is no address of a service; write host:port or ws://host:port.")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if port is None and "://" not in address:
+        port = DEFAULT_PORT
+    where = host if port is None else f"{host}:{port}"
+    path = PATH if parts.path in ("", "/") else parts.path
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{_SCHEMES[parts.scheme]}://{where}{path}{query}"
+
+
+def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float = 0.5) -> bool:
+    """Whether a service of ours answers there and is ready; anything else there, or nothing, is no."""
+    request = f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+    deadline = time.monotonic() + timeout
+    try:
+        # A socket and not http.client: that import alone costs more than the whole question.
+        with socket.create_connection((host, port), timeout) as connection:
+            connection.sendall(request.encode())
+            answer = b""
+            while len(answer) < _LONGEST_ANSWER and (received := connection.recv(4096)):
+                answer += received
+                connection.settimeout(max(0.001, deadline - time.monotonic()))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        content = json.loads(body)
+    except (OSError, ValueError):
+        return False
+    if head.split(b" ", 2)[1:2] != [b"200"] or not isinstance(content, dict):
+        return False
+    return content.get("service") == "streamer" and content.get("ready") is True

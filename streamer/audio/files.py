@@ -1,0 +1,154 @@
+"""Recordings and piped sound, read block by block as int16 mono at 16 kHz.
+
+Channels are mixed and resampled in float32 and rounded once at the end; a recording of any length needs
+the memory of one block. How the blocks are cut changes no sample.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import soundfile  # type: ignore[import-untyped]
+import soxr  # type: ignore[import-untyped]
+
+from streamer.audio.recording import AudioError, open_recording
+
+Block = npt.NDArray[np.int16]
+
+SAMPLE_RATE: Final = 16_000
+READABLE: Final = "WAV, FLAC, OGG/Opus and MP3"
+
+_BLOCK_SECONDS: Final = 0.5
+# Outside of this a header is nonsense, and resampling one block could take any amount of memory.
+_RATES: Final = range(1_000, 768_001)
+_MISSING_SECONDS: Final = 1.0  # MP3 frame counts may be a little off; more than this is a damaged file
+_PIPE_PATIENCE_S: Final = 0.5
+_PIPE_BYTES: Final = 16_000
+_CONTAINERS: Final = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"ID3")
+
+
+class AudioFile:
+    """One recording, open for reading; a context manager."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._file = open_recording(self.name)
+        try:
+            # By descriptor, not by name: libsndfile would otherwise believe the ending of the name, and its
+            # MP3 decoder writes to standard error about a text file that is called .mp3.
+            self._sound = _Forward(self._file.fileno(), closefd=False)
+        except soundfile.SoundFileError as error:
+            self._file.close()
+            raise AudioError(f"{self.name} cannot be read as audio: {READABLE} can.") from error
+        if self._sound.samplerate not in _RATES:
+            self.close()
+            raise AudioError(f"{self.name} has a damaged header: {self._sound.samplerate} samples a second.")
+        if self._sound.frames == 0:
+            self.close()
+            raise AudioError(f"{self.name} holds no sound: its header is there, but not one sample.")
+
+    @property
+    def duration_s(self) -> float:
+        """Length in seconds, as the header tells it."""
+        return float(self._sound.frames / self._sound.samplerate)
+
+    def blocks(self, seconds: float = _BLOCK_SECONDS) -> Iterator[Block]:
+        """The sound in blocks of about this many seconds, from the first sample to the last."""
+        rate = self._sound.samplerate
+        resampler = None
+        if rate != SAMPLE_RATE:
+            resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
+        frames = max(1, round(seconds * rate))
+        read = 0
+        while True:
+            try:
+                samples = self._sound.read(frames, dtype="float32", always_2d=True)
+            except soundfile.SoundFileError as error:
+                raise self._damaged(read) from error
+            read += len(samples)
+            mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
+            last = len(samples) < frames
+            if resampler is not None:
+                mono = resampler.resample_chunk(np.ascontiguousarray(mono), last=last)
+            if len(mono):
+                yield _rounded(mono)
+            if last:
+                break
+        if (self._sound.frames - read) / rate > _MISSING_SECONDS:
+            raise self._damaged(read)
+
+    def close(self) -> None:
+        """Closes the file; more than once does no harm."""
+        self._sound.close()
+        self._file.close()
+
+    def __enter__(self) -> AudioFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _damaged(self, read: int) -> AudioError:
+        heard = read / self._sound.samplerate
+        return AudioError(f"{self.name} is damaged: only {heard:.1f} of {self.duration_s:.1f} s can be read.")
+
+
+def read_audio(path: str | os.PathLike[str]) -> Block:
+    """A whole recording at once."""
+    with AudioFile(path) as recording:
+        return np.concatenate(list(recording.blocks()))
+
+
+def raw_pcm(descriptor: int, name: str = "standard input") -> Iterator[Block]:
+    """Raw int16 little-endian mono 16 kHz sound from a pipe, as it comes.
+
+    While the pipe is silent an empty block comes every half second: whoever reads is never stuck here.
+    """
+    rest = b""
+    first = True
+    total = 0
+    while True:
+        if not select.select([descriptor], [], [], _PIPE_PATIENCE_S)[0]:
+            yield np.empty(0, dtype=np.int16)
+            continue
+        received = os.read(descriptor, _PIPE_BYTES)
+        if first and received.startswith(_CONTAINERS):
+            raise AudioError(f"{name} holds an audio file, not raw PCM: give the file by its name instead.")
+        first = False
+        total += len(received)
+        if not received:
+            break
+        data = rest + received
+        whole = len(data) // 2 * 2
+        rest = data[whole:]
+        if whole:
+            yield np.frombuffer(data[:whole], dtype="<i2").astype(np.int16, copy=False)
+    if not total:
+        raise AudioError(f"{name} is empty: pipe raw PCM into it (int16, little-endian, mono, 16 kHz).")
+    if rest:
+        raise AudioError(f"{name} ended in the middle of a sample: {total} bytes is an odd number for int16.")
+
+
+class _Forward(soundfile.SoundFile):  # type: ignore[misc]
+    """Reads straight on.
+
+    SoundFile seeks after each read to the place where it is already; in MP3 and OGG the samples after a seek
+    are others, so that a file read in blocks would not sound like the whole.
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _rounded(samples: npt.NDArray[np.float32]) -> Block:
+    scaled = np.rint(np.nan_to_num(samples) * np.float32(32768.0))
+    rounded: Block = np.clip(scaled, -32768, 32767).astype(np.int16)
+    return rounded

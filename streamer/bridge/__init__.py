@@ -1,0 +1,1 @@
+"""The websocket service in front of Triton. No torch here."""

@@ -1,0 +1,98 @@
+"""The audio of one session that waits for the model: any pieces in, whole steps out.
+
+Pure, like the session that owns it. It is bounded by its marks: whoever fills it looks at `full`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from streamer.wire.native import SAMPLE_BYTES
+
+SAMPLE_RATE = 16000
+BYTES_PER_S = SAMPLE_RATE * SAMPLE_BYTES
+
+# Above the high mark a client is read no further, below the low mark it is read again.
+HIGH_MARK = 10 * BYTES_PER_S
+LOW_MARK = 5 * BYTES_PER_S
+# Each flush is remembered until the model gets to it: a client that sends more is read no further.
+MOST_FLUSHES = 16
+# Audio of one portion when the model is behind. More would save little and hold up the batch it travels in.
+PORTION = 1280 * BYTES_PER_S // 1000
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Audio for one request: whole steps, or with `flush` or `last` everything up to that point."""
+
+    pcm: bytes
+    flush: bool = False
+    last: bool = False
+
+
+class Backlog:
+    """Audio received and not yet handed to the model, with the places where the client asked for a flush."""
+
+    def __init__(self) -> None:
+        self.received = 0  # bytes since the start of the session; the waiting audio ends here
+        self._waiting = bytearray()
+        self._flushes: deque[int] = deque()  # counted in received bytes
+        self._full = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing should be added for now."""
+        return self._full
+
+    @property
+    def half_sample(self) -> bool:
+        """Whether the audio so far ends in the middle of a sample."""
+        return self.received % SAMPLE_BYTES != 0
+
+    def exceeds(self, mark: int) -> bool:
+        """Whether more waits than `mark` bytes, or than flushes are remembered."""
+        return len(self._waiting) > mark or len(self._flushes) >= MOST_FLUSHES
+
+    def add(self, data: bytes) -> None:
+        """Audio of any length; half a sample is completed by the next piece."""
+        self._waiting += data
+        self.received += len(data)
+        self._measure()
+
+    def mark_flush(self) -> None:
+        """What was received up to here is to become final."""
+        self._flushes.append(self.received - self.received % SAMPLE_BYTES)
+        self._measure()
+
+    def take(self, step_ms: int, *, last: bool) -> Portion | None:
+        """The next portion, or None while there is less than a step; `last` wants the rest as well."""
+        flush = bool(self._flushes)
+        due = self._flushes[0] - (self.received - len(self._waiting)) if flush else len(self._waiting)
+        due -= due % SAMPLE_BYTES
+        rest = (flush or last) and due <= PORTION
+        if not rest:
+            step = step_ms * BYTES_PER_S // 1000
+            due = min(due, PORTION)
+            due -= due % step
+            if due == 0:
+                return None
+        portion = Portion(bytes(self._waiting[:due]), flush=flush and rest, last=rest and not flush)
+        del self._waiting[:due]
+        if portion.flush:
+            self._flushes.popleft()
+        self._measure()
+        return portion
+
+    def clear(self) -> None:
+        """Nothing of it is wanted any more."""
+        self._waiting.clear()
+        self._flushes.clear()
+        self._full = False
+
+    def _measure(self) -> None:
+        mark = LOW_MARK if self._full else HIGH_MARK
+        self._full = self.exceeds(mark)

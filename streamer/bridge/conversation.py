@@ -1,0 +1,185 @@
+"""One websocket and its session: moves what the session hands out, and nothing more.
+
+Two tasks: the reader takes frames and waits while the session is full; the pump alone sends, to the client and to
+the model. The pump outlives the connection until the sequence is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+
+from streamer.bridge.admission import Admission, Refused
+from streamer.bridge.backlog import BYTES_PER_S
+from streamer.bridge.metrics import Metrics
+from streamer.bridge.session import Request, Session
+from streamer.triton.link import ConnectionLost, LinkError, Sequence
+from streamer.wire.native import CloseCode, close_reason, encode
+
+log = logging.getLogger("streamer.bridge")
+
+# An answer that takes longer is not worth waiting for; Triton gives up a START without a slot before that.
+ANSWER_LIMIT_S = 30.0
+# A client that does not read what it was sent for so long is closed: its results would have to be kept somewhere.
+# Shorter than Triton's idle limit, because nothing is asked of the model meanwhile.
+SEND_LIMIT_S = 10.0
+# Closes that the websocket library decides on, by the code that it sends.
+_LIBRARY_CLOSES = {1007: "not_utf8", 1009: "too_large"}
+
+
+class Conversation:
+    """Drives one session over one websocket until both of its sides have ended."""
+
+    def __init__(self, websocket: ServerConnection, session: Session, admission: Admission, metrics: Metrics) -> None:
+        self.session = session
+        self._websocket = websocket
+        self._admission = admission
+        self._metrics = metrics
+        self._sequence: Sequence | None = None
+        self._ready = False
+        self._wake = asyncio.Event()  # something happened that the pump has to look at
+        self._room = asyncio.Event()  # the reader may go on
+
+    async def read(self) -> None:
+        """Take frames until the connection is closed, by whomever."""
+        session, reason = self.session, "vanished"
+        try:
+            while True:
+                # Ends at the latest with the pump, whose own waits are all bounded.
+                await self._room.wait()
+                frame = await self._websocket.recv()
+                now = time.monotonic()
+                if isinstance(frame, str):
+                    session.receive_text(frame, now)
+                else:
+                    session.receive_audio(frame, now)
+                    self._metrics.audio_seconds.inc(len(frame) / BYTES_PER_S)
+                self._look()
+        except ConnectionClosed as closed:
+            if closed.sent is not None and not closed.rcvd_then_sent:
+                reason = _LIBRARY_CLOSES.get(closed.sent.code, reason)
+        finally:
+            session.vanish(reason)
+            self._look()
+
+    async def pump(self) -> None:
+        """Serve the session until both sides have ended; the sequence is ended also if this is cancelled."""
+        session = self.session
+        asking: asyncio.Task[None] | None = None
+        closing: asyncio.Task[None] | None = None
+        try:
+            while True:
+                self._wake.clear()
+                now = time.monotonic()
+                session.tick(now)
+                if asking is None or asking.done():
+                    if asking is not None:
+                        asking.result()
+                    request = session.request(now)
+                    asking = None if request is None else asyncio.create_task(self._ask(request))
+                self._look(wake=False)
+                await self._deliver()
+                if session.close is not None and closing is None:
+                    code, reason = session.close.code, close_reason(session.close.reason)
+                    closing = asyncio.create_task(self._websocket.close(code, reason))
+                if session.over:
+                    break
+                await self._rest()
+            if closing is not None:
+                await closing
+        except asyncio.CancelledError:
+            log.info("session=%s cut off", session.number)
+            raise
+        except Exception:
+            log.exception("session=%s the bridge failed", session.number)
+            session.vanish("internal")
+        finally:
+            for task in (asking, closing):
+                if task is not None:
+                    task.cancel()
+            self._finish()
+            # At once when it is closed already.
+            with suppress(Exception):
+                await self._websocket.close(CloseCode.FAILED, "the service failed")
+
+    def drain(self) -> None:
+        """The service shuts down."""
+        self.session.drain()
+        self._wake.set()
+
+    def _look(self, *, wake: bool = True) -> None:
+        if self.session.full:
+            self._room.clear()
+        else:
+            self._room.set()
+        if wake:
+            self._wake.set()
+
+    async def _rest(self) -> None:
+        due = self.session.due_at()
+        wait = None if due is None else max(0.0, due - time.monotonic())
+        # Without a time there is a request under way, and its answer or its failure wakes the pump.
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), wait)
+
+    async def _ask(self, request: Request) -> None:
+        session, started = self.session, time.monotonic()
+        try:
+            if self._sequence is None:
+                self._sequence = self._admission.take(session.start.model_options())
+            events = await self._sequence.send(
+                request.pcm, flush=request.flush, end=request.end, timeout=ANSWER_LIMIT_S
+            )
+        except Refused as refused:
+            session.fail(refused.code, refused.message, lost=True)
+        except LinkError as error:
+            log.warning("session=%s request failed: %s", session.number, error)
+            self._metrics.request_failures.labels(error.code).inc()
+            session.fail(error.code, error.message, lost=isinstance(error, ConnectionLost))
+        else:
+            now = time.monotonic()
+            self._metrics.answer_seconds.observe(now - started)
+            session.answer(events, now)
+        finally:
+            self._wake.set()
+
+    async def _deliver(self) -> None:
+        messages = self.session.take_messages()
+        if not messages:
+            return
+        try:
+            await asyncio.wait_for(self._send(messages), SEND_LIMIT_S)
+        except ConnectionClosed:
+            self.session.vanish()
+        except asyncio.TimeoutError:
+            self.session.stall(SEND_LIMIT_S)
+
+    async def _send(self, messages: list[dict[str, Any]]) -> None:
+        for message in messages:
+            kind = message["type"]
+            if kind == "ready":
+                self._ready = True
+                self._metrics.sessions_opened.inc()
+                log.info("session=%s ready %s", self.session.number, self.session.start)
+            await self._websocket.send(encode(message))
+            self._metrics.messages.labels(kind).inc()
+
+    def _finish(self) -> None:
+        """Release what the session held, once, however it ended."""
+        session = self.session
+        session.vanish("cut_off")
+        if self._sequence is not None:
+            self._sequence.discard()  # does nothing when the END was sent
+            self._admission.give_back()
+        self._room.set()
+        if self._ready:
+            self._metrics.sessions_ended.labels(session.ended_by).inc()
+        elif session.ended_by != "vanished":
+            self._metrics.refusals.labels(session.ended_by).inc()
+        log.info("session=%s ended reason=%s audio_ms=%d", session.number, session.ended_by, session.heard_ms)

@@ -1,0 +1,152 @@
+"""The port: websockets become conversations, plain HTTP becomes pages, and all of it ends in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+
+from streamer import __version__
+from streamer.bridge.admission import Admission
+from streamer.bridge.conversation import Conversation
+from streamer.bridge.metrics import Metrics
+from streamer.bridge.pages import Pages
+from streamer.bridge.prober import Prober
+from streamer.bridge.session import Limits, Session
+from streamer.wire.native import PATH
+
+log = logging.getLogger("streamer.bridge")
+# The library reports every broken handshake with a traceback, and any port scanner can make one.
+_library_log = logging.getLogger("streamer.bridge.websockets")
+_library_log.setLevel(logging.CRITICAL)
+
+LARGEST_MESSAGE = 1024 * 1024  # 32 s of audio
+FRAMES_AHEAD = 4  # frames of one connection that may wait for its reader
+# A client's pings stand in line behind its audio. With what the kernel offers by default that can be minutes of
+# it, and the client would think us dead.
+RECEIVE_BUFFER = 256 * 1024
+# What may lie in the kernel for a client that does not read.
+SEND_BUFFER = 64 * 1024
+HANDSHAKE_LIMIT_S = 10.0
+CLOSE_LIMIT_S = 3.0
+PING_EVERY_S = 20.0
+MOST_WAITING = 64  # connections that have no sequence: not started, or refused and still closing
+# All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.
+DRAIN_LIMIT_S = 8.0
+CUT_LIMIT_S = 2.0
+
+
+class PortError(Exception):
+    """The address cannot be listened on; the message is a sentence for the user."""
+
+
+class BridgeServer:
+    """Listens on one port. Sessions are admitted once the admission is open; the prober decides readiness."""
+
+    def __init__(self, host: str, port: int, model: str, metrics: Metrics, limits: Limits | None = None) -> None:
+        self.admission = Admission(metrics)
+        self.prober: Prober | None = None
+        self._host, self._port = host, port
+        self._model = model
+        self._metrics = metrics
+        self._limits = limits
+        self._pages = Pages(metrics, self._state)
+        self._server: Server | None = None
+        self._conversations: dict[asyncio.Task[None], Conversation] = {}
+
+    @property
+    def url(self) -> str:
+        """Where the websocket is."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"ws://{host}:{self._port}{PATH}"
+
+    async def start(self) -> None:
+        """Listen; PortError if that is not possible. A port of 0 is replaced by a free one."""
+        try:
+            self._server = await serve(
+                self._converse,
+                self._host,
+                self._port,
+                process_request=self._pages.answer,
+                # Audio does not shrink, and results are short.
+                compression=None,
+                max_size=LARGEST_MESSAGE,
+                max_queue=FRAMES_AHEAD,
+                open_timeout=HANDSHAKE_LIMIT_S,
+                close_timeout=CLOSE_LIMIT_S,
+                # Pings keep proxies from closing a silent session. Their answers stand behind unread audio, so
+                # it is the session's own idle limit that finds out the dead.
+                ping_interval=PING_EVERY_S,
+                ping_timeout=None,
+                server_header="streamer",
+                logger=_library_log,
+            )
+        except OSError as error:
+            raise PortError(_why(self._host, self._port, error)) from error
+        for listening in self._server.sockets:
+            # Connections inherit both.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        self._port = next(iter(self._server.sockets)).getsockname()[1]
+
+    async def stop(self, grace: float = 0.0) -> None:
+        """End within a bounded time: sessions may end by themselves for `grace` seconds, then get their finals."""
+        self.admission.close()
+        self._metrics.ready.set(0)
+        if self._server is None:
+            return
+        await _wait(self._conversations, grace)
+        self._server.close(close_connections=False)
+        for conversation in list(self._conversations.values()):
+            conversation.drain()
+        await _wait(self._conversations, DRAIN_LIMIT_S)
+        for pump in self._conversations:
+            pump.cancel()
+        await _wait(self._conversations, CLOSE_LIMIT_S + CUT_LIMIT_S)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._server.wait_closed(), CUT_LIMIT_S)
+
+    async def _converse(self, websocket: ServerConnection) -> None:
+        session = Session(secrets.token_hex(8), secrets.token_urlsafe(24), self._model, time.monotonic(), self._limits)
+        conversation = Conversation(websocket, session, self.admission, self._metrics)
+        if len(self._conversations) - self.admission.taken >= MOST_WAITING:
+            session.refuse("full", "Too many connections wait for a session; try again later.")
+        pump = asyncio.create_task(conversation.pump())
+        self._conversations[pump] = conversation
+        pump.add_done_callback(self._conversations.pop)
+        await conversation.read()
+
+    def _state(self) -> dict[str, Any]:
+        admission = self.admission
+        return {
+            "service": "streamer",
+            "version": __version__,
+            "ready": not admission.closed and self.prober is not None and self.prober.ready,
+            "model": self._model,
+            "sessions": admission.taken,
+            "sessions_limit": admission.most,
+        }
+
+
+async def _wait(tasks: Iterable[asyncio.Task[None]], limit: float) -> None:
+    waiting = set(tasks)
+    if waiting:
+        await asyncio.wait(waiting, timeout=limit)
+
+
+def _why(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is taken: end what listens there or choose another port."
+    if error.errno == errno.EACCES:
+        return f"Port {port} of {host} may not be opened by this user: choose one above 1023."
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"'{host}' is not an address of this machine."
+    return f"Port {port} of {host} cannot be opened: {error.strerror or error}."

@@ -1,0 +1,107 @@
+"""The Triton server that the wheel `nvidia-pytriton` carries: where its parts are and what they need to run.
+
+It is found without importing the wheel's own package, and nothing is written into it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.repository import PACKAGE
+from streamer.triton import TritonError
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The parts of the server."""
+
+    binary: Path
+    backend: Path
+    stub: Path
+    libraries: Path
+
+    def link_backend(self, backends: Path) -> None:
+        """Make a backend directory: the server looks for the stub beside the backend's library only."""
+        python = backends / "python"
+        python.mkdir(parents=True)
+        for path in (
+            self.backend / "libtriton_python.so",
+            self.backend / "triton_python_backend_utils.py",
+            self.stub,
+        ):
+            (python / path.name).symlink_to(path)
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """The variables that the server and its Python processes need. `folder` may get a link to Python."""
+        variables = dict(os.environ)
+        for name in THREADS:
+            variables.setdefault(name, "1")  # the instances are the parallelism
+
+        def prepend(name: str, *folders: Path) -> None:
+            kept = [str(Path(path).absolute()) for path in variables.get(name, "").split(os.pathsep) if path]
+            variables[name] = os.pathsep.join([*map(str, folders), *kept])
+
+        prepend("LD_LIBRARY_PATH", self.libraries, *_python_library())
+        prepend("PATH", _python_folder(folder))
+        prepend("PYTHONPATH", PACKAGE.parent)
+        return variables
+
+
+def find_tritonserver() -> Installation:
+    """The server in this Python environment; TritonError says what to install."""
+    spec = importlib.util.find_spec("pytriton")
+    if spec is None or spec.origin is None:
+        raise TritonError("there is no Triton server in this Python environment: pip install 'streamer[embedded]'")
+    package = Path(spec.origin).parent
+    server = package / "tritonserver"
+    found = Installation(
+        binary=server / "bin" / "tritonserver",
+        backend=server / "backends" / "python",
+        stub=server / "python_backend_stubs" / PYTHON / "triton_python_backend_stub",
+        libraries=package.parent / "nvidia_pytriton.libs",
+    )
+    for path in (found.binary, found.backend, found.libraries):
+        if not path.exists():
+            raise TritonError(f"nvidia-pytriton is not complete, it lacks {path}: reinstall 'streamer[embedded]'")
+    if not found.stub.exists():
+        known = sorted((path.name for path in found.stub.parent.parent.iterdir()), key=lambda name: (len(name), name))
+        raise TritonError(f"nvidia-pytriton cannot run models in Python {PYTHON}, only in {', '.join(known)}")
+    return found
+
+
+def _python_library() -> list[Path]:
+    """The folder of the running Python's shared library; none when the system's loader finds it by itself."""
+    name = f"libpython{PYTHON}.so.1.0"
+    beside = Path(sys.base_prefix) / "lib"
+    for folder in (beside, Path(sysconfig.get_config_var("LIBDIR") or beside)):
+        if (folder / name).exists():
+            return [folder]
+    loader = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
+    if loader and name in subprocess.run([loader, "-p"], capture_output=True, text=True, check=False).stdout:
+        return []
+    raise TritonError(
+        f"Triton's Python backend needs {name}, and this Python ({sys.executable}) comes without it. "
+        f"On Debian and Ubuntu: apt install libpython{PYTHON}"
+    )
+
+
+def _python_folder(folder: Path) -> Path:
+    """A folder whose `python3` is the running Python: so the backend finds the environment's packages."""
+    executable = Path(sys.executable)
+    python3 = executable.parent / "python3"
+    if python3.exists() and python3.samefile(executable):
+        return executable.parent
+    own = folder / "bin"
+    own.mkdir()
+    (own / "python3").symlink_to(executable)
+    return own

@@ -1,0 +1,1 @@
+"""Wire formats as pure code: text in, typed messages out. They import nothing else of streamer."""

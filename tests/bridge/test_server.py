@@ -1,0 +1,396 @@
+"""The port in front of a real Triton, spoken to through real websockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from streamer.bridge import conversation, prober, server
+from streamer.bridge.metrics import Metrics
+from streamer.bridge.server import BridgeServer, PortError
+from streamer.bridge.service import Service
+from streamer.bridge.session import Limits
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
+from tests.samples import pcm
+
+START = '{"type":"start"}'
+
+
+@pytest.fixture
+async def service(triton: TritonServer) -> AsyncIterator[Service]:
+    async with serving(triton) as service:
+        yield service
+    await no_streams(triton)
+
+
+async def test_session(service: Service) -> None:
+    """A recording gives numbered events, partials that grow into finals, and times that only grow."""
+    events = await recognise(service.url, pcm("talk.flac"))
+    assert [event["n"] for event in events] == list(range(2, len(events) + 2))
+    finals = [event for event in events if event["type"] == "final"]
+    assert [event["segment"] for event in finals] == list(range(len(finals)))
+    assert all(event["text"] for event in finals)
+    assert all(before["end_ms"] <= after["start_ms"] for before, after in pairwise(finals))
+    assert any(event["type"] == "partial" for event in events)
+    assert {event["state"] for event in events if event["type"] == "speech"} == {"start", "end"}
+    assert events[-1]["type"] == "done"
+    assert events[-1]["audio_ms"] == len(pcm("talk.flac")) // 32
+
+
+async def test_any_pieces(service: Service) -> None:
+    """Frames of any size, also of odd numbers of bytes, give what one large frame gives."""
+    audio, dice = pcm("talk.flac")[:400_000], random.Random(3)
+    sizes = [dice.choice([0, 1, 2, 333, 640, 9_999, 40_000]) for _ in range(60)]
+    assert said(await recognise(service.url, audio, sizes)) == said(await recognise(service.url, audio))
+
+
+async def test_sessions_at_once(service: Service) -> None:
+    """Sessions over one link get what each gets alone."""
+    clips = [pcm("talk.flac")[start * 3200 : start * 3200 + 96_000] for start in range(4)]
+    alone = [said(await recognise(service.url, clip)) for clip in clips]
+
+    async def one(number: int) -> object:
+        await asyncio.sleep(number * 0.03)
+        dice = random.Random(number)
+        sizes = [dice.choice([640, 3333, 10_240, 30_000]) for _ in range(20)]
+        return said(await recognise(service.url, clips[number % 4], sizes))
+
+    together = await asyncio.gather(*(one(number) for number in range(16)))
+    for number, events in enumerate(together):
+        assert events == alone[number % 4]
+
+
+async def test_options(service: Service) -> None:
+    """What a client switches off does not come."""
+    events = await recognise(service.url, pcm("talk.flac"), partials=False, words=False, speech=False, step_ms=640)
+    assert {event["type"] for event in events} <= {"final", "heard", "done"}
+    assert text(events)
+    assert not any("words" in event for event in events)
+
+
+async def test_flush(service: Service) -> None:
+    """A flush is answered although less than a step is waiting, and the session goes on."""
+    async with session(service.url) as websocket:
+        await websocket.send(pcm("talk.flac")[:50_000])
+        await websocket.send('{"type":"flush"}')
+        event = await receive(websocket)
+        while event["type"] != "flushed":
+            event = await receive(websocket)
+        assert event["audio_ms"] == 1562
+        await websocket.send(pcm("talk.flac")[50_000:100_000])
+        await websocket.send('{"type":"stop"}')
+        assert (await rest(websocket))[-1]["audio_ms"] == 3125
+
+
+@pytest.mark.parametrize(
+    ("frames", "code", "close_code"),
+    [
+        (["{"], "bad_json", 4000),
+        (["hello"], "bad_json", 4000),
+        ([b"\0\0"], "unexpected", 4000),
+        (['{"type":"stop"}'], "unexpected", 4000),
+        ([START, START], "unexpected", 4000),
+        (['{"type":"start","sample_rate":8000}'], "unsupported_audio", 4001),
+        (['{"type":"start","encoding":"opus"}'], "unsupported_audio", 4001),
+        (['{"type":"start","colour":"red"}'], "unknown_option", 4000),
+        ([START, b"\0\0\0", '{"type":"stop"}'], "odd_bytes", 4000),
+    ],
+)
+async def test_refusal(service: Service, frames: list[str | bytes], code: str, close_code: int) -> None:
+    """What a client does wrong is answered by an error with a sentence and the right close code."""
+    async with connect(service.url) as websocket:
+        for frame in frames:
+            await websocket.send(frame)
+        error = (await rest(websocket))[-1]
+        assert (error["type"], error["code"], error["fatal"]) == ("error", code, True)
+        assert len(error["message"].split()) > 5
+        assert websocket.close_code == close_code
+        assert websocket.close_reason
+
+
+async def test_too_large(service: Service) -> None:
+    """A message above the limit closes with 1009, one at the limit is audio as any other."""
+    async with session(service.url) as websocket:
+        await websocket.send(bytes(server.LARGEST_MESSAGE))
+        await websocket.send(bytes(server.LARGEST_MESSAGE + 1))
+        await rest(websocket)
+        assert websocket.close_code == 1009
+
+
+async def test_not_text(service: Service) -> None:
+    """A text frame that is no UTF-8 closes the session, and its sequence is ended."""
+    async with session(service.url) as websocket:
+        await websocket.send(b"\xff\xfe", text=True)
+        await rest(websocket)
+        assert websocket.close_code == 1007
+
+
+async def test_full(triton: TritonServer) -> None:
+    """More sessions than there may be are refused with the seconds to wait; a place is free after an end."""
+    async with serving(triton, sessions=1) as service:
+        async with session(service.url) as first:
+            async with connect(service.url) as second:
+                await second.send(START)
+                (error,) = await rest(second)
+                assert (error["code"], error["fatal"]) == ("full", True)
+                assert second.close_code == 1013
+                assert second.close_reason == "full: try again in 5 s"
+            await first.send('{"type":"stop"}')
+            assert (await rest(first))[-1]["type"] == "done"
+        assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+
+
+async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that start nothing are bounded too."""
+    monkeypatch.setattr(server, "MOST_WAITING", 2)
+    async with (
+        serving(triton) as service,
+        connect(service.url),
+        connect(service.url),
+        connect(service.url) as third,
+    ):
+        (error,) = await rest(third)
+        assert (error["code"], third.close_code) == ("full", 1013)
+
+
+@pytest.mark.parametrize("way", ["close", "abort"])
+async def test_vanished_client(triton: TritonServer, way: str) -> None:
+    """A client that leaves in the middle of its audio frees its slot in the model at once."""
+    async with serving(triton, sessions=1) as service:
+        for _ in range(3):
+            async with session(service.url) as websocket:
+                await websocket.send(pcm("talk.flac")[:300_000])
+                await receive(websocket)
+                if way == "abort":
+                    websocket.transport.abort()
+            await no_streams(triton)
+
+
+async def test_silence_outlives_triton(brief_triton: TritonServer) -> None:
+    """A session that sends nothing is kept alive towards Triton, which forgets a sequence after two seconds here."""
+    async with serving(brief_triton, limits=Limits(refresh_s=0.5)) as service, session(service.url) as websocket:
+        await websocket.send(pcm("talk.flac")[:64_000])
+        await asyncio.sleep(5)
+        await websocket.send(pcm("talk.flac")[64_000:200_000])
+        await websocket.send('{"type":"stop"}')
+        events = await rest(websocket)
+        assert websocket.close_code == 1000
+    async with serving(brief_triton) as service:
+        assert said(events) == said(await recognise(service.url, pcm("talk.flac")[:200_000]))
+
+
+async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
+    """When Triton has forgotten a sequence the client is told that the recogniser failed, with 1011."""
+    async with serving(brief_triton, limits=Limits(refresh_s=60)) as service, session(service.url) as websocket:
+        await asyncio.sleep(5)
+        await websocket.send(bytes(64_000))
+        (error,) = await rest(websocket)
+        assert (error["code"], websocket.close_code) == ("failed", 1011)
+        assert "unknown_stream" in error["message"]
+
+
+async def test_idle(triton: TritonServer) -> None:
+    """Without audio or keepalive a session is closed with 4008 and the words of what it had sent."""
+    async with serving(triton, limits=Limits(idle_s=1.0)) as service, session(service.url) as websocket:
+        await websocket.send(pcm("talk.flac")[:96_000])
+        for _ in range(5):
+            await asyncio.sleep(0.5)
+            await websocket.send('{"type":"keepalive"}')
+        events = await rest(websocket)
+        assert text(events)
+        assert (events[-1]["code"], websocket.close_code) == ("idle", 4008)
+
+
+async def test_no_start(triton: TritonServer) -> None:
+    """A connection that starts nothing is closed."""
+    async with serving(triton, limits=Limits(start_s=0.2)) as service, connect(service.url) as websocket:
+        (error,) = await rest(websocket)
+        assert (error["code"], websocket.close_code) == ("no_start", 4008)
+
+
+async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that reads nothing is closed after a limit, and meanwhile others do not feel it."""
+    monkeypatch.setattr(conversation, "SEND_LIMIT_S", 1.0)
+    monkeypatch.setattr(server, "SEND_BUFFER", 4096)
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.setblocking(False)
+    async with serving(triton) as service:
+        host, port = service.url.split("/")[2].split(":")
+        await asyncio.get_running_loop().sock_connect(slow, (host, int(port)))
+        # The library reads until its queue is full: it is made short, and nobody empties it.
+        async with connect(service.url, sock=slow, compression=None, max_queue=1) as websocket:
+            await websocket.send(START)
+            flooding = asyncio.create_task(flood(websocket))
+            slowest = 0.0
+            while b'reason="not_read"' not in service.metrics.exposition():
+                await asyncio.sleep(0.1)
+                before = time.monotonic()
+                await recognise(service.url, b"")
+                slowest = max(slowest, time.monotonic() - before)
+            flooding.cancel()
+            await asyncio.gather(flooding, return_exceptions=True)
+            assert slowest < 0.9
+            websocket.transport.abort()
+
+
+async def flood(websocket: ClientConnection) -> None:
+    """Ask for more answers than anything on the way can hold."""
+    while True:
+        await websocket.send('{"type":"flush"}')
+        await asyncio.sleep(0)  # it shares its loop with the service
+
+
+async def test_ready(service: Service) -> None:
+    """Once a sequence went through the model the service is ready, and says what it is."""
+    async with connect(service.url):
+        state = await state_of(service)
+    assert state["service"] == "streamer"
+    assert state["ready"] is True
+    assert b"streamer_ready 1.0" in service.metrics.exposition()
+
+
+async def test_ready_is_not_believed_for_long(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A success of the past is no readiness."""
+    monkeypatch.setattr(prober, "FRESH_S", 0.0)
+    assert (await state_of(service))["ready"] is False
+
+
+async def test_metrics(service: Service) -> None:
+    """What happened is counted."""
+    await recognise(service.url, pcm("talk.flac")[:200_000])
+    await eventually(lambda: "\nstreamer_sessions 0.0" in service.metrics.exposition().decode())
+    exposition = service.metrics.exposition().decode()
+    assert "streamer_sessions_opened_total 1.0" in exposition
+    assert 'streamer_sessions_ended_total{reason="done"} 1.0' in exposition
+    assert "streamer_audio_seconds_total 6.25" in exposition
+    assert 'streamer_messages_total{type="final"}' in exposition
+
+
+async def test_log(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the session in each line, and holds neither words nor the token."""
+    caplog.set_level(logging.DEBUG, logger="streamer")
+    async with connect(service.url) as websocket:
+        await websocket.send(START)
+        ready = await receive(websocket)
+        await websocket.send(pcm("talk.flac")[:200_000])
+        await websocket.send('{"type":"stop"}')
+        words = text(await rest(websocket)).split()
+    await eventually(lambda: "ended reason=" in caplog.text)
+    lines = [record.getMessage() for record in caplog.records if record.name == "streamer.bridge"]
+    assert len(lines) >= 2
+    assert all(f"session={ready['session']} " in line for line in lines)
+    assert ready["token"] not in caplog.text
+    assert not any(f" {word} " in caplog.text for word in words if len(word) > 4)
+
+
+async def test_stop_gives_the_finals(triton: TritonServer) -> None:
+    """At the end of the service an open session gets its words, then the reason."""
+    async with serving(triton) as service:
+        websocket = await connect(service.url)
+        await websocket.send(START)
+        await websocket.send(pcm("talk.flac")[:200_000])
+        while (await receive(websocket))["type"] != "partial":
+            pass
+        started = time.monotonic()
+    assert time.monotonic() - started < 8
+    events = await rest(websocket)
+    assert text(events)
+    assert (events[-1]["code"], websocket.close_code) == ("shutting_down", 1013)
+    assert "new session in 5 s" in (websocket.close_reason or "")
+    await no_streams(triton)
+
+
+async def test_grace(triton: TritonServer) -> None:
+    """With some grace a session may end by itself while no other begins."""
+    service = serving(triton, grace=20.0)
+    await service.__aenter__()
+    async with session(service.url) as websocket:
+        leaving = asyncio.create_task(service.__aexit__(None, None, None))
+        await asyncio.sleep(0.1)
+        async with connect(service.url) as late:
+            await late.send(START)
+            (error,) = await rest(late)
+            assert (error["code"], late.close_code) == ("shutting_down", 1013)
+        assert (await state_of(service))["ready"] is False
+        await websocket.send(pcm("talk.flac")[:200_000])
+        await websocket.send('{"type":"stop"}')
+        events = await rest(websocket)
+        assert (events[-1]["type"], websocket.close_code) == ("done", 1000)
+    await asyncio.wait_for(leaving, 10)
+
+
+async def test_cancelled(triton: TritonServer) -> None:
+    """Sessions that are cut off by cancellation end their sequences too."""
+    async with serving(triton) as service:
+        async with session(service.url) as websocket:
+            await websocket.send(pcm("talk.flac")[:400_000])
+            await receive(websocket)
+            pumps = [task for task in asyncio.all_tasks() if "pump" in repr(task.get_coro())]
+            assert len(pumps) == 1
+            pumps[0].cancel()
+            await rest(websocket)
+            assert websocket.close_code == 1011
+        await no_streams(triton)
+        assert "\nstreamer_sessions 0.0" in service.metrics.exposition().decode()
+
+
+async def test_port_taken() -> None:
+    """A port that somebody else listens on is named in one sentence."""
+    first = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    await first.start()
+    port = int(first.url.split(":")[2].split("/")[0])
+    try:
+        with pytest.raises(PortError, match=rf"^Port {port} of 127\.0\.0\.1 is taken"):
+            await BridgeServer("127.0.0.1", port, "streaming_asr", Metrics()).start()
+    finally:
+        await first.stop()
+
+
+async def test_wrong_host() -> None:
+    """A host that is not of this machine is named."""
+    with pytest.raises(PortError, match=r"192\.0\.2\.1"):
+        await BridgeServer("192.0.2.1", 0, "streaming_asr", Metrics()).start()
+
+
+async def test_not_ready_yet() -> None:
+    """Before the recogniser is there, a session is refused with the seconds to wait."""
+    starting = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    await starting.start()
+    try:
+        async with connect(starting.url) as websocket:
+            await websocket.send(START)
+            (error,) = await rest(websocket)
+            assert (error["code"], websocket.close_code) == ("not_ready", 1013)
+    finally:
+        await starting.stop()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for what the service does just after its client has seen the close."""
+    for _ in range(100):
+        if holds():
+            return
+        await asyncio.sleep(0.02)
+    assert holds()
+
+
+async def state_of(service: Service) -> dict[str, object]:
+    host, port = service.url.split("/")[2].split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /readyz HTTP/1.1\r\nHost: here\r\n\r\n")
+    answer = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    await writer.wait_closed()
+    state: dict[str, object] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    return state

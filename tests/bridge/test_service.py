@@ -1,0 +1,81 @@
+"""The whole service, with a Triton that belongs to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from streamer.bridge.metrics import Metrics
+from streamer.bridge.server import BridgeServer, PortError
+from streamer.bridge.service import Service
+from streamer.repository import asr_repository
+from streamer.triton.link import LinkError
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import recognise, rest, session, text
+from tests.samples import pcm
+
+
+async def test_own_triton() -> None:
+    """A Triton that is still starting is waited for, its slots are the limit, and it is stopped at the end."""
+    triton = TritonServer(asr_repository(), slots=4)
+    triton.start()
+    async with Service(triton, port=0) as service:
+        assert b"streamer_sessions_limit 3.0" in service.metrics.exposition()
+        assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+        assert triton.running
+    assert not triton.running
+
+
+async def test_triton_dies() -> None:
+    """When Triton is killed open sessions fail with a reason, new ones are refused, and the service says so."""
+    triton = TritonServer(asr_repository(), slots=4)
+    async with Service(triton, port=0) as service, session(service.url) as websocket:
+        await websocket.send(pcm("talk.flac")[:200_000])
+        os.kill(triton.pid, signal.SIGKILL)
+        events = await rest(websocket)
+        assert (events[-1]["code"], websocket.close_code) == ("failed", 1011)
+        await asyncio.wait_for(service.lost(), 20)
+        with pytest.raises(AssertionError):
+            await recognise(service.url, b"")
+
+
+async def test_port_taken_with_a_starting_triton() -> None:
+    """A taken port is told at once, and nothing of Triton is left."""
+    other = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    await other.start()
+    triton = TritonServer(asr_repository())
+    triton.start()
+    started = time.monotonic()
+    try:
+        with pytest.raises(PortError, match="is taken"):
+            async with Service(triton, port=int(other.url.split(":")[2].split("/")[0])):
+                pass
+    finally:
+        await other.stop()
+    assert time.monotonic() - started < 10
+    assert not triton.running
+
+
+async def test_no_triton() -> None:
+    """Where no Triton answers, the error names the address."""
+    with pytest.raises(LinkError, match=r"127\.0\.0\.1:9"):
+        async with Service("127.0.0.1:9", port=0):
+            pass
+
+
+async def test_cancelled_while_starting() -> None:
+    """Whoever gives up before Triton is ready leaves nothing behind, and soon."""
+    triton = TritonServer(asr_repository())
+    entering = asyncio.create_task(Service(triton, port=0).__aenter__())
+    await asyncio.sleep(0.5)
+    assert triton.running
+    started = time.monotonic()
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert not triton.running
+    assert time.monotonic() - started < 10

@@ -1,0 +1,244 @@
+"""The model `streaming_asr` in a real Triton, through the real link: what its contract in docs/triton.md promises."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamer.repository import asr_repository
+from streamer.triton.link import Link, LinkError
+from streamer.triton.server import TritonServer
+from tests.samples import pcm, reference
+
+STEP = 10_240  # bytes of 320 ms
+
+Events = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def two_instances(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """A server of our own with two instances, which forgets idle sequences after two seconds instead of fifteen."""
+    repository = tmp_path_factory.mktemp("repository")
+    shutil.copytree(asr_repository(), repository, dirs_exist_ok=True)
+    config = repository / "streaming_asr" / "config.pbtxt"
+    text, replaced = re.subn(r"(max_sequence_idle_microseconds:) \d+", r"\1 2000000", config.read_text())
+    assert replaced == 1
+    config.write_text(text)
+    with TritonServer(repository, instances=2, slots=24) as server:
+        yield server
+
+
+@pytest.fixture
+async def link(triton: TritonServer) -> AsyncIterator[Link]:
+    async with await Link.connect(triton.grpc_address) as link:
+        yield link
+
+
+async def recognise(link: Link, audio: bytes, sizes: Iterator[int] | None = None, **options: Any) -> Events:
+    """All events of the audio, sent in chunks of these many samples."""
+    sequence = link.sequence(options)
+    events: Events = []
+    position = 0
+    while position < len(audio):
+        size = 2 * next(sizes) if sizes else STEP
+        events += await sequence.send(audio[position : position + size])
+        position += size
+    return events + await sequence.send(b"", end=True)
+
+
+def said(events: Events) -> Events:
+    """The events that tell what was understood, with confidences rounded: they may differ in the last digit."""
+    kept = []
+    for event in events:
+        if event["type"] in ("opened", "closed", "heard"):
+            continue
+        event = {**event, "confidence": round(event.get("confidence", 0), 1)}
+        event["words"] = [(word["word"], word["start_ms"], word["end_ms"]) for word in event.get("words", ())]
+        kept.append(event)
+    return kept
+
+
+def text(events: Events) -> str:
+    return " ".join(event["text"] for event in events if event["type"] == "final")
+
+
+def metric(server: TritonServer, name: str) -> float:
+    """The sum of a metric of the model over its instances."""
+    with urllib.request.urlopen(f"http://{server.metrics_address}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name + "{"))
+
+
+async def eventually(server: TritonServer, name: str, value: float, seconds: float = 10) -> None:
+    for _ in range(int(seconds * 10)):
+        if metric(server, name) == value:
+            return
+        await asyncio.sleep(0.1)
+    assert metric(server, name) == value
+
+
+async def test_speech_is_recognised(link: Link) -> None:
+    """A clear recording gives words that are for the most part those that were spoken."""
+    events = await recognise(link, pcm("talk.flac"))
+    spoken, understood = reference("talk.flac"), text(events)
+    assert word_errors(spoken, understood) < 0.8, understood
+    assert any(event["type"] == "partial" for event in events)
+
+
+async def test_any_chunking_gives_the_same_events(link: Link) -> None:
+    """Chunks of any size, empty ones included, give what whole steps give."""
+    audio = pcm("talk.flac")
+    dice = random.Random(1)
+    sizes = iter(lambda: dice.choice([0, 1, 160, 5119, 5120, 30_000]), None)
+    assert said(await recognise(link, audio, sizes)) == said(await recognise(link, audio))
+
+
+async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:
+    """Sessions of different ages that share a link and batches get what each gets alone."""
+    clips = [pcm("talk.flac")[offset * 3200 : offset * 3200 + 160_000] for offset in range(8)]
+    alone = [said(await recognise(link, clip)) for clip in clips]
+
+    async def one(number: int) -> Events:
+        await asyncio.sleep(number * 0.02)
+        dice = random.Random(number)
+        return await recognise(link, clips[number % 8], iter(lambda: dice.choice([160, 3333, 5120, 12_000]), None))
+
+    together = await asyncio.gather(*(one(number) for number in range(32)))
+    for number, events in enumerate(together):
+        assert said(events) == alone[number % 8]
+
+
+async def test_a_sequence_stays_on_its_instance(two_instances: TritonServer) -> None:
+    """With two instances each sequence begins and ends on the same one, and both have work."""
+    async with await Link.connect(two_instances.grpc_address) as link:
+        audio = pcm("talk.flac")[:96_000]
+        results = await asyncio.gather(*(recognise(link, audio) for _ in range(16)))
+    instances = []
+    for events in results:
+        marks = [event for event in events if event["type"] in ("opened", "closed")]
+        assert [mark["type"] for mark in marks] == ["opened", "closed"]
+        # Only the instance that saw START knows the stream: any other would have answered unknown_stream.
+        assert marks[0]["instance"] == marks[1]["instance"]
+        instances.append(marks[0]["instance"])
+    assert len(set(instances)) == 2
+    assert metric(two_instances, "streamer_slots_live") == 0
+
+
+async def test_idle_sequences_expire_on_both_sides(two_instances: TritonServer) -> None:
+    """A sequence that nobody feeds is dropped by Triton and by the model, which counts it."""
+    before = metric(two_instances, "streamer_streams_expired_total")
+    async with await Link.connect(two_instances.grpc_address) as link:
+        idle, fed = link.sequence(), link.sequence()
+        await idle.send(bytes(STEP))
+        await fed.send(bytes(STEP))
+        await eventually(two_instances, "streamer_slots_live", 2)
+        for _ in range(14):
+            await asyncio.sleep(0.5)
+            await fed.send(b"")
+        await eventually(two_instances, "streamer_slots_live", 1)
+        assert metric(two_instances, "streamer_streams_expired_total") == before + 1
+        with pytest.raises(LinkError) as caught:
+            await idle.send(bytes(STEP))
+        assert caught.value.code == "unknown_stream"
+        await fed.send(b"", end=True)
+    await eventually(two_instances, "streamer_slots_live", 0)
+
+
+async def test_slots_are_counted(link: Link, triton: TritonServer) -> None:
+    """The model's own metric follows the streams: one opened, one ended."""
+    before = metric(triton, "streamer_slots_live")
+    sequence = link.sequence()
+    await sequence.send(b"")
+    await eventually(triton, "streamer_slots_live", before + 1)
+    sequence.discard()
+    await eventually(triton, "streamer_slots_live", before)
+
+
+async def test_flush_is_answered_within_the_request(link: Link) -> None:
+    """A flush makes the words so far final at once, and the stream goes on."""
+    audio = pcm("talk.flac")
+    sequence = link.sequence({"partials": False, "speech": False})
+    events = await sequence.send(audio[:64_000], flush=True)
+    assert [event["type"] for event in events] == ["opened", "final", "cut", "flushed", "heard"]
+    assert events[2]["sample"] == 32_000
+    assert (await sequence.send(audio[64_000:128_000], end=True))[-1]["sample"] == 64_000
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"colour": "red"}, "unknown option 'colour'"),
+        ({"step_ms": 123}, "step_ms must be one of 160, 320, 640"),
+        ({"flush": "yes"}, "'flush' must be true or false"),
+    ],
+)
+async def test_bad_options_are_refused(link: Link, options: dict[str, Any], complaint: str) -> None:
+    """Options that do not exist or fit give a sentence, and the link lives on."""
+    sequence = link.sequence(options)
+    with pytest.raises(LinkError, match=complaint) as caught:
+        await sequence.send(b"")
+    assert caught.value.code == "bad_options"
+    sequence.discard()
+    assert text(await recognise(link, pcm("talk.flac")[:64_000]))
+
+
+async def test_too_much_audio_in_one_request_is_refused(link: Link) -> None:
+    """More than half a minute at once is an error; the stream is still there."""
+    sequence = link.sequence()
+    with pytest.raises(LinkError, match="at most 30 s") as caught:
+        await sequence.send(bytes(2 * 16_000 * 31))
+    assert caught.value.code == "too_long"
+    assert (await sequence.send(b"", end=True))[-1] == {"type": "heard", "sample": 0, "audio_ms": 0}
+
+
+async def test_silence_says_nothing(link: Link) -> None:
+    """Exact digital silence and faint noise give no words."""
+    assert text(await recognise(link, bytes(2 * 16_000 * 8))) == ""
+    noise = np.random.default_rng(3).integers(-3, 4, 16_000 * 8, dtype=np.int16)
+    assert text(await recognise(link, noise.tobytes())) == ""
+
+
+def test_the_example_of_the_contract_runs(triton: TritonServer, tmp_path: Path) -> None:
+    """The example in docs/triton.md prints what a session prints."""
+    document = Path(__file__).parents[1] / "docs" / "triton.md"
+    [code] = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    sample = Path(__file__).parents[1] / "audio_samples" / "talk.flac"
+    result = subprocess.run(
+        [sys.executable, str(script), str(sample)],
+        env={"TRITON": triton.grpc_address, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    expected = asyncio.run(_finals(triton.grpc_address, pcm("talk.flac")))
+    assert result.stdout.split("\n")[:-1] == expected
+
+
+async def _finals(address: str, audio: bytes) -> list[str]:
+    async with await Link.connect(address) as link:
+        return [event["text"] for event in await recognise(link, audio) if event["type"] == "final"]
+
+
+def word_errors(spoken: str, understood: str) -> float:
+    """Insertions, deletions and substitutions by words spoken."""
+    a, b = spoken.split(), understood.split()
+    row = list(range(len(b) + 1))
+    for i, word in enumerate(a, 1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(b, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
+    return row[-1] / len(a)

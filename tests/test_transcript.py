@@ -1,0 +1,178 @@
+"""Transcripts from events, in every format."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from streamer.transcript import Transcript, clock, cues, event_line, short_clock
+
+
+def word(text: str, start_ms: int, end_ms: int) -> dict[str, Any]:
+    """A word of a final."""
+    return {"word": text, "start_ms": start_ms, "end_ms": end_ms, "confidence": 0.9}
+
+
+def final(*words: dict[str, Any], segment: int = 0) -> dict[str, Any]:
+    """A final event with these words."""
+    return {
+        "type": "final",
+        "n": 7,
+        "segment": segment,
+        "text": " ".join(each["word"] for each in words),
+        "start_ms": words[0]["start_ms"],
+        "end_ms": words[-1]["end_ms"],
+        "confidence": 0.87,
+        "words": list(words),
+    }
+
+
+def speech(count: int, *, start_ms: int = 0, each_ms: int = 300, text: str = "word") -> list[dict[str, Any]]:
+    """So many words, one straight after the other."""
+    return [
+        word(text, start_ms + index * each_ms, start_ms + (index + 1) * each_ms) for index in range(count)
+    ]
+
+
+@pytest.fixture
+def transcript() -> Transcript:
+    """Two segments, with all the events around them."""
+    result = Transcript("talk.wav")
+    for event in (
+        {"type": "ready", "n": 0},
+        {"type": "partial", "n": 1, "text": "it's a", "stable": 0, "segment": 0},
+        final(word("it's", 3200, 3400), word("late", 3400, 3900)),
+        final(word("r&d", 5000, 5400), word("<now>", 5400, 6200), segment=1),
+        {"type": "done", "n": 9, "audio_ms": 7000},
+    ):
+        result.add(event)
+    return result
+
+
+def test_text_is_a_line_for_each_final(transcript: Transcript) -> None:
+    """Partials leave no trace; each final is one line."""
+    assert transcript.render("text") == "it's late\nr&d <now>\n"
+
+
+def test_json_is_one_object_in_one_line(transcript: Transcript) -> None:
+    """The object has exactly the documented keys."""
+    rendered = transcript.render("json")
+    assert rendered.count("\n") == 1
+    content = json.loads(rendered)
+    assert list(content) == ["file", "text", "duration_ms", "segments"]
+    assert content["file"] == "talk.wav"
+    assert content["text"] == "it's late r&d <now>"
+    assert content["duration_ms"] == 7000
+    assert content["segments"][0] == {
+        "start_ms": 3200,
+        "end_ms": 3900,
+        "text": "it's late",
+        "confidence": 0.87,
+        "words": [word("it's", 3200, 3400), word("late", 3400, 3900)],
+    }
+
+
+def test_jsonl_keeps_the_event() -> None:
+    """An event is one line that reads back as the same event."""
+    event = {"type": "final", "text": "naïve\n", "n": 3}
+    assert event_line(event).count("\n") == 1
+    assert json.loads(event_line(event)) == event
+
+
+def test_srt_counts_cues_and_writes_commas(transcript: Transcript) -> None:
+    """SubRip: numbers from 1, decimal commas, an empty line between cues."""
+    assert transcript.render("srt") == (
+        "1\n00:00:03,200 --> 00:00:04,200\nit's late\n\n2\n00:00:05,000 --> 00:00:06,200\nr&d <now>\n"
+    )
+
+
+def test_vtt_has_a_header_and_escapes(transcript: Transcript) -> None:
+    """WebVTT: the header, decimal points, and no character that would be read as markup."""
+    assert transcript.render("vtt") == (
+        "WEBVTT\n\n00:00:03.200 --> 00:00:04.200\nit's late\n\n"
+        "00:00:05.000 --> 00:00:06.200\nr&amp;d &lt;now&gt;\n"
+    )
+
+
+def test_silence_is_an_empty_transcript() -> None:
+    """A recording without words gives valid documents without cues or lines."""
+    silent = Transcript("-")
+    silent.add({"type": "done", "audio_ms": 1000})
+    assert [silent.render(format) for format in ("text", "srt", "vtt")] == ["", "", "WEBVTT\n"]
+    assert json.loads(silent.render("json")) == {
+        "file": "-",
+        "text": "",
+        "duration_ms": 1000,
+        "segments": [],
+    }
+
+
+def test_a_transcript_is_complete_with_done() -> None:
+    """Finals alone do not make a whole transcript."""
+    broken = Transcript("a.wav")
+    broken.add(final(word("a", 0, 10)))
+    assert not broken.complete
+    broken.add({"type": "done", "audio_ms": 10})
+    assert broken.complete
+
+
+def test_cues_have_two_lines_of_42_characters() -> None:
+    """A long segment is divided; no word is lost and none is in two cues."""
+    words = speech(100, text="wonderful", each_ms=120)
+    result = cues([final(*words)])
+    lines = [line for cue in result for line in cue.lines]
+    assert max(map(len, lines)) <= 42
+    assert max(len(cue.lines) for cue in result) == 2
+    assert " ".join(lines).split() == [each["word"] for each in words]
+
+
+def test_cues_never_overlap_and_follow_the_words() -> None:
+    """Each cue starts with its first word and ends before the next one starts."""
+    result = cues([final(*speech(60, each_ms=20)), final(*speech(60, start_ms=1300, each_ms=400))])
+    assert result[0].start_ms == 0
+    for cue, following in pairwise(result):
+        assert cue.start_ms <= cue.end_ms <= following.start_ms
+    assert all(cue.end_ms - cue.start_ms <= 7000 for cue in result)
+
+
+def test_a_pause_ends_a_cue() -> None:
+    """Words two seconds apart are not shown together."""
+    assert [cue.lines for cue in cues([final(word("one", 0, 200), word("two", 2200, 2500))])] == [
+        ("one",),
+        ("two",),
+    ]
+
+
+def test_a_short_cue_stays_for_a_second_where_there_is_room() -> None:
+    """A single short word stays readable, but never into the next cue."""
+    alone, next_one = cues([final(word("no", 0, 100)), final(word("yes", 600, 700))])
+    assert (alone.start_ms, alone.end_ms) == (0, 600)
+    assert (next_one.start_ms, next_one.end_ms) == (600, 1600)
+
+
+def test_without_words_the_time_is_shared_by_length() -> None:
+    """A segment whose words were left out still gives cues within its time."""
+    segment = {"text": "abcd " * 40, "start_ms": 1000, "end_ms": 21_000, "words": None}
+    result = cues([segment])
+    assert result[0].start_ms == 1000
+    assert result[-1].end_ms == 21_000
+    assert sum(len(" ".join(cue.lines).split()) for cue in result) == 40
+    assert len(result) > 2
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "long", "short"),
+    [
+        (0, "00:00:00.000", "0:00.0"),
+        (3_249, "00:00:03.249", "0:03.2"),
+        (59_999, "00:00:59.999", "0:59.9"),
+        (3_723_456, "01:02:03.456", "1:02:03.4"),
+    ],
+)
+def test_times(milliseconds: int, long: str, short: str) -> None:
+    """Times are cut, not rounded up, and hours appear when there are any."""
+    assert clock(milliseconds, ".") == long
+    assert short_clock(milliseconds) == short

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from streamer.triton.server import TritonServer
+
+MODELS = Path(__file__).parent / "models"
+
+
+class Place:
+    """A folder for temporary files of one test, and what servers that were started with it leave behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._names: set[str] = set()
+
+    def folders(self) -> list[Path]:
+        """Folders of servers; their names are kept for regions()."""
+        found = list(self.folder.glob("streamer-triton-*"))
+        self._names.update(path.name for path in found)
+        return found
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that has the folder in its command line: guards, servers and their Python processes."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if any(str(self.folder) in word for word in process.cmdline()):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def regions(self) -> list[str]:
+        """Shared memory of all servers that were seen."""
+        return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(tuple(self._names))]
+
+    def leftovers(self) -> list[object]:
+        return [*self.folders(), *self.processes(), *self.regions()]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return Place(folder)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[TritonServer]:
+    """A server with two instances of the model `probe`, for tests that do it no harm."""
+    with TritonServer(MODELS / "good", instances=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., bool]:
+    """Whether a condition becomes true in time."""
+
+    def wait(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    return wait

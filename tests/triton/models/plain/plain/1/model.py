@@ -1,0 +1,6 @@
+"""Answers nothing; only its configuration matters."""
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [None for _ in requests]

@@ -1,0 +1,323 @@
+"""Link against a real server with a model that counts samples and misbehaves on request."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from streamer.triton import link as link_module
+from streamer.triton.link import ConnectionLost, Link, LinkError, Overdue, ready
+from streamer.triton.server import TritonServer
+
+MODELS = Path(__file__).parent / "models"
+FAIL, RAISE, SILENT, DIE = (np.int16(command).tobytes() for command in (1, 2, 3, 4))  # see the model
+
+
+def silence(samples: int) -> bytes:
+    return bytes(2 * samples)
+
+
+@pytest.fixture
+async def link(server: TritonServer) -> AsyncIterator[Link]:
+    async with await Link.connect(server.grpc_address, "probe") as opened:
+        yield opened
+
+
+async def code_of(request: Any) -> str:
+    """The code of the LinkError with which a request must fail."""
+    with pytest.raises(LinkError) as caught:
+        await request
+    return caught.value.code
+
+
+async def keep_sending(link: Link, seconds: float) -> list[LinkError]:
+    """Forty sequences that send until an error each; returns the errors."""
+
+    async def one() -> LinkError:
+        sequence, until = link.sequence({"sleep_ms": 5}), time.monotonic() + seconds
+        while time.monotonic() < until:
+            try:
+                await sequence.send(silence(100), timeout=seconds)
+            except LinkError as error:
+                return error
+        raise AssertionError("no error came")
+
+    return await asyncio.gather(*(one() for _ in range(40)))
+
+
+async def test_the_events_of_a_request_come_back(link: Link) -> None:
+    """Options travel with START, flush with its request, and events are decoded."""
+    sequence = link.sequence({"words": True})
+    seen, heard = await sequence.send(silence(160))
+    assert seen["options"] == {"words": True}
+    assert seen["text"] == "grün"
+    assert heard == {"type": "heard", "sample": 160}
+    seen, heard = await sequence.send(silence(40), flush=True)
+    assert seen["options"] == {"flush": True}
+    assert heard["sample"] == 200
+    seen, heard = await sequence.send(end=True)
+    assert seen["options"] == {}
+    assert heard["sample"] == 200
+
+
+async def test_flush_joins_the_options_of_the_first_request(link: Link) -> None:
+    """A recording in a single request."""
+    (seen, heard) = await link.sequence({"words": True}).send(silence(7), flush=True, end=True)
+    assert seen["options"] == {"words": True, "flush": True}
+    assert heard["sample"] == 7
+
+
+async def test_many_sequences_share_the_stream(link: Link) -> None:
+    """Answers find their request, order is kept, an instance keeps its sequences, and batches form by themselves."""
+
+    async def talk(number: int) -> tuple[set[str], int]:
+        sequence, total, instances, largest = link.sequence({"sleep_ms": 1}), 0, set(), 0
+        for step in range(10):
+            total += 10 * number + step
+            flush = (number + step) % 5 == 0  # other options and lengths do not keep requests from one batch
+            seen, heard = await sequence.send(silence(10 * number + step), end=step == 9, flush=flush)
+            assert seen["options"].get("flush", False) == flush
+            assert heard["sample"] == total
+            instances.add(seen["instance"])
+            largest = max(largest, seen["batch"])
+        return instances, largest
+
+    results = await asyncio.gather(*(talk(number) for number in range(120)))
+    assert all(len(instances) == 1 for instances, _ in results)
+    assert {name for instances, _ in results for name in instances} == {"probe_0_0", "probe_0_1"}
+    assert max(largest for _, largest in results) > 4
+    assert link.in_flight == 0
+
+
+async def test_ids_are_drawn_from_63_bits(link: Link) -> None:
+    """Triton refuses 0 and the protocol has signed numbers."""
+    ids = {link.sequence().id for _ in range(1000)}
+    assert len(ids) == 1000
+    assert min(ids) > 0
+    assert 2**62 < max(ids) < 2**63
+
+
+async def test_an_error_of_the_model_concerns_one_request(link: Link) -> None:
+    """It has the model's code word and message; its sequence and the others go on."""
+    one, other = link.sequence(), link.sequence()
+    await asyncio.gather(one.send(silence(5)), other.send(silence(6)))
+    with pytest.raises(LinkError) as caught:
+        await one.send(FAIL)
+    assert (caught.value.code, caught.value.message) == ("bad_samples", "I was told\nto fail")
+    assert (await one.send(silence(5), end=True))[-1]["sample"] == 10
+    assert (await other.send(silence(6), end=True))[-1]["sample"] == 12
+
+
+async def test_an_exception_in_the_model_leaves_the_link_alive(link: Link) -> None:
+    """It is `refused`, with the model's own words."""
+    sequence = link.sequence()
+    await sequence.send(silence(5))
+    with pytest.raises(LinkError, match=r"refused: [^Z]*KeyError: 'probe'"):
+        await sequence.send(RAISE)
+    assert link.alive
+    assert (await sequence.send(end=True))[-1]["sample"] == 5
+
+
+async def test_an_overdue_answer_raises_and_leaves_nothing(link: Link) -> None:
+    """The wait is bounded, no future stays behind, and the sequence can be ended."""
+    sequence = link.sequence()
+    await sequence.send(silence(5))
+    began = time.monotonic()
+    with pytest.raises(Overdue, match=r"within 0\.1 s"):
+        await sequence.send(SILENT, timeout=0.1)
+    assert 0.1 <= time.monotonic() - began < 1
+    assert link.in_flight == 0
+    assert (await sequence.send(end=True))[-1]["sample"] == 5
+
+
+async def test_a_late_answer_is_dropped(link: Link) -> None:
+    """The next request gets its own answer, not the one that came too late."""
+    sequence = link.sequence({"sleep_ms": 300})
+    assert await code_of(sequence.send(silence(5), timeout=0.05)) == "overdue"
+    assert (await sequence.send(silence(6), end=True))[-1]["sample"] == 11
+
+
+async def test_one_request_of_a_sequence_at_a_time(link: Link) -> None:
+    """A second one is refused at once and the first is not disturbed; after END none is taken."""
+    sequence = link.sequence({"sleep_ms": 100})
+    first = asyncio.create_task(sequence.send(silence(5)))
+    await asyncio.sleep(0.02)
+    assert await code_of(sequence.send(silence(6))) == "busy"
+    assert (await first)[-1]["sample"] == 5
+    await sequence.send(end=True)
+    assert await code_of(sequence.send(silence(5))) == "over"
+
+
+async def test_half_a_sample_is_refused(link: Link) -> None:
+    """Bytes that are not int16 are a mistake of the caller."""
+    with pytest.raises(ValueError, match="3 bytes"):
+        await link.sequence().send(b"123")
+
+
+async def test_a_cancelled_request_leaves_nothing(link: Link) -> None:
+    """The sequence and the link can be used on."""
+    sequence = link.sequence({"sleep_ms": 100})
+    task = asyncio.create_task(sequence.send(silence(5)))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert link.in_flight == 0
+    assert (await sequence.send(silence(6), end=True))[-1]["sample"] == 11
+
+
+async def test_an_idle_sequence_is_unknown_after_a_while(link: Link) -> None:
+    """Triton forgets it after its idle limit; the code says so."""
+    sequence = link.sequence()
+    await sequence.send(silence(5))
+    await asyncio.sleep(3.2)
+    assert await code_of(sequence.send(silence(5))) == "unknown_stream"
+
+
+async def test_too_many_waiting_requests_are_refused(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue to the writer is bounded and says so; a refused START may be tried again."""
+    monkeypatch.setattr(link_module, "QUEUE_LIMIT", 2)
+    sequences = [link.sequence() for _ in range(5)]
+    answers = await asyncio.gather(*(each.send(silence(1)) for each in sequences), return_exceptions=True)
+    codes = [answer.code for answer in answers if isinstance(answer, LinkError)]
+    assert codes == ["full"] * 3
+    for sequence in sequences:
+        await sequence.send(end=True)
+
+
+async def test_readiness(server: TritonServer) -> None:
+    """ready() tells a loaded model from an unknown one and from no server at all."""
+    assert await ready(server.grpc_address, "probe")
+    assert not await ready(server.grpc_address, "nothing")
+    assert not await ready("127.0.0.1:1", "probe")
+
+
+async def test_a_link_needs_a_ready_model(server: TritonServer) -> None:
+    """Nothing is opened where it could do harm; the error says what was found."""
+    with pytest.raises(LinkError, match=r"unavailable: .* does not have the model nothing ready"):
+        await Link.connect(server.grpc_address, "nothing")
+    with pytest.raises(ConnectionLost, match=r"no Triton answers at 127\.0\.0\.1:1"):
+        await Link.connect("127.0.0.1:1", "probe")
+
+
+async def test_a_link_needs_a_decoupled_model() -> None:
+    """Any other would crash the server."""
+    with TritonServer(MODELS / "plain") as server:
+        assert await code_of(Link.connect(server.grpc_address, "plain")) == "refused"
+        assert server.running
+
+
+async def test_close_waits_for_answers_that_are_due(server: TritonServer) -> None:
+    """What is in flight is answered; later requests are refused; closing again does nothing."""
+    link = await Link.connect(server.grpc_address, "probe")
+    sequences = [link.sequence({"sleep_ms": 100}) for _ in range(20)]
+    sending = asyncio.gather(*(sequence.send(silence(9)) for sequence in sequences))
+    await asyncio.sleep(0.02)
+    assert link.in_flight == 20
+    await link.close()
+    assert not link.alive
+    assert [events[-1]["sample"] for events in await sending] == [9] * 20
+    assert await code_of(sequences[0].send(silence(9))) == "over"
+    assert await code_of(link.sequence().send(silence(9))) == "unavailable"
+    await link.close()
+
+
+async def test_close_ends_the_sequences_that_are_open() -> None:
+    """Their slots are free again at once, without waiting for Triton's idle limit."""
+    with TritonServer(MODELS / "good", slots=2) as server:
+        async with await Link.connect(server.grpc_address, "probe") as link:
+            for _ in range(2):
+                await link.sequence().send(silence(5))
+        async with await Link.connect(server.grpc_address, "probe") as link:
+            await link.sequence().send(silence(5), timeout=1)
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 1
+
+
+async def test_close_is_bounded(server: TritonServer) -> None:
+    """Who still waits then gets ConnectionLost, and the server takes no harm."""
+    link = await Link.connect(server.grpc_address, "probe")
+    sending = asyncio.create_task(link.sequence({"sleep_ms": 1000}).send(silence(9)))
+    await asyncio.sleep(0.02)
+    began = time.monotonic()
+    await link.close(timeout=0.1)
+    with pytest.raises(ConnectionLost, match="the link was closed"):
+        await sending
+    assert time.monotonic() - began < 0.8
+    async with await Link.connect(server.grpc_address, "probe") as another:
+        await another.sequence().send(silence(9), end=True)
+
+
+async def test_a_sequence_without_a_slot_is_told_so() -> None:
+    """A START that waits in Triton's backlog ends as `full`; a discarded sequence makes room."""
+    with TritonServer(MODELS / "good", slots=1) as server:
+        async with await Link.connect(server.grpc_address, "probe") as link:
+            one, other, third = link.sequence(), link.sequence(), link.sequence()
+            await one.send(silence(5))
+            assert await code_of(other.send(silence(5), timeout=0.5)) == "full"
+            waiting = asyncio.create_task(third.send(silence(7)))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            one.discard()
+            assert (await asyncio.wait_for(waiting, 1))[-1]["sample"] == 7
+            assert await code_of(one.send(silence(5))) == "over"
+
+
+async def test_a_killed_server_fails_all_who_wait() -> None:
+    """Everybody gets ConnectionLost at once, and so does who comes later."""
+    with TritonServer(MODELS / "good") as server:
+        async with await Link.connect(server.grpc_address, "probe") as link:
+            sending = asyncio.create_task(keep_sending(link, 20))
+            await asyncio.sleep(0.5)
+            os.kill(server.pid, signal.SIGKILL)
+            began = time.monotonic()
+            errors = await sending
+            assert time.monotonic() - began < 2
+            assert {type(error) for error in errors} == {ConnectionLost}
+            assert not link.alive
+            assert link.in_flight == 0
+            assert await code_of(link.sequence().send(silence(5))) == "unavailable"
+
+
+async def test_a_server_is_stopped_under_load() -> None:
+    """Stopping is bounded while clients go on sending; they are told."""
+    with TritonServer(MODELS / "good", grace=1.0) as server:
+        async with await Link.connect(server.grpc_address, "probe") as link:
+            sending = asyncio.create_task(keep_sending(link, 20))
+            await asyncio.sleep(0.5)
+            began = time.monotonic()
+            await asyncio.to_thread(server.stop)
+            assert time.monotonic() - began < 3
+            assert {error.code for error in await sending} == {"unavailable"}
+
+
+async def test_a_stopping_server_lets_sequences_end() -> None:
+    """Open sequences are served to their END, and then the server goes at once."""
+    with TritonServer(MODELS / "good", grace=10.0) as server:
+        async with await Link.connect(server.grpc_address, "probe") as link:
+            sequence = link.sequence()
+            await sequence.send(silence(5))
+            stopping = asyncio.create_task(asyncio.to_thread(server.stop))
+            await asyncio.sleep(0.2)
+            assert await code_of(link.sequence().send(silence(5))) == "unavailable"
+            assert (await sequence.send(silence(5), end=True))[-1]["sample"] == 10
+            await asyncio.wait_for(stopping, 2)
+
+
+async def test_a_dead_model_process_is_told() -> None:
+    """Triton answers for a dead Python process; the code is `unavailable`."""
+    with TritonServer(MODELS / "good") as server:
+        async with await Link.connect(server.grpc_address, "probe") as link:
+            assert await code_of(link.sequence().send(DIE)) == "unavailable"
+            assert await code_of(link.sequence().send(silence(5))) == "unavailable"
+            assert psutil.Process(server.pid).is_running()

@@ -1,0 +1,323 @@
+"""TritonServer against the real binary: it starts, says why it doesn't, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from streamer.triton import TritonError
+from streamer.triton import server as server_module
+from streamer.triton.server import TritonServer
+
+MODELS = Path(__file__).parent / "models"
+GOOD, BAD = MODELS / "good", MODELS / "bad"
+# A program that starts a server, says so, and then does what its last lines say.
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from streamer.triton.server import TritonServer
+
+server = TritonServer(Path(sys.argv[1]), grace=2)
+"""
+
+
+def get(address: str, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=5) as answer:
+        return answer.read()
+
+
+def config(server: TritonServer) -> Any:
+    return json.loads(get(server.http_address, "/v2/models/probe/config"))
+
+
+@contextmanager
+def program(place: Any, lines: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run PROGRAM with more lines in a session of its own, up to the point where it says that it is ready."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM + lines, str(GOOD)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(place.folder)},
+        start_new_session=True,
+    ) as running:
+        try:
+            assert running.stdout.readline() == b"ready\n"
+            assert place.folders()
+            yield running
+        finally:
+            running.kill()
+
+
+def test_a_server_answers_and_leaves_nothing(place: Any) -> None:
+    """Inside the with block all three endpoints answer; after it no process, memory or file is left."""
+    with TritonServer(GOOD) as server:
+        assert psutil.Process(server.pid).name() == "tritonserver"
+        assert config(server)["name"] == "probe"
+        assert b"nv_inference_count" in get(server.metrics_address, "/metrics")
+        host, port = server.grpc_address.split(":")
+        socket.create_connection((host, int(port)), timeout=5).close()
+        assert len(place.folders()) == 1
+        assert len(place.regions()) == 1
+        assert len(place.processes()) == 3  # guard, server, one Python process
+        assert server.running
+    assert not server.running
+    assert place.leftovers() == []
+
+
+def test_it_listens_on_loopback_only(server: TritonServer) -> None:
+    """No endpoint is reachable from another machine."""
+    listening = [each for each in psutil.Process(server.pid).net_connections() if each.status == psutil.CONN_LISTEN]
+    assert len(listening) == 3
+    assert {each.laddr.ip.removeprefix("::ffff:") for each in listening} == {"127.0.0.1"}
+
+
+def test_an_exception_in_the_block_ends_the_server(place: Any) -> None:
+    """An exception passes through and the server is gone."""
+
+    def fail() -> None:
+        with TritonServer(GOOD):
+            assert len(place.folders()) == 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert place.leftovers() == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_to_the_program_ends_the_server(place: Any, eventually: Any, sent: int) -> None:
+    """Ctrl-C in a terminal (SIGINT to the whole group), SIGTERM and SIGKILL leave nothing."""
+    with program(place, "with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
+        place.folders()
+        os.killpg(running.pid, sent)
+        assert running.wait(10) == -sent
+        if sent == signal.SIGINT:  # the block was left in order
+            assert place.leftovers() == []
+    assert eventually(lambda: not place.leftovers())
+
+
+def test_a_program_that_forgets_to_stop_leaves_nothing(place: Any, eventually: Any) -> None:
+    """The end of the interpreter ends the server."""
+    with program(place, "server.start(); server.wait_ready()\nprint('ready', flush=True)\nsys.exit(3)") as running:
+        assert running.wait(10) == 3
+    assert eventually(lambda: not place.leftovers())
+
+
+def test_a_forked_child_does_not_keep_the_server(place: Any, eventually: Any) -> None:
+    """A killed program's server goes although a forked child has inherited the lifeline."""
+    lines = "server.start(); server.wait_ready()\nif os.fork(): print('ready', flush=True)\ntime.sleep(20)"
+    with program(place, lines) as running:
+        (child,) = [each for each in psutil.Process(running.pid).children() if each.cmdline()[1] == "-c"]
+        running.kill()
+        assert eventually(lambda: len(place.processes()) == 0)
+        assert child.is_running()
+        child.kill()
+    assert eventually(lambda: not place.leftovers())
+
+
+def test_a_killed_guard_takes_the_server_along(place: Any, eventually: Any) -> None:
+    """When the guard is killed the server dies, and stop() removes what is left."""
+    server = TritonServer(GOOD)
+    server.start()
+    try:
+        server.wait_ready()
+        psutil.Process(server.pid).parent().kill()
+        assert eventually(lambda: not server.running)
+        assert eventually(lambda: not place.processes())
+        assert place.folders()
+    finally:
+        server.stop()
+    assert place.leftovers() == []
+
+
+def test_the_next_start_removes_what_a_killed_guard_left(place: Any, eventually: Any) -> None:
+    """Leftovers of dead servers are swept, a living server's are not touched."""
+    with program(place, "with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
+        (left,) = place.folders()
+        guard = psutil.Process(running.pid).children()
+        for process in guard + guard[0].children(recursive=True) + [running]:
+            process.kill()
+    assert eventually(lambda: not place.processes())
+    assert place.regions()
+    with TritonServer(GOOD) as living:
+        assert eventually(lambda: not left.exists())
+        assert [name for name in place.regions() if name.startswith(left.name)] == []
+        with TritonServer(GOOD):
+            assert len(place.folders()) == 2
+        assert config(living)["name"] == "probe"
+        assert len(place.regions()) == 1
+
+
+def test_a_server_that_dies_is_noticed(place: Any, eventually: Any) -> None:
+    """A crashed server is not `running`, its traces go by themselves, and stop() is still fine."""
+    with TritonServer(GOOD) as server:
+        place.folders()
+        os.kill(server.pid, signal.SIGKILL)
+        assert eventually(lambda: not server.running, 3)
+        assert eventually(lambda: not place.leftovers(), 3)
+
+
+def test_stop_may_be_called_any_time(place: Any) -> None:
+    """Before the start, right after it, and again."""
+    server = TritonServer(GOOD)
+    server.stop()
+    server.start()
+    server.stop()
+    server.stop()
+    assert place.leftovers() == []
+    with pytest.raises(TritonError, match="has not been started"):
+        _ = server.grpc_address
+    with pytest.raises(TritonError, match="has not been started"):
+        server.wait_ready()
+
+
+def test_stop_ends_a_wait_under_way(place: Any) -> None:
+    """wait_ready() in another thread fails at once when the server is stopped."""
+    server = TritonServer(GOOD)
+    server.start()
+    problems: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            server.wait_ready()
+        except TritonError as error:
+            problems.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    server.stop()
+    waiting.join(2)
+    assert not waiting.is_alive()
+    assert [str(problem) for problem in problems] == ["Triton was stopped before it was ready"]
+    assert place.leftovers() == []
+
+
+def test_a_broken_model_is_reported_with_its_traceback(place: Any) -> None:
+    """The error holds the model's own words and little else; nothing is left running."""
+    server = TritonServer(BAD)
+    server.start()
+    with pytest.raises(TritonError, match=r"FileNotFoundError: weights\.pt is not there") as caught:
+        server.wait_ready()
+    text = str(caught.value)
+    assert f"{BAD}/broken/1/model.py(9): read_weights" in text
+    assert len(text.splitlines()) < 10
+    assert not server.running
+    assert place.leftovers() == []
+
+
+def test_a_model_without_program_is_reported_at_once(place: Any, tmp_path: Path) -> None:
+    """Triton itself would wait for half a minute and more."""
+    (tmp_path / "models" / "probe" / "1").mkdir(parents=True)
+    (tmp_path / "models" / "probe" / "config.pbtxt").write_text((GOOD / "probe" / "config.pbtxt").read_text())
+    began = time.monotonic()
+    with pytest.raises(TritonError, match="Python model file not found"), TritonServer(tmp_path / "models"):
+        pass
+    assert time.monotonic() - began < 5
+    assert place.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [(["nothing"], "model not found in any model repository"), (["broken"], 'has no field named "sequence"')],
+)
+def test_a_wrong_repository_is_reported(place: Any, tmp_path: Path, models: list[str], words: str) -> None:
+    """A model that isn't there and a configuration that can't be read are told in the server's words."""
+    (tmp_path / "models" / "broken").mkdir(parents=True)
+    (tmp_path / "models" / "broken" / "config.pbtxt").write_text("sequence: 1")
+    with pytest.raises(TritonError) as caught, TritonServer(tmp_path / "models", models=models):
+        pass
+    assert words in str(caught.value)
+    assert place.leftovers() == []
+
+
+def test_a_model_that_takes_too_long_is_reported(place: Any) -> None:
+    """wait_ready() is bounded."""
+    with pytest.raises(TritonError, match=r"not ready after 0\.1 s"), TritonServer(GOOD, ready_timeout=0.1):
+        pass
+    assert place.leftovers() == []
+
+
+@pytest.mark.parametrize("endpoint", ["grpc", "http", "metrics"])
+def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    """When a chosen port is taken before the server has it, others are chosen."""
+    choose = server_module._free_ports
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        choices = [server_module._Ports(**{**vars(choose()), endpoint: port})]
+        monkeypatch.setattr(server_module, "_free_ports", lambda: choices.pop() if choices else choose())
+        with TritonServer(GOOD) as server:
+            assert config(server)["name"] == "probe"
+            assert str(port) not in server.grpc_address + server.http_address + server.metrics_address
+            assert len(place.folders()) == 1
+    assert place.leftovers() == []
+
+
+def test_ports_that_are_always_taken_are_reported(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempts are bounded."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = server_module._Ports(**{**vars(server_module._free_ports()), "grpc": taken.getsockname()[1]})
+        monkeypatch.setattr(server_module, "_free_ports", lambda: ports)
+        monkeypatch.setattr(server_module, "START_ATTEMPTS", 2)
+        with pytest.raises(TritonError, match="already in use"), TritonServer(GOOD):
+            pass
+    assert place.leftovers() == []
+
+
+def test_settings_of_ones_own(place: Any) -> None:
+    """Instances and slots reach the server; the repository itself stays as it was."""
+    before = (GOOD / "probe" / "config.pbtxt").read_text()
+    with TritonServer(GOOD, instances=2, slots=7) as server:
+        seen = config(server)
+        assert seen["instance_group"][0]["count"] == 2
+        assert seen["sequence_batching"]["oldest"]["max_candidate_sequences"] == 7
+        assert seen["parameters"]["note"]["string_value"] == "max_candidate_sequences: 3"
+        assert len(place.processes()) == 4
+    assert (GOOD / "probe" / "config.pbtxt").read_text() == before
+    assert place.folders() == []
+
+
+def test_settings_that_a_model_lacks_are_refused(place: Any) -> None:
+    """The message names the field and nothing was started."""
+    with pytest.raises(TritonError, match=r"slots cannot be set: .* must have `max_candidate_sequences"):
+        TritonServer(BAD, slots=7).start()
+    assert place.leftovers() == []
+
+
+def test_the_log_is_kept_and_appended_to(place: Any, tmp_path: Path) -> None:
+    """A given log survives the server; what an earlier run wrote neither goes nor confuses."""
+    log = tmp_path / "triton.log"
+    earlier = "Failed to preinitialize Python stub\nAll models are stopped\nalready in use\n"
+    log.write_text(earlier)
+    with TritonServer(GOOD, log=log):
+        pass
+    text = log.read_text()
+    assert text.startswith(earlier)
+    assert "Started GRPCInferenceService" in text
+
+
+def test_a_log_that_cannot_be_written_is_reported(place: Any, tmp_path: Path) -> None:
+    """A wrong path is an error of one sentence."""
+    with pytest.raises(TritonError, match="No such file or directory"):
+        TritonServer(GOOD, log=tmp_path / "missing" / "triton.log").start()
+    assert place.leftovers() == []
+
+
+def test_starting_imports_nothing_heavy() -> None:
+    """The server can be spawned before anything that takes time to import."""
+    lines = "import sys; import streamer.triton.server; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "torch", "grpc", "asyncio", "http.client", "pytriton", "tritonclient"} & set(loaded)

@@ -1,0 +1,135 @@
+"""What a client may say in the native protocol, and what it is told otherwise."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamer.wire.native import (
+    LONGEST_REASON,
+    LONGEST_TEXT,
+    CloseCode,
+    Flush,
+    KeepAlive,
+    Start,
+    Stop,
+    WireError,
+    close_reason,
+    encode,
+    name_of,
+    parse,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"type":"start"}', Start()),
+        ('{"type":"start","encoding":"pcm_s16le","sample_rate":16000,"channels":1}', Start()),
+        ('{"type":"start","partials":false,"words":false}', Start(partials=False, words=False)),
+        ('{"type":"start","speech":false,"live":true}', Start(speech=False, live=True)),
+        ('{"type":"start","step_ms":640}', Start(step_ms=640)),
+        (' { "step_ms" : 160 , "type" : "start" } ', Start(step_ms=160)),
+        ('{"type":"flush"}', Flush()),
+        ('{"type":"keepalive"}', KeepAlive()),
+        ('{"type":"stop"}', Stop()),
+    ],
+)
+def test_message(text: str, message: object) -> None:
+    """parse gives the message with defaults for what the client left out."""
+    assert parse(text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "close_code", "says"),
+    [
+        ("", "bad_json", 4000, "JSON object"),
+        ("hello", "bad_json", 4000, '{"type":"start"}'),
+        ('{"type":"start"', "bad_json", 4000, "JSON object"),
+        ("[" * 20000, "bad_json", 4000, "JSON object"),
+        ("1" * 5000, "bad_json", 4000, "JSON object"),
+        ("[]", "bad_json", 4000, "not a list"),
+        ("null", "bad_json", 4000, "not null"),
+        ('"start"', "bad_json", 4000, "not a string"),
+        ("1.5", "bad_json", 4000, "not a number with a fraction"),
+        ("{}", "unknown_type", 4000, "start, flush, keepalive, stop"),
+        ('{"type":"begin"}', "unknown_type", 4000, 'not "begin"'),
+        ('{"type":["start"]}', "unknown_type", 4000, "not a list"),
+        ('{"type":"\\ud800"}', "unknown_type", 4000, "\\ud800"),
+        ('{"type":"%s"}' % ("x" * 500), "unknown_type", 4000, "xxx…"),
+        ('{"type":"start","rate":16000}', "unknown_option", 4000, "it takes encoding, sample_rate, channels"),
+        ('{"type":"start","resume":{"token":"t"}}', "unknown_option", 4000, '"resume"'),
+        ('{"type":"stop","now":true}', "unknown_option", 4000, "it takes none"),
+        (
+            '{"type":"start","partials":1}',
+            "bad_option",
+            4000,
+            "'partials' must be true or false, not a whole number",
+        ),
+        ('{"type":"start","partials":"no"}', "bad_option", 4000, "not a string"),
+        (
+            '{"type":"start","step_ms":true}',
+            "bad_option",
+            4000,
+            "'step_ms' must be a whole number, not true or false",
+        ),
+        ('{"type":"start","step_ms":null}', "bad_option", 4000, "not null"),
+        ('{"type":"start","step_ms":100}', "bad_option", 4000, "160 or 320 or 640, not 100"),
+        ('{"type":"start","sample_rate":"16000"}', "bad_option", 4000, "whole number"),
+        (
+            '{"type":"start","sample_rate":44100}',
+            "unsupported_audio",
+            4001,
+            "44100 is not supported; send 16000",
+        ),
+        ('{"type":"start","encoding":"opus"}', "unsupported_audio", 4001, "send pcm_s16le"),
+        ('{"type":"start","channels":2}', "unsupported_audio", 4001, "send 1"),
+    ],
+)
+def test_bad_message(text: str, code: str, close_code: int, says: str) -> None:
+    """parse names what is wrong with a message and what would be right."""
+    with pytest.raises(WireError) as caught:
+        parse(text)
+    assert (caught.value.code, caught.value.close_code) == (code, close_code)
+    assert says in caught.value.message
+    assert len(caught.value.message) < 250
+    caught.value.message.encode()
+
+
+def test_long_text() -> None:
+    """A text frame that can only be misplaced audio is not even decoded."""
+    with pytest.raises(WireError, match="binary frames"):
+        parse(" " * (LONGEST_TEXT + 1) + '{"type":"stop"}')
+
+
+def test_model_options() -> None:
+    """What the recogniser is told leaves out what only the service acts on."""
+    options = Start(step_ms=160, words=False, live=True).model_options()
+    assert options == {"step_ms": 160, "partials": True, "words": False, "speech": True}
+
+
+@pytest.mark.parametrize("name", ["start", "flush", "keepalive", "stop"])
+def test_name(name: str) -> None:
+    """A message knows the type under which it travels."""
+    assert name_of(parse(encode({"type": name}))) == name
+
+
+def test_encode() -> None:
+    """encode gives compact JSON that keeps every character."""
+    event = {"type": "final", "text": "l'été 你好"}
+    assert encode(event) == '{"type":"final","text":"l\'été 你好"}'
+    assert json.loads(encode(event)) == event
+
+
+def test_close_reason() -> None:
+    """A reason is cut at a character so that it fits into a close frame."""
+    assert close_reason("done") == "done"
+    long = close_reason("é" * 100)
+    assert long.endswith("é…")
+    assert len(long.encode()) <= LONGEST_REASON
+
+
+def test_close_codes() -> None:
+    """The codes are those that clients are built on."""
+    assert sorted(CloseCode) == [1000, 1008, 1009, 1011, 1013, 4000, 4001, 4008, 4010, 4029]
