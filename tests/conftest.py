@@ -1,15 +1,21 @@
-"""What all tests share: one real Triton with the shipped model, and one service in front of it."""
+"""What all tests share: a real Triton with the shipped model, a service before it, and a repository that forgets."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
+import shutil
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 # Tests run small computations, often beside a server: one thread each is the fastest. Set before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from streamer.bridge.service import Service
 from streamer.repository import asr_repository
 from streamer.triton.server import TritonServer
 
@@ -19,3 +25,40 @@ def triton() -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""
     with TritonServer(asr_repository()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def service(triton: TritonServer) -> Iterator[Service]:
+    """A service on a port of its own, in a thread: for tests that are not asynchronous, or that start processes."""
+    opened: list[tuple[Service, asyncio.AbstractEventLoop, asyncio.Event]] = []
+    ready = threading.Event()
+
+    async def serve() -> None:
+        try:
+            async with Service(triton.grpc_address, port=0) as running:
+                over = asyncio.Event()
+                opened.append((running, asyncio.get_running_loop(), over))
+                ready.set()
+                await over.wait()
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), name="service")
+    thread.start()
+    ready.wait(60)
+    [(running, loop, over)] = opened
+    yield running
+    loop.call_soon_threadsafe(over.set)
+    thread.join(60)
+
+
+@pytest.fixture(scope="session")
+def brief_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped model in a Triton repository that forgets an idle sequence after two seconds instead of fifteen."""
+    repository = tmp_path_factory.mktemp("repository")
+    shutil.copytree(asr_repository(), repository, dirs_exist_ok=True)
+    config = repository / "streaming_asr" / "config.pbtxt"
+    text, replaced = re.subn(r"(max_sequence_idle_microseconds:) \d+", r"\1 2000000", config.read_text())
+    assert replaced == 1
+    config.write_text(text)
+    return repository

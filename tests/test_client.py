@@ -19,8 +19,10 @@ from websockets.exceptions import ConnectionClosed
 
 import streamer.client
 from streamer.audio.recording import AudioError
+from streamer.bridge.service import Service
 from streamer.client import StreamError, connect, transcribe
 
+TALK = Path(__file__).parents[1] / "audio_samples" / "talk.flac"
 Script = Callable[[ServerConnection], Awaitable[None]]
 
 
@@ -194,7 +196,7 @@ async def test_a_silent_source_keeps_its_session(monkeypatch: pytest.MonkeyPatch
     async with peer(script := Polite()) as address:
         async for _ in transcribe(source(), address):
             pass
-    assert 1 <= [text["type"] for text in script.texts].count("keepalive") <= 3
+    assert 1 <= [text["type"] for text in script.texts].count("keepalive") < 15
     assert script.sound == b""
 
 
@@ -343,3 +345,34 @@ async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPa
         error = await failure(address)
     assert error.code == "overdue"
     assert "for 0.2 s" in str(error)
+
+
+async def test_a_recording_through_the_real_service(service: Service) -> None:
+    """From `ready` to `done`: numbered events, growing times, and all of the recording heard."""
+    events = [event async for event in transcribe(TALK, service.url)]
+    assert (events[0]["type"], events[-1]["type"]) == ("ready", "done")
+    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
+    ends = [event["end_ms"] for event in events if event["type"] == "final"]
+    assert ends == sorted(ends) != []
+    assert events[-1]["audio_ms"] == pytest.approx(soundfile.info(TALK).duration * 1000, abs=1)
+
+
+async def test_a_flush_of_the_real_service(service: Service) -> None:
+    """flush() makes everything so far final before its answer comes."""
+    samples, _ = soundfile.read(TALK, frames=3 * 16_000, dtype="int16")
+    async with connect(service.url) as session:
+        await session.send(samples)
+        await session.flush()
+        async for event in session:
+            if event["type"] == "flushed":
+                break
+        assert event["audio_ms"] == 3000
+        await session.stop()
+        assert [event["type"] async for event in session if event["type"] == "final"] == []
+
+
+async def test_an_option_that_the_real_service_refuses(service: Service) -> None:
+    """Its own sentence is the error."""
+    with pytest.raises(StreamError, match="step_ms") as caught:
+        await connect(service.url, {"step_ms": 7})
+    assert caught.value.code == "bad_option"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamer.repository import asr_repository
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
 from tests.samples import pcm, reference
@@ -27,15 +25,9 @@ Events = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def two_instances(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    """A server of our own with two instances, which forgets idle sequences after two seconds instead of fifteen."""
-    repository = tmp_path_factory.mktemp("repository")
-    shutil.copytree(asr_repository(), repository, dirs_exist_ok=True)
-    config = repository / "streaming_asr" / "config.pbtxt"
-    text, replaced = re.subn(r"(max_sequence_idle_microseconds:) \d+", r"\1 2000000", config.read_text())
-    assert replaced == 1
-    config.write_text(text)
-    with TritonServer(repository, instances=2, slots=24) as server:
+def two_instances(brief_repository: Path) -> Iterator[TritonServer]:
+    """A server of our own with two instances, which forgets idle sequences soon."""
+    with TritonServer(brief_repository, instances=2, slots=24) as server:
         yield server
 
 
@@ -132,7 +124,7 @@ async def test_a_sequence_stays_on_its_instance(two_instances: TritonServer) -> 
         assert marks[0]["instance"] == marks[1]["instance"]
         instances.append(marks[0]["instance"])
     assert len(set(instances)) == 2
-    assert metric(two_instances, "streamer_slots_live") == 0
+    await eventually(two_instances, "streamer_slots_live", 0)
 
 
 async def test_idle_sequences_expire_on_both_sides(two_instances: TritonServer) -> None:

@@ -32,9 +32,7 @@ def final(*words: dict[str, Any], segment: int = 0) -> dict[str, Any]:
 
 def speech(count: int, *, start_ms: int = 0, each_ms: int = 300, text: str = "word") -> list[dict[str, Any]]:
     """So many words, one straight after the other."""
-    return [
-        word(text, start_ms + index * each_ms, start_ms + (index + 1) * each_ms) for index in range(count)
-    ]
+    return [word(text, start_ms + index * each_ms, start_ms + (index + 1) * each_ms) for index in range(count)]
 
 
 @pytest.fixture
@@ -92,8 +90,7 @@ def test_srt_counts_cues_and_writes_commas(transcript: Transcript) -> None:
 def test_vtt_has_a_header_and_escapes(transcript: Transcript) -> None:
     """WebVTT: the header, decimal points, and no character that would be read as markup."""
     assert transcript.render("vtt") == (
-        "WEBVTT\n\n00:00:03.200 --> 00:00:04.200\nit's late\n\n"
-        "00:00:05.000 --> 00:00:06.200\nr&amp;d &lt;now&gt;\n"
+        "WEBVTT\n\n00:00:03.200 --> 00:00:04.200\nit's late\n\n00:00:05.000 --> 00:00:06.200\nr&amp;d &lt;now&gt;\n"
     )
 
 

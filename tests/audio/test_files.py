@@ -183,9 +183,7 @@ def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "subtype"), [("a.flac", "PCM_16"), ("a.ogg", "VORBIS")])
-def test_damage_in_the_middle_is_reported_after_the_good_part(
-    tmp_path: Path, name: str, subtype: str
-) -> None:
+def test_damage_in_the_middle_is_reported_after_the_good_part(tmp_path: Path, name: str, subtype: str) -> None:
     """What comes before the damage is delivered; then one sentence says how much could be read."""
     noise = np.random.default_rng(3).normal(0, 0.1, 10 * SAMPLE_RATE)
     soundfile.write(tmp_path / name, noise, SAMPLE_RATE, subtype=subtype)
@@ -223,9 +221,7 @@ def test_a_silent_pipe_gives_empty_blocks(pipe: tuple[io.FileIO, io.FileIO]) -> 
     ("sent", "words"),
     [(b"", "is empty"), (b"\1\2\3", "3 bytes is an odd number"), (b"RIFF" + bytes(60), "not raw PCM")],
 )
-def test_what_is_wrong_with_a_pipe_is_said(
-    pipe: tuple[io.FileIO, io.FileIO], sent: bytes, words: str
-) -> None:
+def test_what_is_wrong_with_a_pipe_is_said(pipe: tuple[io.FileIO, io.FileIO], sent: bytes, words: str) -> None:
     """No bytes, half a sample and a whole audio file in the pipe are errors with one sentence."""
     source, sink = pipe
     sink.write(sent)

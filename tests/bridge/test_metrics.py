@@ -16,6 +16,6 @@ def test_services_do_not_clash() -> None:
 def test_exposition() -> None:
     """Every metric is shown from the start, with its help."""
     text = Metrics().exposition().decode()
-    for name in ("ready", "sessions", "sessions_limit", "audio_seconds_total", "answer_seconds_bucket"):
+    for name in ("ready", "sessions", "sessions_limit", "received_seconds_total", "answer_seconds_bucket"):
         assert f"\nstreamer_{name}" in text
     assert "# HELP streamer_refusals_total" in text

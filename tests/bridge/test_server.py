@@ -220,7 +220,7 @@ async def test_no_start(triton: TritonServer) -> None:
 
 async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that reads nothing is closed after a limit, and meanwhile others do not feel it."""
-    monkeypatch.setattr(conversation, "SEND_LIMIT_S", 1.0)
+    monkeypatch.setattr(conversation, "SEND_LIMIT_S", 3.0)
     monkeypatch.setattr(server, "SEND_BUFFER", 4096)
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -240,7 +240,7 @@ async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pyte
                 slowest = max(slowest, time.monotonic() - before)
             flooding.cancel()
             await asyncio.gather(flooding, return_exceptions=True)
-            assert slowest < 0.9
+            assert slowest < 2.0
             websocket.transport.abort()
 
 
@@ -248,7 +248,7 @@ async def flood(websocket: ClientConnection) -> None:
     """Ask for more answers than anything on the way can hold."""
     while True:
         await websocket.send('{"type":"flush"}')
-        await asyncio.sleep(0)  # it shares its loop with the service
+        await asyncio.sleep(0.0005)  # it shares its loop with the service
 
 
 async def test_ready(service: Service) -> None:
@@ -273,7 +273,7 @@ async def test_metrics(service: Service) -> None:
     exposition = service.metrics.exposition().decode()
     assert "streamer_sessions_opened_total 1.0" in exposition
     assert 'streamer_sessions_ended_total{reason="done"} 1.0' in exposition
-    assert "streamer_audio_seconds_total 6.25" in exposition
+    assert "streamer_received_seconds_total 6.25" in exposition
     assert 'streamer_messages_total{type="final"}' in exposition
 
 
@@ -302,9 +302,10 @@ async def test_stop_gives_the_finals(triton: TritonServer) -> None:
         await websocket.send(pcm("talk.flac")[:200_000])
         while (await receive(websocket))["type"] != "partial":
             pass
+        reading = asyncio.create_task(rest(websocket))
         started = time.monotonic()
     assert time.monotonic() - started < 8
-    events = await rest(websocket)
+    events = await reading
     assert text(events)
     assert (events[-1]["code"], websocket.close_code) == ("shutting_down", 1013)
     assert "new session in 5 s" in (websocket.close_reason or "")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
+import streamer
 from streamer.triton import TritonError, installation
 from streamer.triton.installation import find_tritonserver
 
@@ -44,25 +47,27 @@ def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_what_the_user_has_set_comes_after_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Search paths keep their entries, made absolute; a chosen number of threads stays."""
-    monkeypatch.setenv("PYTHONPATH", f"mine{os.pathsep}/theirs")
+    """Search paths keep their entries; a chosen number of threads stays."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/theirs")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    variables = find_tritonserver().environment(tmp_path)
-    package, *others = variables["PYTHONPATH"].split(os.pathsep)
-    assert (Path(package) / "streamer" / "triton").is_dir()
-    assert others == [str(Path.cwd() / "mine"), "/theirs"]
+    found = find_tritonserver()
+    variables = found.environment(tmp_path)
+    libraries = variables["LD_LIBRARY_PATH"].split(os.pathsep)
+    assert libraries[0] == str(found.libraries)
+    assert libraries[-1] == "/theirs"
     assert variables["OMP_NUM_THREADS"] == "3"
     assert variables["MKL_NUM_THREADS"] == "1"
 
 
-def test_python3_of_the_path_is_the_running_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also where the running Python has another name and stands beside another python3."""
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "python3").symlink_to("/bin/false")
-    (tmp_path / "other" / "python-mine").symlink_to(Path(sys.executable).resolve())
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "other" / "python-mine"))
+def test_models_import_what_we_import(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """python3 of the path is this Python with our search paths, even isolated as the backend runs it."""
+    extra = tmp_path / "ex\u00e4tra"
+    extra.mkdir()
+    (extra / "only_here.py").touch()
+    monkeypatch.syspath_prepend(extra)
     variables = find_tritonserver().environment(tmp_path)
-    lines = "import sys; print(sys.base_prefix)"
-    answer = subprocess.run(["python3", "-c", lines], env=variables, capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == sys.base_prefix
+    lines = "import only_here, numpy, streamer, sys; print(ascii([numpy.__file__, streamer.__file__, sys.version]))"
+    command = ["python3", "-I", "-c", lines]
+    answer = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert ast.literal_eval(answer.stdout) == [numpy.__file__, streamer.__file__, sys.version]

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+import streamer
 from streamer.triton import TritonError
 from streamer.triton import server as server_module
 from streamer.triton.server import TritonServer
@@ -295,6 +296,23 @@ def test_settings_that_a_model_lacks_are_refused(place: Any) -> None:
     with pytest.raises(TritonError, match=r"slots cannot be set: .* must have `max_candidate_sequences"):
         TritonServer(BAD, slots=7).start()
     assert place.leftovers() == []
+
+
+def test_a_model_imports_what_we_import(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own package above all: it need not be installed, and another installed version must not take its place."""
+    version = tmp_path / "models" / "importer" / "1"
+    version.mkdir(parents=True)
+    (version.parent / "config.pbtxt").write_text((MODELS / "plain" / "plain" / "config.pbtxt").read_text())
+    (version / "model.py").write_text(
+        "import numpy, only_here, streamer\n"
+        f"assert streamer.__file__ == {streamer.__file__!r}, streamer.__file__\n"
+        "class TritonPythonModel: pass\n"
+    )
+    (tmp_path / "extra").mkdir()
+    (tmp_path / "extra" / "only_here.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "extra")
+    with TritonServer(tmp_path / "models") as server:
+        assert server.running
 
 
 def test_the_log_is_kept_and_appended_to(place: Any, tmp_path: Path) -> None:

@@ -1,0 +1,421 @@
+"""The command as somebody types it: in a process of its own, with a real service behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import psutil
+import pytest
+import soundfile
+
+from streamer import __version__
+from streamer.bridge.service import Service
+from streamer.cli import run
+
+COMMAND = [sys.executable, "-m", "streamer"]
+SAMPLES = Path(__file__).parents[1] / "audio_samples"
+TALK, SHORT, PHRASE = (str(SAMPLES / name) for name in ("talk.flac", "airplane.mp3", "quilter.ogg"))
+AWAY = "127.0.0.1:1"
+PATIENCE_S = 60.0
+
+
+def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end."""
+    done = subprocess.run(
+        [*COMMAND, *arguments], input=given, capture_output=True, timeout=PATIENCE_S, cwd=folder, check=False
+    )
+    assert b"Traceback" not in done.stderr
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def finals(service: Service, recording: str) -> list[str]:
+    """The lines that are right for a recording: what the service says of it."""
+    lines = streamer(recording, "--server", service.url, "--format", "jsonl").stdout.splitlines()
+    return [event["text"] for event in map(json.loads, lines) if event["type"] == "final"]
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Four seconds of clear speech as raw PCM in a file."""
+    samples, _ = soundfile.read(TALK, frames=4 * 16_000, dtype="int16")
+    path = tmp_path_factory.mktemp("pcm") / "speech.raw"
+    path.write_bytes(samples.tobytes())
+    return str(path)
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    """A folder with what people get wrong."""
+    (tmp_path / "empty.wav").touch()
+    (tmp_path / "notes.wav").write_text("This is no sound. " * 100)
+    (tmp_path / "folder.wav").mkdir()
+    soundfile.write(tmp_path / "nothing.wav", np.zeros(0), 16_000)
+    return tmp_path
+
+
+# Makes the terminal on standard input the one that sends Ctrl-C, then becomes the command. (Not with pty.fork():
+# a fork of a process with threads is a warning.)
+IN_FRONT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+class Terminal:
+    """The command on a pseudo-terminal, as somebody sits in front of it."""
+
+    def __init__(self, *arguments: str, width: int = 80) -> None:
+        self._terminal, inside = os.openpty()
+        ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        self.process = psutil.Popen(
+            [sys.executable, "-c", IN_FRONT, *COMMAND, *arguments],
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(inside)
+        self.shown = ""
+
+    def watch(self, until: str = "") -> None:
+        """Reads until these characters are there, or to the end."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not until or until not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                try:
+                    received = os.read(self._terminal, 65536)
+                except OSError:  # how Linux tells the end of a terminal
+                    received = b""
+                if not received:
+                    break
+                self.shown += received.decode()
+        assert until in self.shown
+
+    def type(self, keys: str) -> None:
+        """Presses keys."""
+        os.write(self._terminal, keys.encode())
+
+    def status(self) -> int:
+        """Waits for the end; the exit status."""
+        self.watch()
+        os.close(self._terminal)
+        status: int = self.process.wait(PATIENCE_S)
+        return status
+
+
+def test_version_and_help() -> None:
+    """Both go to standard output, and --help has an example for each kind of use."""
+    assert streamer("--version").stdout == f"streamer {__version__}\n"
+    shown = streamer("--help")
+    assert shown.returncode == 0
+    for words in ("streamer serve", "--format", "examples:", "arecord", "standard error"):
+        assert words in shown.stdout
+    assert "--port" in streamer("serve", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name a recording"),
+        (["--bad", "a.wav"], "unrecognized arguments: --bad"),
+        (["a.wav", "--format", "doc"], "choose from"),
+        (["a.wav", "--format"], "expected one argument"),
+        (["a.wav", "--step-ms", "100"], "choose from 160, 320, 640"),
+        (["a.wav", "--server", "ftp://a"], "'ftp://a' is no address of a service"),
+        (["-", "-"], "read only once"),
+        (["serve", "--port", "x"], "'x' is no port"),
+        (["serve", "--port", "70000"], "'70000' is no port"),
+        (["serve", "--slots", "0"], "1 or more"),
+        (["serve", "a.wav"], "unrecognized arguments: a.wav"),
+        (["a.wav", "--output", "missing/a.txt"], "there is no folder missing"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
+    """It exits with 2 before anything is done."""
+    done = streamer(*arguments, folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("streamer: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.wav", "there is no such file"),
+        ("--missing.wav", "there is no such file"),
+        ("empty.wav", "is empty"),
+        ("folder.wav", "is a folder"),
+        ("./serve", "there is no such file"),
+    ],
+)
+def test_a_file_that_is_not_there_starts_nothing(recordings: Path, name: str, words: str) -> None:
+    """One sentence that names the file, and no server is started or asked for it."""
+    done = streamer("--timing", "--server", AWAY, "--", name, folder=recordings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"streamer: {name}")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no sound")])
+def test_what_is_no_sound_asks_nobody(recordings: Path, name: str, words: str) -> None:
+    """A file without audio in it is an error of the file, also when the service is away."""
+    done = streamer("--server", AWAY, name, folder=recordings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{name} " in done.stderr
+    assert words in done.stderr
+    assert "service" not in done.stderr
+
+
+def test_a_service_that_is_away_is_said_once() -> None:
+    """It would be the same for every file."""
+    done = streamer(SHORT, PHRASE, "--server", AWAY)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("No service answers") == 1
+    assert AWAY in done.stderr
+
+
+def test_one_bad_file_among_good_ones(service: Service, recordings: Path) -> None:
+    """The others are transcribed, in order; each bad one has its sentence and the exit status tells."""
+    bad = [str(recordings / name) for name in ("notes.wav", "missing.wav", "empty.wav")]
+    done = streamer(bad[0], SHORT, bad[1], "--server", service.url, bad[2], PHRASE, "--format", "json")
+    assert done.returncode == 1
+    assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [SHORT, PHRASE]
+    assert sorted(line.split()[1].rstrip(":") for line in done.stderr.splitlines()) == sorted(bad)
+
+
+def test_text_is_the_finals_and_nothing_else(service: Service) -> None:
+    """Standard output has a line for each final, standard error is empty; twice gives the same."""
+    done = streamer("--server", service.url, TALK)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == finals(service, TALK) != []
+
+
+def test_json_has_the_documented_shape(service: Service) -> None:
+    """One object in one line, its times within the recording and growing."""
+    done = streamer(TALK, "--format", "json", "--server", service.url)
+    content = json.loads(done.stdout)
+    assert list(content) == ["file", "text", "duration_ms", "segments"]
+    assert content["duration_ms"] == pytest.approx(soundfile.info(TALK).duration * 1000, abs=1)
+    assert content["text"] == " ".join(segment["text"] for segment in content["segments"])
+    times = [time for segment in content["segments"] for time in (segment["start_ms"], segment["end_ms"])]
+    assert times == sorted(times)
+    assert times[-1] <= content["duration_ms"]
+    for segment in content["segments"]:
+        assert list(segment) == ["start_ms", "end_ms", "text", "confidence", "words"]
+        assert [word["word"] for word in segment["words"]] == segment["text"].split()
+
+
+def test_jsonl_is_the_protocol(service: Service) -> None:
+    """From `ready` to `done`, numbered without a gap."""
+    done = streamer(SHORT, "--format", "jsonl", "--server", service.url, "--step-ms", "160")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[0]["type"] == "ready"
+    assert events[-1]["type"] == "done"
+    assert {"partial", "final"} <= {event["type"] for event in events}
+    assert [event["n"] for event in events] == list(range(events[0]["n"], events[0]["n"] + len(events)))
+
+
+def test_subtitles_into_a_folder(service: Service, tmp_path: Path) -> None:
+    """A file for each recording, each of them with cues; nothing on standard output."""
+    done = streamer("--format", "vtt", "--output", str(tmp_path), TALK, PHRASE, "--server", service.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for name in ("talk.vtt", "quilter.vtt"):
+        lines = (tmp_path / name).read_text().splitlines()
+        assert lines[0] == "WEBVTT"
+        assert sum("-->" in line for line in lines) >= 1
+        assert max(map(len, lines)) <= 42
+
+
+def test_a_file_named_like_a_command(service: Service, tmp_path: Path) -> None:
+    """./serve is a recording."""
+    (tmp_path / "serve").write_bytes(Path(SHORT).read_bytes())
+    done = streamer("./serve", "--server", service.url, folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == finals(service, SHORT)
+
+
+def test_raw_sound_on_standard_input(service: Service, speech: str) -> None:
+    """- is transcribed like a file; half a sample at its end is an error after the words."""
+    sound = Path(speech).read_bytes()
+    whole = streamer("-", "--server", service.url, "--format", "json", given=sound)
+    assert whole.returncode == 0
+    assert json.loads(whole.stdout)["file"] == "-"
+    assert json.loads(whole.stdout)["duration_ms"] == 4000
+    odd = streamer("-", "--server", service.url, given=sound + b"\0")
+    assert odd.returncode == 1
+    assert odd.stdout.split() == json.loads(whole.stdout)["text"].split()
+    assert "128001 bytes is an odd number" in odd.stderr
+    assert "is empty" in streamer("-", "--server", service.url).stderr
+
+
+def test_a_pipe_is_a_live_source(service: Service, speech: str) -> None:
+    """Words come while the pipe is still open, before its end is known."""
+    command = [*COMMAND, "-", "--format", "jsonl", "--server", service.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=False) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(Path(speech).read_bytes())
+        process.stdin.flush()
+        while json.loads(process.stdout.readline())["type"] != "partial":
+            pass
+        process.stdin.close()
+        assert json.loads(process.stdout.readlines()[-1])["type"] == "done"
+    assert process.returncode == 0
+
+
+def test_paced_takes_as_long_as_the_recording(service: Service) -> None:
+    """Three seconds of speech take three seconds, and give the same words."""
+    began = time.monotonic()
+    done = streamer("--paced", SHORT, "--server", service.url)
+    assert time.monotonic() - began >= soundfile.info(SHORT).duration
+    assert done.stdout.splitlines() == finals(service, SHORT)
+
+
+def test_timing_tells_where_the_time_goes(service: Service) -> None:
+    """The table is on standard error, its times grow."""
+    done = streamer("--timing", SHORT, "--server", service.url)
+    lines = [line.split(maxsplit=2) for line in done.stderr.splitlines()[1:]]
+    names = [name for _, _, name in lines]
+    assert names == [
+        "command line read",
+        "client imported",
+        "session open",
+        "first partial",
+        "first final",
+        "done",
+        "everything stopped",
+    ]
+    assert sorted(lines, key=lambda line: float(line[0])) == lines
+    assert done.stdout.splitlines() == finals(service, SHORT)
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(service: Service) -> None:
+    """A closed pipe on standard output is no error to talk about."""
+    command = [*COMMAND, TALK, "--paced", "--format", "jsonl", "--server", service.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE_S) == 141
+        assert process.stderr.read() == b""
+
+
+def test_a_closed_standard_output_is_survived(service: Service, tmp_path: Path) -> None:
+    """With no standard output at all a file can still be written."""
+    command = f'exec "{sys.executable}" -m streamer "{SHORT}" -o a.txt --server {service.url} >&- 2>&-'
+    assert subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, check=False).returncode == 0
+    assert (tmp_path / "a.txt").read_text().splitlines() == finals(service, SHORT)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, status: int) -> None:
+    """Quickly, without a traceback."""
+    command = [*COMMAND, TALK, "--paced", "--format", "jsonl", "--server", service.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(5) == status
+        assert process.stderr.read() == b""
+
+
+def test_a_terminal_shows_words_as_they_come(service: Service) -> None:
+    """Partials change in place and never wrap; each final is a line with its time."""
+    terminal = Terminal("--paced", SHORT, "--server", service.url, width=40)
+    assert terminal.status() == 0
+    drawn = terminal.shown.split("\r\x1b[K")
+    assert len(drawn) > 3
+    for line in drawn[1:]:
+        if not line.endswith("\r\n"):
+            assert len(line.replace("\x1b[2m", "").replace("\x1b[0m", "")) < 40
+    lines = [line.partition("\r\n")[0] for line in drawn if line.endswith("\r\n")]
+    assert [line.partition("] ")[2] for line in lines] == finals(service, SHORT)
+    assert all(line.startswith("[0:0") for line in lines)
+
+
+def test_progress_is_only_for_a_terminal(service: Service, tmp_path: Path) -> None:
+    """With the words going to a file, the terminal shows how far a recording is, and is clean at the end."""
+    terminal = Terminal("--paced", TALK, "--server", service.url, "-o", f"{tmp_path}/a.txt", width=100)
+    terminal.watch("talk.flac  0:01")
+    assert "of 0:24.7 (" in terminal.shown
+    terminal.type("\x03")
+    assert terminal.status() == 130
+    assert terminal.shown.endswith("\r\x1b[K")
+
+
+def test_a_service_of_this_machine_is_used(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without --server the service on the usual port does the work, if it is one of ours and ready."""
+    monkeypatch.setattr("streamer.recordings.DEFAULT_PORT", urlsplit(service.url).port)
+    assert run([SHORT, "--timing"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == finals(service, SHORT)
+    assert "Triton" not in shown.err
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port of this machine that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_serve_says_that_a_port_is_taken(taken_port: int) -> None:
+    """One sentence, and nothing is left running."""
+    done = streamer("serve", "--port", str(taken_port))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"streamer: Port {taken_port} of 127.0.0.1 is taken")
+    assert done.stderr.count("\n") == 1
+
+
+def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    """It says where it is, other commands find it, and after SIGTERM nothing of it is left."""
+    command = [*COMMAND, "serve", "--port", "0", "--instances", "1", "--slots", "3"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, text=True) as process:
+        assert process.stderr is not None
+        ready = process.stderr.readline()
+        assert ready.startswith("streamer: ready: ws://127.0.0.1:"), ready
+        url = ready.split()[2]
+        assert streamer(SHORT, "--server", url).returncode == 0
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert "tritonserver" in [each.name() for each in family]
+        process.terminate()
+        assert process.wait(30) == 0
+        assert psutil.wait_procs(family, timeout=5)[1] == []
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_without_a_service_one_is_started_and_ended() -> None:
+    """The whole of it in one command, with a real Triton that is gone afterwards; Ctrl-C ends it as well."""
+    done = streamer("--server", "embedded", SHORT, "--timing", "--format", "json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["file"] == SHORT
+    names = [line.split(maxsplit=2)[2] for line in done.stderr.splitlines()[1:]]
+    assert names.index("Triton spawned") < names.index("client imported") < names.index("service ready")
+
+    terminal = Terminal("--server", "embedded", "--paced", TALK)
+    terminal.watch("[0:0")
+    family = terminal.process.children(recursive=True)
+    assert "tritonserver" in [each.name() for each in family]
+    terminal.type("\x03")
+    assert terminal.status() == 130
+    assert psutil.wait_procs(family, timeout=5)[1] == []

@@ -1,0 +1,88 @@
+"""The wheel: built, unpacked somewhere else, and used there without the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from streamer import __version__
+from streamer.bridge.service import Service
+
+ROOT = Path(__file__).parents[1]
+SHORT = ROOT / "audio_samples" / "airplane.mp3"
+LIMIT_S = 110
+PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Runs a command to its successful end; its standard output."""
+    # No PYTHONPATH and no settings of the test run: what is installed must do by itself.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel in it. Its dependencies are those of the test run: they are 5 GB."""
+    folder = tmp_path_factory.mktemp("venv") / "with space"
+    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
+    run(folder / "bin" / "pip", "install", "--no-deps", "--no-index", wheel, cwd=folder.parent)
+    packages = Path(run(folder / "bin" / "python", "-c", PACKAGES, cwd=folder.parent).strip())
+    # Appended to the path, so behind the wheel; a .pth file there, such as that of the checkout, is not followed.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin"
+
+
+def test_it_holds_what_running_needs(wheel: Path) -> None:
+    """The package, the model repository with its weights, the page; and nothing that is not for users."""
+    names = zipfile.ZipFile(wheel).namelist()
+    for needed in (
+        "streamer/cli.py",
+        "streamer/web/index.html",
+        "streamer/asr_repo/streaming_asr/config.pbtxt",
+        "streamer/asr_repo/streaming_asr/1/model.py",
+        "streamer/asr_repo/streaming_asr/1/model.json",
+        "streamer/asr_repo/streaming_asr/1/weights.pt",
+    ):
+        assert needed in names
+    metadata = f"streamer-{__version__}.dist-info/"
+    assert {name.split("/")[0] + "/" for name in names} == {"streamer/", metadata}
+    assert not [name for name in names if "__pycache__" in name or name.startswith("streamer/tests")]
+
+
+def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: Path) -> None:
+    """Neither the checkout nor the folder we are in plays a part."""
+    code = "import streamer; from streamer.repository import asr_repository; print(streamer.__file__, asr_repository())"
+    shown = run(installed / "python", "-c", code, cwd=tmp_path)
+    assert shown.count(str(installed.parent)) == 2
+    assert str(ROOT) not in shown
+    assert run(installed / "streamer", "--version", cwd=tmp_path) == f"streamer {__version__}\n"
+
+
+def test_the_command_transcribes_outside_the_checkout(installed: Path, service: Service, tmp_path: Path) -> None:
+    """`streamer FILE` with a Triton of its own, far from the checkout, says the same as the checkout."""
+    command = [installed / "streamer", SHORT, "--format", "json", "--server"]
+    own = json.loads(run(*command, "embedded", cwd=tmp_path))
+    assert own["file"] == str(SHORT)
+    assert own["duration_ms"] > 3000
+    assert own == json.loads(run(*command, service.url, cwd=tmp_path))
