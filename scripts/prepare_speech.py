@@ -2,8 +2,8 @@
 
     python scripts/prepare_speech.py --speech GIVEN --work PREPARED
 
-GIVEN holds `train.tsv`, `dev.tsv`, their tar shards, `noise.tar` and `rooms.tar`. PREPARED gets `train`, `dev`, `noise` and
-`rooms` as NAME.samples and NAME.tsv. Utterances of train that dev holds too are left out.
+GIVEN holds `train.tsv`, `dev.tsv`, their tar shards, `noise.tar` and `rooms.tar`. PREPARED gets `train`, `dev`,
+`noise` and `rooms` as NAME.samples and NAME.tsv. Utterances of train that dev holds too are left out.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
-import soxr
-
+import soundfile  # type: ignore[import-untyped]
+import soxr  # type: ignore[import-untyped]
 from training.corpus import SAMPLE_RATE, CorpusError, Samples, Utterance, write_corpus
 
 COLUMNS = ["shard", "member", "seconds", "corpus", "speaker", "text"]
@@ -119,7 +118,8 @@ def decode(encoded: bytes, name: str) -> Samples:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     if not len(mono):
         raise CorpusError(f"{name} holds no audio")
-    return np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
+    rounded: Samples = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
+    return rounded
 
 
 def _parse(values: list[str], where: str) -> Row:

@@ -4,8 +4,9 @@
     python scripts/train.py --work PREPARED --run RUN --evaluate                            errors on dev
     python scripts/train.py --run RUN --export asr_repo/streaming_asr/1                     write the bundle
 
-RUN holds the checkpoint, `log.jsonl` and `curves.png`. A run can be stopped at any moment and goes on when it is started
-again; the learning rate falls to zero at the end of the planned minutes. It runs on a GPU where there is one.
+RUN holds the checkpoint, `log.jsonl` and `curves.png`. A run can be stopped at any moment and goes on when it is
+started again; the learning rate falls to zero at the end of the planned minutes, and rises again if more are planned.
+It runs on a GPU where there is one.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
-from streamer.engine.acoustic import AcousticModel, BundleError, Description
-from streamer.engine.encoder import EncoderConfig, Output
 from training import units
 from training.alignment import read_alignments
 from training.augment import Augmentation
@@ -32,8 +30,10 @@ from training.curves import draw
 from training.scoring import evaluate, report
 from training.trainer import Schedule, Trainer
 
+from streamer.engine.acoustic import AcousticModel, BundleError, Description
+from streamer.engine.encoder import EncoderConfig, Output
+
 SIZES = {
-    "tiny": {"width": 144, "layers": 8, "heads": 4, "feedforward": 432},
     "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
     "base": {"width": 256, "layers": 12, "heads": 4, "feedforward": 1024},
 }

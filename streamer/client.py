@@ -167,9 +167,7 @@ class Session:
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             raise self._nonsense(message)
         if event["type"] == "error" and event.get("fatal", True):
-            raise StreamError(
-                event.get("code", "failed"), event.get("message", "The service gave no reason.")
-            )
+            raise StreamError(event.get("code", "failed"), event.get("message", "The service gave no reason."))
         return event
 
     @contextmanager
@@ -190,9 +188,7 @@ class Session:
         self._closing = asyncio.create_task(self.close())
 
     def _nonsense(self, message: object) -> StreamError:
-        return StreamError(
-            "not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}"
-        )
+        return StreamError("not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}")
 
     def _closed(self, error: ConnectionClosed) -> StreamError:
         if self._overdue:
@@ -201,13 +197,9 @@ class Session:
         if closed is None or closed.code == LOST:
             return StreamError("lost", f"The connection to {self.url} was lost.")
         if closed.code == CloseCode.TRY_LATER:
-            return StreamError(
-                "full", f"The service at {self.url} is full: {closed.reason or 'try again later'}."
-            )
+            return StreamError("full", f"The service at {self.url} is full: {closed.reason or 'try again later'}.")
         reason = f"{closed.reason} (code {closed.code})" if closed.reason else f"code {closed.code}"
-        return StreamError(
-            "closed", f"The service at {self.url} closed the session before its end: {reason}."
-        )
+        return StreamError("closed", f"The service at {self.url} closed the session before its end: {reason}.")
 
 
 class Opening:

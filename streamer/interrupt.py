@@ -22,8 +22,9 @@ async def _watched(work: Coroutine[Any, Any, int]) -> int:
     received: list[signal.Signals] = []
 
     def cancel(number: signal.Signals) -> None:
+        if not received:  # a second cancellation would break the order that the first one began
+            task.cancel()
         received.append(number)
-        task.cancel()
         loop.remove_signal_handler(signal.SIGINT)
 
     for number in (signal.SIGINT, signal.SIGTERM):

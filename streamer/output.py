@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -62,12 +63,15 @@ class Destination:
             self._open[path].write(text)
             self._open[path].flush()
         except OSError as error:
+            self.close()
             raise OutputError(f"{path} cannot be written: {error.strerror}.") from error
 
     def close(self) -> None:
         """Closes all files."""
         for stream in self._open.values():
-            stream.close()
+            with suppress(OSError):  # the disk is full: write() has said so
+                stream.close()
+        self._open.clear()
 
 
 class Output:

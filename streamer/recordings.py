@@ -62,7 +62,7 @@ def _is_there(name: str, output: Output) -> bool:
 
 def _with_service(names: list[str], options: argparse.Namespace, output: Output, timing: Timing) -> int:
     server = options.server
-    if server is None and is_ready():
+    if server is None and is_ready(DEFAULT_HOST, DEFAULT_PORT):
         server = websocket_url(f"{DEFAULT_HOST}:{DEFAULT_PORT}")
     with ExitStack() as stack:
         embedded: Embedded | None = None

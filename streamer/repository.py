@@ -21,9 +21,7 @@ def asr_repository() -> Path:
     for folder in (PACKAGE / "asr_repo", PACKAGE.parent / "asr_repo"):
         if folder.is_dir():
             return folder
-    raise TritonError(
-        f"the model repository asr_repo is neither in {PACKAGE} nor beside it: reinstall streamer"
-    )
+    raise TritonError(f"the model repository asr_repo is neither in {PACKAGE} nor beside it: reinstall streamer")
 
 
 def models_in(repository: Path) -> tuple[str, ...]:
@@ -68,9 +66,7 @@ def configured(config: Path, *, instances: int | None, slots: int | None) -> str
         bare = NOT_FIELDS.sub(lambda found: " " * len(found[0]), text)
         places = [found.span(1) for found in re.finditer(field, bare)]
         if len(places) != 1:
-            wanted = (
-                "instance_group [ { count: … } ]" if name == "instances" else "max_candidate_sequences: …"
-            )
+            wanted = "instance_group [ { count: … } ]" if name == "instances" else "max_candidate_sequences: …"
             raise TritonError(f"{name} cannot be set: {config} must have `{wanted}` exactly once")
         start, end = places[0]
         text = f"{text[:start]}{number}{text[end:]}"

@@ -128,9 +128,7 @@ def _timed_words(segment: Event) -> Sequence[Event]:
     for piece in pieces:
         start = segment["start_ms"] + round(passed * scale)
         passed += len(piece)
-        timed.append(
-            {"word": piece, "start_ms": start, "end_ms": segment["start_ms"] + round(passed * scale)}
-        )
+        timed.append({"word": piece, "start_ms": start, "end_ms": segment["start_ms"] + round(passed * scale)})
     return timed
 
 

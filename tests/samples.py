@@ -6,17 +6,16 @@ import csv
 import functools
 from pathlib import Path
 
-import soundfile
+from streamer.audio.files import read_audio
 
+FILES = ("talk.flac", "quilter.ogg", "airplane.mp3")
 FOLDER = Path(__file__).parents[1] / "audio_samples"
 
 
 @functools.cache
 def pcm(name: str) -> bytes:
-    """A recording of 16 kHz mono as int16 samples."""
-    samples, rate = soundfile.read(FOLDER / name, dtype="int16")
-    assert (rate, samples.ndim) == (16_000, 1)
-    return samples.tobytes()
+    """A recording as int16 samples, 16 kHz mono."""
+    return read_audio(FOLDER / name).tobytes()
 
 
 def reference(name: str) -> str:

@@ -11,7 +11,7 @@ from training.corpus import CorpusError
 
 @dataclass(frozen=True)
 class Alignment:
-    """One utterance: words as (word, start ms, length ms), phones as (phone, start ms, length ms, number of its word)."""
+    """One utterance: words as (word, start ms, length ms), phones the same with the number of their word."""
 
     name: str
     aligned: bool

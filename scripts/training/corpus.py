@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +84,7 @@ def write_corpus(folder: Path, name: str, recordings: Iterable[tuple[Utterance, 
 
 
 @contextmanager
-def replacing(path: Path, mode: str) -> Iterator[IO[bytes] | IO[str] | IO]:  # type: ignore[type-arg]
+def replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     """Open a temporary file that takes the place of `path` only when everything was written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
@@ -93,7 +93,7 @@ def replacing(path: Path, mode: str) -> Iterator[IO[bytes] | IO[str] | IO]:  # t
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(partial, path)
+        partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 

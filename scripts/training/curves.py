@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import matplotlib
@@ -32,4 +31,4 @@ def draw(run: Path) -> None:
     partial = run / "curves.partial.png"
     figure.savefig(partial, dpi=80)
     pyplot.close(figure)
-    os.replace(partial, run / "curves.png")
+    partial.replace(run / "curves.png")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -139,7 +138,7 @@ class Trainer:
         }
         partial = path.with_name(path.name + ".partial")
         torch.save(state, partial)
-        os.replace(partial, path)
+        partial.replace(path)
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint's content."""
@@ -163,7 +162,7 @@ class Trainer:
             found = self.model.encoder(mel, batch.lengths, chunk, left)
         losses = self._losses(found, batch)
         loss = torch.stack(list(losses.values())).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._schedule.clip)
         rate = self._schedule.learning_rate(self.step, self.progress)
         if torch.isfinite(norm):

@@ -65,7 +65,7 @@ class Backlog:
 
     def mark_flush(self) -> None:
         """What was received up to here is to become final."""
-        self._flushes.append(self.received - self.received % SAMPLE_BYTES)
+        self._flushes.append(self.received)
         self._measure()
 
     def take(self, step_ms: int, *, last: bool) -> Portion | None:

@@ -29,6 +29,8 @@ ANSWER_LIMIT_S = 30.0
 # A client that does not read what it was sent for so long is closed: its results would have to be kept somewhere.
 # Shorter than Triton's idle limit, because nothing is asked of the model meanwhile.
 SEND_LIMIT_S = 10.0
+# For a client to take its part in a close; then it is cut off.
+CLOSE_LIMIT_S = 3.0
 # Closes that the websocket library decides on, by the code that it sends.
 _LIBRARY_CLOSES = {1007: "not_utf8", 1009: "too_large"}
 
@@ -59,7 +61,7 @@ class Conversation:
                     session.receive_text(frame, now)
                 else:
                     session.receive_audio(frame, now)
-                    self._metrics.audio_seconds.inc(len(frame) / BYTES_PER_S)
+                    self._metrics.received_seconds.inc(len(frame) / BYTES_PER_S)
                 self._look()
         except ConnectionClosed as closed:
             if closed.sent is not None and not closed.rcvd_then_sent:
@@ -87,7 +89,7 @@ class Conversation:
                 await self._deliver()
                 if session.close is not None and closing is None:
                     code, reason = session.close.code, close_reason(session.close.reason)
-                    closing = asyncio.create_task(self._websocket.close(code, reason))
+                    closing = asyncio.create_task(self._close(code, reason))
                 if session.over:
                     break
                 await self._rest()
@@ -105,8 +107,7 @@ class Conversation:
                     task.cancel()
             self._finish()
             # At once when it is closed already.
-            with suppress(Exception):
-                await self._websocket.close(CloseCode.FAILED, "the service failed")
+            await self._close(CloseCode.FAILED, "the service failed")
 
     def drain(self) -> None:
         """The service shuts down."""
@@ -169,6 +170,14 @@ class Conversation:
                 log.info("session=%s ready %s", self.session.number, self.session.start)
             await self._websocket.send(encode(message))
             self._metrics.messages.labels(kind).inc()
+
+    async def _close(self, code: CloseCode, reason: str) -> None:
+        # The library's own limit begins when the close frame is written, which never happens when a client
+        # does not read.
+        try:
+            await asyncio.wait_for(self._websocket.close(code, reason), CLOSE_LIMIT_S)
+        except asyncio.TimeoutError:
+            self._websocket.transport.abort()
 
     def _finish(self) -> None:
         """Release what the session held, once, however it ended."""

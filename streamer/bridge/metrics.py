@@ -27,7 +27,7 @@ class Metrics:
         self.refusals = Counter(
             "streamer_refusals", "Connections closed by the service before ready.", ["reason"], registry=registry
         )
-        self.audio_seconds = Counter("streamer_audio_seconds", "Audio received.", registry=registry)
+        self.received_seconds = Counter("streamer_received_seconds", "Audio received.", registry=registry)
         self.messages = Counter("streamer_messages", "Messages to clients.", ["type"], registry=registry)
         self.answer_seconds = Histogram(
             "streamer_answer_seconds",

@@ -46,7 +46,7 @@ class Pages:
         path = urlsplit(request.path).path
         if path == PATH:
             return None
-        # Before version 17 the library refuses all but GET itself.
+        # Before version 17 (on Python 3.10) the library itself hangs up on all but GET.
         method = getattr(request, "method", "GET")
         if method not in ("GET", "HEAD"):
             response = _text(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} can only be read: use GET.")

@@ -16,7 +16,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 
 from streamer import __version__
 from streamer.bridge.admission import Admission
-from streamer.bridge.conversation import Conversation
+from streamer.bridge.conversation import CLOSE_LIMIT_S, Conversation
 from streamer.bridge.metrics import Metrics
 from streamer.bridge.pages import Pages
 from streamer.bridge.prober import Prober
@@ -36,7 +36,6 @@ RECEIVE_BUFFER = 256 * 1024
 # What may lie in the kernel for a client that does not read.
 SEND_BUFFER = 64 * 1024
 HANDSHAKE_LIMIT_S = 10.0
-CLOSE_LIMIT_S = 3.0
 PING_EVERY_S = 20.0
 MOST_WAITING = 64  # connections that have no sequence: not started, or refused and still closing
 # All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.

@@ -231,11 +231,10 @@ class Session:
                 self._pass_on(event)
         if request.end:
             self._conclude()
-        elif self._said == said and self._heard_ms > self._told_ms and now - self._told_at >= HEARD_EVERY_S:
-            self._say("heard", audio_ms=self._heard_ms)
-            self._told_ms = self._heard_ms
         if self._said > said:
             self._told_at = now
+        else:
+            self._acknowledge(now)
 
     def fail(self, code: str, message: str, *, lost: bool) -> None:
         """The request under way failed; `lost` says that the sequence is gone and needs no END."""
@@ -257,11 +256,12 @@ class Session:
             )
 
     def tick(self, now: float) -> None:
-        """Time has passed: a session that waited too long for its client ends."""
+        """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
         if self.state is State.OPENING and now - self._opened_at >= self._limits.start_s:
             waited = f"Nothing was started within {self._limits.start_s:g} s"
             self._fail("no_start", CloseCode.IDLE, waited + '; send {"type":"start"} after connecting.')
         elif self.state is State.STREAMING:
+            self._acknowledge(now)
             busy = self.full or (self._outstanding is not None and bool(self._outstanding.pcm))
             if busy:
                 self._active_at = now
@@ -275,8 +275,12 @@ class Session:
         if self.state is State.OPENING:
             return self._opened_at + self._limits.start_s
         if self.state is State.STREAMING:
-            idle_at = self._active_at + self._limits.idle_s
-            return idle_at if self._outstanding else min(idle_at, self._asked_at + self._limits.refresh_s)
+            due = [self._active_at + self._limits.idle_s]
+            if self._outstanding is None:
+                due.append(self._asked_at + self._limits.refresh_s)
+            if self._heard_ms > self._told_ms:
+                due.append(self._told_at + HEARD_EVERY_S)
+            return min(due)
         return None
 
     def take_messages(self) -> list[dict[str, Any]]:
@@ -312,6 +316,11 @@ class Session:
             self._told_ms = max(self._told_ms, event.get("audio_ms", 0))
             self._say(**event)
         # What else a model says (`cut`, or what a later one adds) is not for clients.
+
+    def _acknowledge(self, now: float) -> None:
+        if self._heard_ms > self._told_ms and now - self._told_at >= HEARD_EVERY_S:
+            self._say("heard", audio_ms=self._heard_ms)
+            self._told_ms, self._told_at = self._heard_ms, now
 
     def _check_pace(self) -> None:
         if self.start.live and self._backlog.exceeds(LIVE_MARK):

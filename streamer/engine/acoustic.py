@@ -1,12 +1,11 @@
 """The acoustic model that is shipped: features and encoder with their trained weights, read from a bundle folder.
 
-A bundle is `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (tensors in half precision).
+A bundle is `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (half precision).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,10 +104,10 @@ class AcousticModel(nn.Module):
         weights = {name: tensor.detach().cpu().half() for name, tensor in self.state_dict().items()}
         partial = target / (WEIGHTS_FILE + ".partial")
         torch.save(weights, partial)
-        os.replace(partial, target / WEIGHTS_FILE)
+        partial.replace(target / WEIGHTS_FILE)
         partial = target / (MODEL_FILE + ".partial")
         partial.write_text(json.dumps(self.description.to_json(), indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, target / MODEL_FILE)
+        partial.replace(target / MODEL_FILE)
 
     @property
     def device(self) -> torch.device:
@@ -120,7 +119,8 @@ class AcousticModel(nn.Module):
     ) -> Emissions:
         """Log-probabilities of whole utterances: samples [batch, frames * 640], `lengths` in frames."""
         mel = self.features(functional.pad(samples, (CONTEXT, 0)))
-        return self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
+        found: Emissions = self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
+        return found
 
     def make_state(self, slots: int) -> State:
         """A fresh state for so many streams."""

@@ -89,9 +89,7 @@ class Encoder(nn.Module):
         self.config = config
         self.stem = Stem(config)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
-        self.outputs = nn.ModuleDict(
-            {output.name: nn.Linear(config.width, output.units) for output in config.outputs}
-        )
+        self.outputs = nn.ModuleDict({output.name: nn.Linear(config.width, output.units) for output in config.outputs})
         self.rotation = Rotation(config.width // config.heads)
 
     def forward(self, mel: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None) -> Emissions:

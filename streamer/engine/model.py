@@ -20,7 +20,11 @@ class StreamingModel(Protocol):
     sample_rate: int
     frame_samples: int
     step_ms: tuple[int, ...]
-    device: torch.device
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes and its states lie."""
+        ...
 
     def make_state(self, slots: int) -> State:
         """A fresh state for so many streams."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import site
 import subprocess
 import sys
 import sysconfig
@@ -42,18 +43,17 @@ class Installation:
             (python / path.name).symlink_to(path)
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """The variables that the server and its Python processes need. `folder` may get a link to Python."""
+        """The variables that the server and its Python processes need; `folder` gets a Python environment for them."""
         variables = dict(os.environ)
         for name in THREADS:
             variables.setdefault(name, "1")  # the instances are the parallelism
 
         def prepend(name: str, *folders: Path) -> None:
-            kept = [str(Path(path).absolute()) for path in variables.get(name, "").split(os.pathsep) if path]
+            kept = [path for path in variables.get(name, "").split(os.pathsep) if path]
             variables[name] = os.pathsep.join([*map(str, folders), *kept])
 
         prepend("LD_LIBRARY_PATH", self.libraries, *_python_library())
-        prepend("PATH", _python_folder(folder))
-        prepend("PYTHONPATH", PACKAGE.parent)
+        prepend("PATH", _make_python(folder / "python"))
         return variables
 
 
@@ -95,13 +95,23 @@ def _python_library() -> list[Path]:
     )
 
 
-def _python_folder(folder: Path) -> Path:
-    """A folder whose `python3` is the running Python: so the backend finds the environment's packages."""
-    executable = Path(sys.executable)
-    python3 = executable.parent / "python3"
-    if python3.exists() and python3.samefile(executable):
-        return executable.parent
-    own = folder / "bin"
-    own.mkdir()
-    (own / "python3").symlink_to(executable)
-    return own
+def _make_python(folder: Path) -> Path:
+    """Make an environment for the models that imports what we import; returns where its `python3` is.
+
+    The backend runs the first `python3` of PATH, and isolated: it heeds neither PYTHONPATH nor what the user has
+    installed for himself. So that a checkout, `pip install --user` and a virtual environment all work, it gets an
+    environment of its own whose only content are our search paths.
+    """
+    base = Path(getattr(sys, "_base_executable", None) or sys.executable)
+    programs, packages = folder / "bin", folder / "lib" / f"python{PYTHON}" / "site-packages"
+    programs.mkdir(parents=True)
+    packages.mkdir(parents=True)
+    (programs / "python3").symlink_to(base)
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n", encoding="utf-8")
+    with_hooks = {*site.getsitepackages(), site.getusersitepackages()}  # their own .pth files are heeded too
+    lines = []
+    for path in dict.fromkeys(str(Path(path).absolute()) for path in [str(PACKAGE.parent), *sys.path]):
+        add = "site.addsitedir" if path in with_hooks else "sys.path.append"
+        lines.append(f"import site, sys; {path!a} in sys.path or {add}({path!a})")
+    (packages / "streamer.pth").write_text("\n".join(lines) + "\n", encoding="ascii")
+    return programs

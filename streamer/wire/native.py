@@ -105,9 +105,7 @@ def name_of(message: ClientMessage) -> str:
 def parse(text: str) -> ClientMessage:
     """One text frame of a client as a message; WireError says what is wrong and what is right."""
     if len(text) > LONGEST_TEXT:
-        raise _bad(
-            "bad_message", f"A text frame has at most {LONGEST_TEXT} characters; audio goes in binary frames."
-        )
+        raise _bad("bad_message", f"A text frame has at most {LONGEST_TEXT} characters; audio goes in binary frames.")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

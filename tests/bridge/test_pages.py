@@ -7,15 +7,22 @@ import http.client
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from websockets.http11 import Request
 
 from streamer.bridge.metrics import Metrics
 from streamer.bridge.server import BridgeServer
 
 Answer = tuple[int, dict[str, str], str]
+
+only_get = pytest.mark.skipif(
+    "method" not in {field.name for field in fields(Request)},
+    reason="before version 17 (Python 3.10) websockets hangs up on every method but GET",
+)
 
 
 @pytest.fixture
@@ -90,6 +97,7 @@ async def test_not_found(server: BridgeServer, path: str) -> None:
     assert "/v1/stream" in text
 
 
+@only_get
 async def test_head(server: BridgeServer) -> None:
     """HEAD gives the length without the content."""
     status, headers, text = await ask(server, "/", "HEAD")
@@ -97,6 +105,7 @@ async def test_head(server: BridgeServer) -> None:
     assert int(headers["Content-Length"]) > 500
 
 
+@only_get
 async def test_wrong_method(server: BridgeServer) -> None:
     """Nothing can be written."""
     status, headers, _ = await ask(server, "/", "POST")

@@ -233,10 +233,10 @@ def test_heard_is_rare() -> None:
         driven.exchange()
         told += [(round(driven.now - 100, 1), message["audio_ms"]) for message in driven.messages()]
     assert told == [(0.6, 960), (1.2, 1920), (1.8, 2880)]
-    driven.now += 5
-    assert driven.exchange() == Request()
+    assert driven.session.due_at() == pytest.approx(102.3)
+    driven.later(0.3)
     assert driven.messages() == [{"type": "heard", "n": 5, "audio_ms": 3200}]
-    driven.now += 5
+    driven.later(LIMITS.refresh_s)
     driven.exchange()
     assert driven.said() == []
 
@@ -260,6 +260,16 @@ def test_silent_sequence_is_kept_alive() -> None:
     driven.now += LIMITS.refresh_s
     assert driven.exchange() == Request()
     assert driven.request() is None
+
+
+def test_nothing_is_due_while_an_answer_is_owed() -> None:
+    """While the model computes, no empty request is due, however long it takes."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    due = driven.session.due_at()
+    assert due is not None
+    assert due > driven.now + LIMITS.refresh_s
 
 
 # What clients do wrong.
@@ -420,6 +430,15 @@ def test_client_does_not_read() -> None:
     assert (driven.session.close.code, driven.session.ended_by) == (4008, "not_read")
     assert "30 s" in driven.session.close.reason
     driven.assert_ends()
+
+
+def test_closed_session_is_read_on() -> None:
+    """A client that was held back is read again when its session closes: its close frame is still to come."""
+    driven = Driven()
+    driven.audio(bytes(2 * HIGH_MARK))
+    assert driven.session.full
+    driven.session.vanish()
+    assert not driven.session.full
 
 
 # Pace.

@@ -1,0 +1,139 @@
+"""The scripts behind `make system` and `make install`, on machines that lack this or that."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+# What a script needs besides the commands that a test puts in place.
+TOOLS = ("sh", "env", "dirname")
+
+
+class Machine:
+    """A PATH with only what a test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for tool in TOOLS:
+            (folder / tool).symlink_to(Path("/usr/bin") / tool)
+        self.has("id", "echo 1000")
+
+    def has(self, name: str, script: str) -> None:
+        """A command of this name."""
+        (self._folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (self._folder / name).chmod(0o755)
+
+    def run(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs one of the scripts there."""
+        return subprocess.run(
+            [SCRIPTS / script],
+            env={"PATH": str(self._folder), **environment},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine without a Python."""
+    return Machine(tmp_path)
+
+
+REAL = f'exec "{sys.executable}" "$@"'
+# The questions are told apart by a word in them.
+WITHOUT_VENV = f'case "$*" in *ensurepip*) exit 1;; esac; {REAL}'
+WITHOUT_VENV_AND_LIBRARY = f'case "$*" in *ensurepip*|*libpython*) exit 1;; esac; {REAL}'
+
+
+def bare(machine: Machine, python: str, folder: Path) -> None:
+    """A machine whose only Python behaves like this."""
+    # find_python prints what a Python says of itself; here it has to name the stand-in.
+    machine.has("python3", f'case "$*" in *_base_executable*) echo {folder}/python3; exit;; esac; {python}')
+
+
+def test_the_first_python_that_fits_is_taken(machine: Machine) -> None:
+    """One that is too new and a stand-in with nothing behind it are passed over."""
+    machine.has("python3", "exit 1")
+    machine.has("python3.12", "echo 'command not found' >&2; exit 127")
+    machine.has("python3.11", REAL)
+    done = machine.run("find_python")
+    assert done.returncode == 0
+    assert Path(done.stdout.strip()).samefile(Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}")
+    assert done.stderr == ""
+
+
+def test_no_python_is_one_sentence(machine: Machine) -> None:
+    """It says which versions would do."""
+    machine.has("python3", "exit 1")
+    done = machine.run("find_python")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "needs Python 3.10, 3.11 or 3.12" in done.stderr
+
+
+def test_the_one_that_was_asked_for_is_taken_or_refused(machine: Machine, tmp_path: Path) -> None:
+    """PYTHON=… is not silently replaced by another."""
+    machine.has("python3", REAL)
+    machine.has("mine", REAL)
+    assert machine.run("find_python", PYTHON=f"{tmp_path}/mine").returncode == 0
+    done = machine.run("find_python", PYTHON="missing")
+    assert done.returncode == 1
+    assert "PYTHON=missing" in done.stderr
+
+
+def test_nothing_missing_is_nothing_done(machine: Machine) -> None:
+    """With all in place the packages' tool is not even looked for."""
+    machine.has("python3", REAL)
+    machine.has("apt-get", "echo called; exit 1")
+    done = machine.run("system_packages")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_without_the_right_to_install_the_line_to_type_is_printed(machine: Machine, tmp_path: Path) -> None:
+    """One line with all that is missing, and a failure."""
+    bare(machine, WITHOUT_VENV_AND_LIBRARY, tmp_path)
+    machine.has("apt-get", "echo called")
+    machine.has("sudo", "exit 1")
+    done = machine.run("system_packages")
+    assert (done.returncode, done.stdout) == (1, "")
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    (line,) = [line.strip() for line in done.stderr.splitlines() if "sudo" in line]
+    assert line.endswith(f"apt-get install -y --no-install-recommends python{version}-venv libpython{version}")
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_with_the_right_to_install_it_installs(machine: Machine, tmp_path: Path, root: bool) -> None:
+    """As root, or with a sudo that asks for no password, and without a question."""
+    bare(machine, WITHOUT_VENV, tmp_path)
+    if root:
+        machine.has("id", "echo 0")
+    else:
+        machine.has("sudo", 'shift; exec "$@"')
+        machine.has("true", "exit 0")
+    machine.has("apt-get", 'echo "$DEBIAN_FRONTEND $*"')
+    done = machine.run("system_packages")
+    assert done.returncode == 0, done.stderr
+    updated, installed = done.stdout.splitlines()
+    assert updated == "noninteractive update -qq"
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert installed == f"noninteractive install -y -qq --no-install-recommends python{version}-venv"
+
+
+def test_another_system_is_told_what_is_missing(machine: Machine, tmp_path: Path) -> None:
+    """Where there is no apt-get the names are printed all the same."""
+    bare(machine, WITHOUT_VENV, tmp_path)
+    done = machine.run("system_packages")
+    assert done.returncode == 1
+    assert "-venv" in done.stderr
+
+
+def test_the_real_machine_lacks_nothing() -> None:
+    """The tests run, so all of it is there."""
+    done = subprocess.run([SCRIPTS / "system_packages"], env={**os.environ, "PYTHON": sys.executable}, check=False)
+    assert done.returncode == 0
