@@ -96,13 +96,15 @@ class Stream:
         if ending is None:
             self._show()
             return False
-        self._end_segment(min(self._sample(ending.frame), self.received), silence=ending.silence)
+        kept = [word for word in words if word.start < ending.frame]
+        self._end_segment(min(self._sample(ending.frame), self.received), kept, silence=ending.silence)
         return True
 
     def conclude(self) -> None:
         """Everything received has been read: make it final and answer the flush. The model must start afresh."""
         self.flushing = False
-        self._end_segment(self.received, silence=True)
+        # All words, also those that the model came out with in the tail: they were said before it.
+        self._end_segment(self.received, self._hypothesis.words, silence=True)
         self.events.append(Flushed(self.clock.ms(self.received)))
 
     def take_events(self) -> list[Event]:
@@ -139,8 +141,7 @@ class Stream:
         )
         self._shown = text
 
-    def _end_segment(self, cut: int, *, silence: bool) -> None:
-        words = [word for word in self._hypothesis.words if self._sample(word.start) < cut]
+    def _end_segment(self, cut: int, words: Sequence[Word], *, silence: bool) -> None:
         if words:
             self.events.append(self._final(words))
             self._segment += 1

@@ -15,7 +15,7 @@ from streamer.engine.events import Cut, Event, Final, Flushed, Heard, Partial, S
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
 from streamer.engine.search import GreedySearch
-from tests.engine.speech import UNITS, LevelModel, say, silence
+from tests.engine.speech import FRAME, UNITS, LevelModel, say, silence
 
 NOTHING = np.zeros(0, dtype=np.int16)
 
@@ -136,6 +136,15 @@ def test_a_result_cannot_reach_a_newcomer() -> None:
     assert answer.code == "unknown_stream"
     events = one(recogniser, Chunk(3, say("news"), end=True))
     assert text(events) == "news"
+
+
+def test_a_word_at_the_very_end_is_not_lost() -> None:
+    """A word that the model only comes out with after the last sample is in the final, at the end of the audio."""
+    audio = say("ab c")[: -5 * FRAME]  # one frame of the last letter is left, and it is emitted one frame late
+    events = hear(make(), [audio])
+    [final] = [event for event in events if isinstance(event, Final)]
+    assert final.text == "ab c"
+    assert final.end_ms == len(audio) // 16
 
 
 def test_flush_makes_everything_final_and_goes_on() -> None:
