@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +31,7 @@ from training.batches import Batches, Recipe
 from training.corpus import Corpus, CorpusError
 from training.curves import draw
 from training.scoring import evaluate, report
+from training.team import Team
 from training.trainer import Schedule, Trainer
 
 from streamer.engine.acoustic import AcousticModel, BundleError, Description
@@ -79,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--processes", type=int, help="that share the work (default: one a core; one on a GPU)")
     parser.add_argument("--batch-seconds", type=float, default=Recipe.seconds)
     parser.add_argument("--start-from", type=Path, metavar="BUNDLE", help="start a new run from these weights")
     parser.add_argument("--evaluate", action="store_true", help="print the errors on dev")
@@ -92,7 +96,33 @@ def _parser() -> argparse.ArgumentParser:
 def _train(options: argparse.Namespace) -> None:
     if not (options.work and options.run and options.plan_minutes):
         raise CorpusError("training needs --work, --run and --plan-minutes")
-    torch.set_num_threads(options.threads)
+    size = options.processes or (1 if options.device.startswith("cuda") else os.cpu_count() or 1)
+    if size < 1:
+        raise CorpusError("--processes must be 1 or more")
+    stopped = _stop_signals()
+    with tempfile.TemporaryDirectory() as folder:
+        meeting = Path(folder) / "team"
+        spawn = multiprocessing.get_context("spawn")
+        others = [
+            spawn.Process(target=_member, args=(options, rank, size, meeting), daemon=True) for rank in range(1, size)
+        ]
+        for process in others:
+            process.start()
+        _work(options, Team(0, size, meeting), stopped)
+        for process in others:
+            process.join(timeout=60)
+
+
+def _member(options: argparse.Namespace, rank: int, size: int, meeting: Path) -> None:
+    # It stops when the first process says so, and fails when that one is gone.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _work(options, Team(rank, size, meeting), lambda: False)
+
+
+def _work(options: argparse.Namespace, team: Team, stopped: Callable[[], bool]) -> None:
+    if options.device == "cpu":
+        torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     device = torch.device(options.device)
     corpus, alignments = Corpus(options.work, "train"), read_alignments(options.work, "train")
@@ -102,19 +132,24 @@ def _train(options: argparse.Namespace) -> None:
     state = _checkpoint(path) if path.exists() else None
     trainer = Trainer(
         _model(options, state).to(device), batches, augmentation, Schedule(options.plan_minutes), options.seed,
-        _precision(device),
+        _precision(device), team,
     )  # fmt: skip
-    options.run.mkdir(parents=True, exist_ok=True)
     if state:
         trainer.load(state)
-        print(f"going on at step {trainer.step}, minute {trainer.trained_seconds / 60:.1f}")
     elif not options.start_from:
         trainer.measure_features()
+    if team.rank > 0:
+        trainer.train(options.minutes, lambda _: None, stopped)
+        team.leave()
+        return
+    options.run.mkdir(parents=True, exist_ok=True)
+    if state:
+        print(f"going on at step {trainer.step}, minute {trainer.trained_seconds / 60:.1f}")
     weights = sum(weight.numel() for weight in trainer.model.parameters())
-    print(f"{weights / 1e6:.1f} M weights on {device}", flush=True)
-    stopped = _stop_signals()
+    print(f"{weights / 1e6:.1f} M weights, {team.size} process(es) on {device}", flush=True)
     with (options.run / "log.jsonl").open("a", buffering=1, encoding="utf-8") as log:
         trainer.train(options.minutes, _notes(trainer, path, log.write), stopped)
+    team.leave()
     trainer.save(path)
     draw(options.run)
     print(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")

@@ -25,9 +25,9 @@ class Augmentation:
         chances = torch.rand(rows, 4, generator=generator).tolist()
         samples = samples.clone()
         for row, (colour, noise, dither, gate) in enumerate(chances):
-            if colour < 0.3:
-                samples[row] = self._coloured(samples[row], colour < 0.1, generator)
-            if noise < 0.5:
+            if colour < 0.2:
+                samples[row] = self._coloured(samples[row], colour < 0.08, generator)
+            if noise < 0.35:
                 samples[row] += self._background(samples[row], generator)
             samples[row] *= self._gain(samples[row], generator)
             if gate < 0.1:
@@ -44,11 +44,11 @@ class Augmentation:
         bands, times = torch.arange(mels, device=mel.device), torch.arange(frames, device=mel.device)
         spans = (lengths * 4).cpu()
         for _ in range(2):
-            width = torch.rand(rows, generator=generator) * 16
+            width = torch.rand(rows, generator=generator) * 12
             start = torch.rand(rows, generator=generator) * (mels - width)
             keep &= ~_between(bands, start, start + width).unsqueeze(1)
-        for _ in range(3):
-            width = torch.rand(rows, generator=generator) * (spans * 0.12).clamp(max=32)
+        for _ in range(2):
+            width = torch.rand(rows, generator=generator) * (spans * 0.1).clamp(max=32)
             start = torch.rand(rows, generator=generator) * (spans - width)
             keep &= ~_between(times, start, start + width).unsqueeze(2)
         return mel * keep

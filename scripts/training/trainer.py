@@ -20,8 +20,9 @@ from training.augment import Augmentation
 from training.batches import UNLABELLED, Batch, Batches
 from training.corpus import CorpusError
 from training.muon import Muon
+from training.team import Team
 
-HEAD_WEIGHTS = {"phones": 0.5, "characters": 0.3, "phones_middle": 0.2}
+HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
 CHUNKS = (4, 8, 8, 16, 16, 0)
 LEFTS = (40, 64, 64, 96)
 EVERYTHING = 1e9
@@ -56,8 +57,9 @@ class Trainer:
 
     def __init__(
         self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
-        precision: torch.dtype,
+        precision: torch.dtype, team: Team | None = None,
     ) -> None:  # fmt: skip
+        self._team = team or Team()
         self.model = model.train()
         self.average = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         self._batches = batches
@@ -68,7 +70,7 @@ class Trainer:
         matrices = [weight for weight in model.encoder.blocks.parameters() if weight.ndim == 2]
         chosen = {id(weight) for weight in matrices}
         rest = [weight for weight in model.parameters() if id(weight) not in chosen]
-        self._muon = Muon(matrices, precision)
+        self._muon = Muon(matrices, precision, team=self._team)
         self._adam = torch.optim.AdamW(rest, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
         self.step = 0
         self.epoch = 0
@@ -84,7 +86,7 @@ class Trainer:
     def train(self, minutes: float, note: Callable[[dict[str, float]], None], stopped: Callable[[], bool]) -> None:
         """Train for so long, or to the end of the plan, or until stopped; `note` gets the figures of every step."""
         end = self.trained_seconds + 60 * minutes
-        while not stopped() and self.progress < 1 and self.trained_seconds < end:
+        while self.progress < 1 and self.trained_seconds < end:
             longest = self._schedule.short_seconds if self.step < self._schedule.short_steps else EVERYTHING
             planned = self._batches.epoch(self.epoch, longest)
             if not planned:
@@ -93,18 +95,23 @@ class Trainer:
                 self.epoch, self.position = self.epoch + 1, 0
             for utterances in planned[self.position :]:
                 started = time.monotonic()
-                batch = self._batches.tensors(utterances, f"{self._seed} {self.step}")
+                share = self._team.share(utterances)
+                batch = self._batches.tensors(share, f"{self._seed} {self.step} {self._team.rank}")
                 figures = self._learn(batch)
-                self.trained_seconds += time.monotonic() - started
-                self.audio_seconds += batch.seconds
                 self.step += 1
                 self.position += 1
                 note({**figures, "step": self.step, "epoch": self.epoch, "hours": self.audio_seconds / 3600,
                       "minutes": self.trained_seconds / 60})  # fmt: skip
+                # What decides about the schedule and the end has to be the same for all members.
+                told = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
+                self._team.add_up([told])
+                elapsed, seconds, stops = told.tolist()
+                self.trained_seconds += elapsed / self._team.size
+                self.audio_seconds += seconds
                 if self.step == self._schedule.short_steps:
                     self.epoch, self.position = self.epoch + 1, 0
                     break
-                if stopped() or self.progress >= 1 or self.trained_seconds >= end:
+                if stops or self.progress >= 1 or self.trained_seconds >= end:
                     return
 
     @torch.no_grad()
@@ -150,9 +157,9 @@ class Trainer:
             setattr(self, name, state[name])
 
     def _learn(self, batch: Batch) -> dict[str, float]:
-        generator = self._generator()
-        chunk = CHUNKS[int(torch.randint(len(CHUNKS), (), generator=generator))]
-        left = LEFTS[int(torch.randint(len(LEFTS), (), generator=generator))] if chunk else None
+        shared, generator = self._generator(), self._generator(self._team.rank)
+        chunk = CHUNKS[int(torch.randint(len(CHUNKS), (), generator=shared))]
+        left = LEFTS[int(torch.randint(len(LEFTS), (), generator=shared))] if chunk else None
         with torch.no_grad():
             samples = self._augmentation.audio(batch.samples, generator)
             mel = self.model.features(functional.pad(samples, (CONTEXT, 0)))
@@ -162,7 +169,8 @@ class Trainer:
             found = self.model.encoder(mel, batch.lengths, chunk, left)
         losses = self._losses(found, batch)
         loss = torch.stack(list(losses.values())).sum()
-        loss.backward()
+        (loss / self._team.size).backward()
+        self._team.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._schedule.clip)
         rate = self._schedule.learning_rate(self.step, self.progress)
         if torch.isfinite(norm):
@@ -196,8 +204,8 @@ class Trainer:
         current = self.model.state_dict()
         torch._foreach_lerp_(list(self.average.values()), [current[name] for name in self.average], 1 - keep)
 
-    def _generator(self) -> torch.Generator:
-        return torch.Generator().manual_seed(hash((self._seed, self.step)) % 2**31)
+    def _generator(self, rank: int = 0) -> torch.Generator:
+        return torch.Generator().manual_seed(hash((self._seed, self.step, rank)) % 2**31)
 
 
 _COUNTERS = ("step", "epoch", "position", "trained_seconds", "audio_seconds")

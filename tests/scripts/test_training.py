@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +138,53 @@ def test_muon_goes_downhill() -> None:
         (matrix - wanted).square().sum().backward()
         muon.step(0.05)
     assert float((matrix - wanted).square().mean().detach()) < before / 2
+
+
+MEMBER = """
+import json, sys
+from pathlib import Path
+import torch
+from torch import nn
+from training.muon import Muon
+from training.team import Team
+
+team = Team(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+torch.manual_seed(0)
+matrices = [nn.Parameter(torch.randn(6, 4)) for _ in range(3)] + [nn.Parameter(torch.randn(4, 4))]
+muon = Muon(matrices, torch.bfloat16, team=team)
+for step in range(3):
+    # The gradients of four utterances, shared out.
+    for number, matrix in enumerate(matrices):
+        found = [torch.randn(matrix.shape, generator=torch.Generator().manual_seed(100 * step + u)) for u in range(4)]
+        matrix.grad = torch.stack(team.share(found)).sum(0)
+    team.add_up([matrix.grad for matrix in matrices])
+    muon.step(0.1)
+print(json.dumps({"weights": [matrix.tolist() for matrix in matrices], "few": team.share(["one"])}))
+team.leave()
+"""
+
+
+def members(size: int, meeting: Path) -> list[dict[str, object]]:
+    """What each process of a team ends with."""
+    scripts = Path(__file__).parents[2] / "scripts"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", MEMBER, str(rank), str(size), str(meeting)],
+            cwd=scripts, stdout=subprocess.PIPE, env={"PYTHONPATH": f"{scripts}"},
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    return [json.loads(process.communicate(timeout=100)[0]) for process in started]
+
+
+def test_a_team_learns_what_one_process_learns(tmp_path: Path) -> None:
+    """Two processes that share batches and matrices end with the weights of one that does all, and with the same."""
+    (alone,) = members(1, tmp_path / "one")
+    first, second = members(2, tmp_path / "two")
+    assert first == second
+    for wanted, found in zip(alone["weights"], first["weights"], strict=True):
+        torch.testing.assert_close(torch.tensor(wanted), torch.tensor(found), atol=0.02, rtol=0)
+    assert first["few"] == ["one"]
 
 
 def test_a_run_that_goes_on_counts_on(work: Path, tmp_path: Path) -> None:
