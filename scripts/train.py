@@ -126,7 +126,10 @@ def _work(options: argparse.Namespace, team: Team, stopped: Callable[[], bool]) 
     torch.manual_seed(options.seed)
     device = torch.device(options.device)
     corpus, alignments = Corpus(options.work, "train"), read_alignments(options.work, "train")
-    batches = Batches(corpus, alignments, options.seed, Recipe(seconds=options.batch_seconds), device)
+    synthetic = Corpus(options.work, "synthetic") if (options.work / "synthetic.tsv").exists() else None
+    if synthetic:
+        alignments |= read_alignments(options.work, "synthetic")
+    batches = Batches(corpus, alignments, options.seed, Recipe(seconds=options.batch_seconds), device, synthetic)
     augmentation = Augmentation(Corpus(options.work, "noise"), Corpus(options.work, "rooms"), device)
     path = options.run / "checkpoint.pt"
     state = _checkpoint(path) if path.exists() else None

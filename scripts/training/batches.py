@@ -62,21 +62,34 @@ class Batches:
     """All batches of all epochs: each epoch is planned from the seed, so a run can go on anywhere."""
 
     def __init__(
-        self, corpus: Corpus, alignments: dict[str, Alignment], seed: int, recipe: Recipe, device: torch.device
+        self,
+        corpus: Corpus,
+        alignments: dict[str, Alignment],
+        seed: int,
+        recipe: Recipe,
+        device: torch.device,
+        synthetic: Corpus | None = None,
     ) -> None:
+        """`synthetic` is speech that `epoch` mixes in as far as it is asked to."""
         self._alignments = alignments
         self._seed = seed
         self._recipe = recipe
         self._device = device
-        self._utterances = [utterance for utterance in corpus.utterances if utterance.seconds <= recipe.longest]
+        self._utterances = self._usable(corpus)
+        self._synthetic = self._usable(synthetic) if synthetic else []
+        self._made = {utterance.name for utterance in self._synthetic}
         # One copy of all audio lies where the model computes.
-        audio = corpus.everything()
-        self._audio = torch.from_numpy(np.asarray(audio) if device.type == "cpu" else np.array(audio)).to(device)
+        self._audio = _on(device, corpus)
+        self._made_audio = _on(device, synthetic) if synthetic else self._audio
 
-    def epoch(self, number: int, longest: float) -> list[list[Utterance]]:
-        """The batches of an epoch, of utterances of similar length, none longer than `longest` seconds."""
+    def epoch(self, number: int, longest: float, synthetic: float = 0.0) -> list[list[Utterance]]:
+        """The batches of an epoch: all utterances up to `longest` seconds, those of similar length together.
+
+        `synthetic` is the share of synthetic speech in them; each epoch draws other such utterances.
+        """
         rng = random.Random(f"{self._seed} {number}")
         order = [utterance for utterance in self._utterances if utterance.seconds <= longest]
+        order += self._drawn(synthetic / (1 - synthetic) * sum(u.seconds for u in order), longest, rng)
         rng.shuffle(order)
         typical = sum(utterance.seconds for utterance in order) / max(len(order), 1)
         pool = max(int(POOL_BATCHES * self._recipe.seconds / max(typical, 0.1)), 1)
@@ -113,6 +126,19 @@ class Batches:
             torch.from_numpy(np.stack([row.labels(frames, speed) for row in rows])),
             sum(spans) / SAMPLE_RATE,
         ).to(self._device)
+
+    def _usable(self, corpus: Corpus) -> list[Utterance]:
+        return [utterance for utterance in corpus.utterances if utterance.seconds <= self._recipe.longest]
+
+    def _drawn(self, seconds: float, longest: float, rng: random.Random) -> list[Utterance]:
+        """Synthetic utterances of so many seconds in all, or as many as there are."""
+        drawn: list[Utterance] = []
+        if seconds > 0:
+            for utterance in rng.sample(self._synthetic, len(self._synthetic)):
+                if seconds > 0 and utterance.seconds <= longest:
+                    drawn.append(utterance)
+                    seconds -= utterance.seconds
+        return drawn
 
     def _filled(self, order: list[Utterance]) -> Iterator[list[Utterance]]:
         batch: list[Utterance] = []
@@ -153,7 +179,8 @@ class Batches:
         covered: list[tuple[int, int]] = []
         quietest = 1.0
         for part in plan.parts:
-            piece = self._audio[part.utterance.start + part.first : part.utterance.start + part.utterance.samples]
+            audio = self._made_audio if part.utterance.name in self._made else self._audio
+            piece = audio[part.utterance.start + part.first : part.utterance.start + part.utterance.samples]
             scaled = piece.float() / 32768.0
             row[part.place : part.place + len(scaled)] = scaled
             covered.append((part.place, part.place + len(scaled)))
@@ -165,6 +192,11 @@ class Batches:
         edges = [0, *(edge for span in covered for edge in span), len(row)]
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             row[start:end] = torch.randn(end - start, generator=generator, device=row.device) * level
+
+
+def _on(device: torch.device, corpus: Corpus) -> torch.Tensor:
+    audio = corpus.everything()
+    return torch.from_numpy(np.asarray(audio) if device.type == "cpu" else np.array(audio)).to(device)
 
 
 @dataclass(frozen=True)

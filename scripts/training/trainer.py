@@ -40,12 +40,18 @@ class Schedule:
     crossfade_steps: int = 60
     short_steps: int = 300
     short_seconds: float = 5.0
+    synthetic_share: float = 0.3
+    synthetic_until: float = 0.5
     average: float = 0.999
     clip: float = 2.0
 
     def learning_rate(self, step: int, progress: float) -> float:
         """Up over the first steps, constant, then down to zero."""
         return self.rate * min(1.0, (step + 1) / self.rise_steps, max(1 - progress, 0.0) / self.fall)
+
+    def synthetic(self, progress: float) -> float:
+        """The share of synthetic speech: it widens the vocabulary at first, and real speech has the last word."""
+        return self.synthetic_share if progress < self.synthetic_until else 0.0
 
     def frame_share(self, step: int) -> float:
         """The share of the frame-wise loss on aligned phones: all of it first, then CTC takes over."""
@@ -75,6 +81,7 @@ class Trainer:
         self.step = 0
         self.epoch = 0
         self.position = 0
+        self.synthetic = 0.0  # the share in this epoch
         self.trained_seconds = 0.0
         self.audio_seconds = 0.0
 
@@ -88,11 +95,11 @@ class Trainer:
         end = self.trained_seconds + 60 * minutes
         while self.progress < 1 and self.trained_seconds < end:
             longest = self._schedule.short_seconds if self.step < self._schedule.short_steps else EVERYTHING
-            planned = self._batches.epoch(self.epoch, longest)
+            if self.position == 0:
+                self.synthetic = self._schedule.synthetic(self.progress)
+            planned = self._batches.epoch(self.epoch, longest, self.synthetic)
             if not planned:
                 raise CorpusError("no utterance is short enough to train on")
-            if self.position >= len(planned):
-                self.epoch, self.position = self.epoch + 1, 0
             for utterances in planned[self.position :]:
                 started = time.monotonic()
                 share = self._team.share(utterances)
@@ -108,11 +115,11 @@ class Trainer:
                 elapsed, seconds, stops = told.tolist()
                 self.trained_seconds += elapsed / self._team.size
                 self.audio_seconds += seconds
-                if self.step == self._schedule.short_steps:
-                    self.epoch, self.position = self.epoch + 1, 0
-                    break
                 if stops or self.progress >= 1 or self.trained_seconds >= end:
                     return
+                if self.step == self._schedule.short_steps:
+                    break
+            self.epoch, self.position = self.epoch + 1, 0
 
     @torch.no_grad()
     def measure_features(self, number: int = 12) -> None:
@@ -154,7 +161,7 @@ class Trainer:
         self._muon.load_state_dict(state["muon"])
         self._adam.load_state_dict(state["adam"])
         for name in _COUNTERS:
-            setattr(self, name, state[name])
+            setattr(self, name, state.get(name, 0))  # older checkpoints know fewer of them
 
     def _learn(self, batch: Batch) -> dict[str, float]:
         shared, generator = self._generator(), self._generator(self._team.rank)
@@ -208,7 +215,7 @@ class Trainer:
         return torch.Generator().manual_seed(hash((self._seed, self.step, rank)) % 2**31)
 
 
-_COUNTERS = ("step", "epoch", "position", "trained_seconds", "audio_seconds")
+_COUNTERS = ("step", "epoch", "position", "synthetic", "trained_seconds", "audio_seconds")
 
 
 def _ctc(emissions: Tensor, batch: Batch, kind: str) -> Tensor:
