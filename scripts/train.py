@@ -96,31 +96,61 @@ def _parser() -> argparse.ArgumentParser:
 def _train(options: argparse.Namespace) -> None:
     if not (options.work and options.run and options.plan_minutes):
         raise CorpusError("training needs --work, --run and --plan-minutes")
-    size = options.processes or (1 if options.device.startswith("cuda") else os.cpu_count() or 1)
-    if size < 1:
-        raise CorpusError("--processes must be 1 or more")
     stopped = _stop_signals()
+    size = _processes(options)
     with tempfile.TemporaryDirectory() as folder:
         meeting = Path(folder) / "team"
+        team = Team(0, size, meeting)
+        trainer = _trainer(options, team)
         spawn = multiprocessing.get_context("spawn")
         others = [
             spawn.Process(target=_member, args=(options, rank, size, meeting), daemon=True) for rank in range(1, size)
         ]
         for process in others:
             process.start()
-        _work(options, Team(0, size, meeting), stopped)
+        team.join()
+        _lead(options, trainer, stopped)
+        team.leave()
         for process in others:
             process.join(timeout=60)
+
+
+def _processes(options: argparse.Namespace) -> int:
+    if options.processes is None:
+        return 1 if options.device.startswith("cuda") else os.cpu_count() or 1
+    if options.processes < 1:
+        raise CorpusError("--processes must be 1 or more")
+    return int(options.processes)
 
 
 def _member(options: argparse.Namespace, rank: int, size: int, meeting: Path) -> None:
     # It stops when the first process says so, and fails when that one is gone.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _work(options, Team(rank, size, meeting), lambda: False)
+    team = Team(rank, size, meeting)
+    trainer = _trainer(options, team)
+    team.join()
+    trainer.train(options.minutes, lambda _: None, lambda: False)
+    team.leave()
 
 
-def _work(options: argparse.Namespace, team: Team, stopped: Callable[[], bool]) -> None:
+def _lead(options: argparse.Namespace, trainer: Trainer, stopped: Callable[[], bool]) -> None:
+    """Train in the process that also writes."""
+    path = _checkpoint_path(options.run)
+    options.run.mkdir(parents=True, exist_ok=True)
+    if trainer.step:
+        print(f"going on at step {trainer.step}, minute {trainer.trained_seconds / 60:.1f}")
+    weights = sum(weight.numel() for weight in trainer.model.parameters())
+    print(f"{weights / 1e6:.1f} M weights, {trainer.team.size} process(es) on {options.device}", flush=True)
+    with (options.run / "log.jsonl").open("a", buffering=1, encoding="utf-8") as log:
+        trainer.train(options.minutes, _notes(trainer, path, log.write), stopped)
+    trainer.save(path)
+    draw(options.run)
+    print(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
+
+
+def _trainer(options: argparse.Namespace, team: Team) -> Trainer:
+    """A run's trainer, at the place where it was left."""
     if options.device == "cpu":
         torch.set_num_threads(1)
     torch.manual_seed(options.seed)
@@ -131,7 +161,7 @@ def _work(options: argparse.Namespace, team: Team, stopped: Callable[[], bool]) 
         alignments |= read_alignments(options.work, "synthetic")
     batches = Batches(corpus, alignments, options.seed, Recipe(seconds=options.batch_seconds), device, synthetic)
     augmentation = Augmentation(Corpus(options.work, "noise"), Corpus(options.work, "rooms"), device)
-    path = options.run / "checkpoint.pt"
+    path = _checkpoint_path(options.run)
     state = _checkpoint(path) if path.exists() else None
     trainer = Trainer(
         _model(options, state).to(device), batches, augmentation, Schedule(options.plan_minutes), options.seed,
@@ -141,21 +171,7 @@ def _work(options: argparse.Namespace, team: Team, stopped: Callable[[], bool]) 
         trainer.load(state)
     elif not options.start_from:
         trainer.measure_features()
-    if team.rank > 0:
-        trainer.train(options.minutes, lambda _: None, stopped)
-        team.leave()
-        return
-    options.run.mkdir(parents=True, exist_ok=True)
-    if state:
-        print(f"going on at step {trainer.step}, minute {trainer.trained_seconds / 60:.1f}")
-    weights = sum(weight.numel() for weight in trainer.model.parameters())
-    print(f"{weights / 1e6:.1f} M weights, {team.size} process(es) on {device}", flush=True)
-    with (options.run / "log.jsonl").open("a", buffering=1, encoding="utf-8") as log:
-        trainer.train(options.minutes, _notes(trainer, path, log.write), stopped)
-    team.leave()
-    trainer.save(path)
-    draw(options.run)
-    print(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
+    return trainer
 
 
 def _model(options: argparse.Namespace, state: dict[str, Any] | None) -> AcousticModel:
@@ -199,10 +215,14 @@ def _evaluate(options: argparse.Namespace) -> None:
 def _load_average(run: Path | None) -> AcousticModel:
     if run is None:
         raise CorpusError("--export needs --run")
-    state = _checkpoint(run / "checkpoint.pt")
+    state = _checkpoint(_checkpoint_path(run))
     model = AcousticModel(Description.from_json(json.loads(state["description"])))
     model.load_state_dict(state["average"])
     return model.eval().requires_grad_(False)
+
+
+def _checkpoint_path(run: Path) -> Path:
+    return run / "checkpoint.pt"
 
 
 def _checkpoint(path: Path) -> dict[str, Any]:

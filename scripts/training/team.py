@@ -27,9 +27,14 @@ class Team:
         """`meeting` is a path at which no file lies yet, the same for all members."""
         self.rank = rank
         self.size = size
-        if size > 1:
+        self._meeting = meeting
+
+    def join(self) -> None:
+        """Wait for the others; before that nothing can be shared."""
+        if self.size > 1:
+            meeting = f"file://{self._meeting}"
             distributed.init_process_group(
-                "gloo", init_method=f"file://{meeting}", rank=rank, world_size=size, timeout=PATIENCE
+                "gloo", init_method=meeting, rank=self.rank, world_size=self.size, timeout=PATIENCE
             )
 
     def share(self, items: Sequence[Item]) -> list[Item]:

@@ -65,7 +65,7 @@ class Trainer:
         self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
         precision: torch.dtype, team: Team | None = None,
     ) -> None:  # fmt: skip
-        self._team = team or Team()
+        self.team = team or Team()
         self.model = model.train()
         self.average = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         self._batches = batches
@@ -76,7 +76,7 @@ class Trainer:
         matrices = [weight for weight in model.encoder.blocks.parameters() if weight.ndim == 2]
         chosen = {id(weight) for weight in matrices}
         rest = [weight for weight in model.parameters() if id(weight) not in chosen]
-        self._muon = Muon(matrices, precision, team=self._team)
+        self._muon = Muon(matrices, precision, team=self.team)
         self._adam = torch.optim.AdamW(rest, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
         self.step = 0
         self.epoch = 0
@@ -102,8 +102,8 @@ class Trainer:
                 raise CorpusError("no utterance is short enough to train on")
             for utterances in planned[self.position :]:
                 started = time.monotonic()
-                share = self._team.share(utterances)
-                batch = self._batches.tensors(share, f"{self._seed} {self.step} {self._team.rank}")
+                share = self.team.share(utterances)
+                batch = self._batches.tensors(share, f"{self._seed} {self.step} {self.team.rank}")
                 figures = self._learn(batch)
                 self.step += 1
                 self.position += 1
@@ -111,9 +111,9 @@ class Trainer:
                       "minutes": self.trained_seconds / 60})  # fmt: skip
                 # What decides about the schedule and the end has to be the same for all members.
                 told = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
-                self._team.add_up([told])
+                self.team.add_up([told])
                 elapsed, seconds, stops = told.tolist()
-                self.trained_seconds += elapsed / self._team.size
+                self.trained_seconds += elapsed / self.team.size
                 self.audio_seconds += seconds
                 if stops or self.progress >= 1 or self.trained_seconds >= end:
                     return
@@ -164,7 +164,7 @@ class Trainer:
             setattr(self, name, state.get(name, 0))  # older checkpoints know fewer of them
 
     def _learn(self, batch: Batch) -> dict[str, float]:
-        shared, generator = self._generator(), self._generator(self._team.rank)
+        shared, generator = self._generator(), self._generator(self.team.rank)
         chunk = CHUNKS[int(torch.randint(len(CHUNKS), (), generator=shared))]
         left = LEFTS[int(torch.randint(len(LEFTS), (), generator=shared))] if chunk else None
         with torch.no_grad():
@@ -176,8 +176,8 @@ class Trainer:
             found = self.model.encoder(mel, batch.lengths, chunk, left)
         losses = self._losses(found, batch)
         loss = torch.stack(list(losses.values())).sum()
-        (loss / self._team.size).backward()
-        self._team.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])
+        (loss / self.team.size).backward()
+        self.team.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._schedule.clip)
         rate = self._schedule.learning_rate(self.step, self.progress)
         if torch.isfinite(norm):

@@ -170,6 +170,7 @@ from training.muon import Muon
 from training.team import Team
 
 team = Team(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+team.join()
 torch.manual_seed(0)
 matrices = [nn.Parameter(torch.randn(6, 4)) for _ in range(3)] + [nn.Parameter(torch.randn(4, 4))]
 muon = Muon(matrices, torch.bfloat16, team=team)
