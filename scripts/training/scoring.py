@@ -58,8 +58,8 @@ def evaluate(
 ) -> dict[str, dict[str, float]]:
     """Error rates by corpus and of everything ("all"), at one step length."""
     scores: dict[str, Score] = defaultdict(Score)
-    for utterances in _batches(corpus):
-        samples = torch.stack([_padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
+    for utterances in batches(corpus):
+        samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
         lengths = torch.tensor([(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances])
         left = model.description.encoder.left_frames
         found = model(samples.to(model.device), lengths.to(model.device), step_ms // FRAME_MS, left)
@@ -79,7 +79,8 @@ def report(rates: dict[str, dict[str, float]]) -> str:
     return "\n".join(lines)
 
 
-def _batches(corpus: Corpus) -> Iterator[list[Utterance]]:
+def batches(corpus: Corpus) -> Iterator[list[Utterance]]:
+    """The utterances in batches of like length, the longest of each last."""
     batch: list[Utterance] = []
     for utterance in sorted(corpus.utterances, key=lambda utterance: utterance.samples):
         if batch and utterance.seconds * (len(batch) + 1) > BATCH_SECONDS:
@@ -89,7 +90,8 @@ def _batches(corpus: Corpus) -> Iterator[list[Utterance]]:
     yield batch
 
 
-def _padded(corpus: Corpus, utterance: Utterance, longest: int) -> torch.Tensor:
+def padded(corpus: Corpus, utterance: Utterance, longest: int) -> torch.Tensor:
+    """Samples and a tail of faint noise, as long as those of an utterance with `longest` samples."""
     generator = torch.Generator().manual_seed(0)
     whole = -(-(longest + TAIL_SAMPLES) // 640) * 640
     samples = torch.randn(whole, generator=generator) * TAIL_LEVEL

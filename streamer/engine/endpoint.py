@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamer.engine.search import Word
+from streamer.engine.search import Hypothesis, Word
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,15 @@ class EndpointRule:
         if self.longest_ms <= self.gap_stretch_ms:
             raise ValueError(f"the longest segment must be longer than {self.gap_stretch_ms} ms")
 
-    def ending(self, words: Sequence[Word], frames: int, frame_ms: float) -> Ending | None:
-        """Whether a segment of that many frames with these words ends, and where."""
-        silence = (frames - (words[-1].end if words else 0)) * frame_ms
+    def ending(self, found: Hypothesis, frames: int, frame_ms: float) -> Ending | None:
+        """Whether a segment of that many frames, in which this was found, ends, and where."""
+        words = found.words
+        heard = max(words[-1].end if words else 0, found.running[1] if found.running else 0)
+        silence = (frames - heard) * frame_ms
         if silence >= (self.silence_after_text_ms if words else self.silence_without_text_ms):
             return Ending(frames - round(self.look_back_ms / frame_ms), silence=True)
         if frames * frame_ms >= self.longest_ms:
-            return Ending(self._widest_gap(words, frames, frame_ms), silence=False)
+            return Ending(self._widest_gap(found, frames, frame_ms), silence=False)
         return None
 
     def settled(self, words: Sequence[Word], frame_ms: float) -> int:
@@ -48,9 +50,10 @@ class EndpointRule:
         limit = (self.longest_ms - self.gap_stretch_ms) / frame_ms
         return sum(word.start <= limit for word in words)
 
-    def _widest_gap(self, words: Sequence[Word], frames: int, frame_ms: float) -> int:
+    def _widest_gap(self, found: Hypothesis, frames: int, frame_ms: float) -> int:
+        words = found.words
         earliest = (self.longest_ms - self.gap_stretch_ms) / frame_ms
-        starts = [word.start for word in words[1:]] + [frames]
+        starts = [word.start for word in words[1:]] + [found.running[0] if found.running else frames]
         gaps = [
             (start - word.end, (word.end + start) // 2)
             for word, start in zip(words, starts, strict=True)

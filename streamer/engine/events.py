@@ -38,6 +38,7 @@ class Final:
     text: str
     start_ms: int
     end_ms: int
+    audio_ms: int
     confidence: float
     words: tuple[SpokenWord, ...] | None = field(default=None)
 

@@ -17,6 +17,7 @@ Emissions = dict[str, Tensor]
 class StreamingModel(Protocol):
     """A model that turns steps of audio into log-probabilities and keeps each stream's state in a slot."""
 
+    name: str
     sample_rate: int
     frame_samples: int
     step_ms: tuple[int, ...]

@@ -20,10 +20,11 @@ class StreamOptions:
     partials: bool = True
     words: bool = True
     speech: bool = True
+    search: str = "lexicon"
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any], step_ms: Sequence[int]) -> StreamOptions:
-        """Options from a JSON object; `step_ms` are the steps that the model knows."""
+    def from_dict(cls, given: dict[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
+        """Options from a JSON object; `step_ms` are the steps that the model knows, `searches` those that are there."""
         known = {field.name: type(field.default) for field in fields(cls)}
         for name, value in given.items():
             if name not in known:
@@ -34,7 +35,9 @@ class StreamOptions:
         if options.step_ms not in step_ms:
             allowed = ", ".join(map(str, step_ms))
             raise BadOptions(f"step_ms must be one of {allowed}, not {options.step_ms}")
+        if options.search not in searches:
+            raise BadOptions(f"search must be one of {', '.join(searches)}, not {options.search}")
         return options
 
 
-_JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false"}
+_JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}

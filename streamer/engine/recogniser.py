@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 
 from streamer.engine.endpoint import EndpointRule
 from streamer.engine.events import Event
-from streamer.engine.model import StreamingModel
+from streamer.engine.model import Emissions, StreamingModel
 from streamer.engine.options import StreamOptions
-from streamer.engine.search import Search
+from streamer.engine.search import Hypothesis, Search
 from streamer.engine.slots import Slots, SlotsFull
 from streamer.engine.stream import Clock, Stream
 
@@ -49,15 +50,16 @@ class Recogniser:
     def __init__(
         self,
         model: StreamingModel,
-        search: Search,
+        searches: Mapping[str, Search],
         *,
         slots: int,
         rule: EndpointRule | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._model = model
-        self._search = search
+        """`searches` are what streams may choose from, each with room for all slots."""
+        self.model = model
+        self.searches = searches
         self._slots = Slots(slots)
         self._state = model.make_state(slots)
         self._rule = rule or EndpointRule()
@@ -76,13 +78,14 @@ class Recogniser:
         """Open a stream under this number; one that was open under it is closed first."""
         self.close(stream)
         self.expire()
+        options = options or StreamOptions()
+        if options.search not in self.searches:
+            raise StreamError("bad_options", f"there is no search {options.search!r} here")
         try:
             lease = self._slots.acquire()
         except SlotsFull as full:
             raise StreamError("full", f"{full}; try again when a stream has ended") from None
-        self._streams[stream] = Stream(
-            lease, options or StreamOptions(), self._rule, self._units, last_used=self._now()
-        )
+        self._streams[stream] = Stream(lease, options, self._rule, self._units, last_used=self._now())
         self._start_afresh([lease.slot])
 
     def close(self, stream: int) -> None:
@@ -137,7 +140,7 @@ class Recogniser:
             raise StreamError("unknown_stream", "it was never opened here, has ended, or was idle for too long")
         if any(other is stream for other in running.values()):
             raise StreamError("busy_stream", "one chunk of a stream at a time")
-        if len(chunk.samples) > LONGEST_CHUNK_S * self._model.sample_rate:
+        if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
             raise StreamError("too_long", f"at most {LONGEST_CHUNK_S} s of audio in one request")
         stream.last_used = self._now()
         stream.hear(chunk.samples)
@@ -146,18 +149,31 @@ class Recogniser:
 
     def _compute(self, streams: Sequence[Stream], samples: Sequence[NDArray[np.int16]]) -> None:
         slots = [stream.lease.slot for stream in streams]
-        audio = torch.from_numpy(np.stack(samples)).to(self._model.device).float() / 32768
-        emissions = self._model.step(self._state, torch.tensor(slots, device=self._model.device), audio)
-        hypotheses = self._search.advance(slots, emissions)
+        audio = torch.from_numpy(np.stack(samples)).to(self.model.device).float() / 32768
+        emissions = self.model.step(self._state, torch.tensor(slots, device=self.model.device), audio)
         ended = []
-        for stream, hypothesis in zip(streams, hypotheses, strict=True):
-            if stream.read(hypothesis):
+        for stream, hypothesis in self._searched(streams, emissions):
+            if stream.read(hypothesis, partial(self._finish, stream)):
                 ended.append(stream.lease.slot)
         self._start_afresh(ended)
 
+    def _searched(self, streams: Sequence[Stream], emissions: Emissions) -> Iterator[tuple[Stream, Hypothesis]]:
+        """What each stream's own search makes of its emissions."""
+        for name, search in self.searches.items():
+            rows = [row for row, stream in enumerate(streams) if stream.options.search == name]
+            if not rows:
+                continue
+            mixed = len(rows) < len(streams)
+            own = {head: found[rows] for head, found in emissions.items()} if mixed else emissions
+            hypotheses = search.advance([streams[row].lease.slot for row in rows], own)
+            yield from zip((streams[row] for row in rows), hypotheses, strict=True)
+
+    def _finish(self, stream: Stream) -> Hypothesis:
+        return self.searches[stream.options.search].finish([stream.lease.slot])[0]
+
     def _answer(self, chunk: Chunk, stream: Stream) -> list[Event]:
         if stream.flushing:
-            stream.conclude()
+            stream.conclude(partial(self._finish, stream))
             self._start_afresh([stream.lease.slot])
         if chunk.end:
             self.close(chunk.stream)
@@ -165,5 +181,6 @@ class Recogniser:
 
     def _start_afresh(self, slots: Sequence[int]) -> None:
         if slots:
-            self._model.reset(self._state, torch.tensor(slots, device=self._model.device))
-            self._search.reset(slots)
+            self.model.reset(self._state, torch.tensor(slots, device=self.model.device))
+            for search in self.searches.values():
+                search.reset(slots)

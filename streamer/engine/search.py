@@ -27,10 +27,14 @@ class Word:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """The best words of a segment so far; the first `stable` of them, and what is shown of them, will not change."""
+    """The best words of a segment so far; the first `stable` of them, and what is shown of them, will not change.
+
+    `running` are the first frame, and the one behind the last, of a word that is being heard and is none yet.
+    """
 
     words: tuple[Word, ...]
     stable: int
+    running: tuple[int, int] | None = None
 
 
 class Search(Protocol):
@@ -41,6 +45,9 @@ class Search(Protocol):
 
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
+
+    def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
+        """The hypotheses of these slots if nothing follows, in the same order; changes nothing."""
 
 
 @dataclass
@@ -101,11 +108,17 @@ class GreedySearch:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
         best = torch.max(emissions[self._head], dim=-1)
         log_probs, units = best.values.tolist(), best.indices.tolist()  # one transfer for the whole batch
-        hypotheses = []
         for row, slot in enumerate(slots):
             path = self._paths[slot]
             for unit, log_prob in zip(units[row], log_probs[row], strict=True):
                 path.read(unit, log_prob, self._units)
+        return self.finish(slots)
+
+    def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
+        """The hypotheses of these slots if nothing follows, in the same order; changes nothing."""
+        hypotheses = []
+        for slot in slots:
+            path = self._paths[slot]
             running = path.running_word()
             words = (*path.words, running) if running else tuple(path.words)
             # A greedy path only grows at its end: what is shown never changes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,9 @@ _TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)
 
 
 NOTHING = Hypothesis((), 0)
+
+Finish = Callable[[], Hypothesis]
+"""Gives the hypothesis of a stream if nothing follows."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Stream:
             return np.concatenate([rest, tail])
         return None
 
-    def read(self, hypothesis: Hypothesis) -> bool:
+    def read(self, hypothesis: Hypothesis, finish: Finish) -> bool:
         """Note what the search made of the step; True where the segment ended and the model must start afresh."""
         self._computed += self.step_samples
         self._hypothesis = hypothesis
@@ -92,19 +95,21 @@ class Stream:
         if words and not self._speaking:
             self._speaking = True
             self._say_speech("start", self._sample(words[0].start))
-        ending = self.rule.ending(words, self._computed // self.clock.frame_samples, self.clock.frame_ms)
+        ending = self.rule.ending(hypothesis, self._computed // self.clock.frame_samples, self.clock.frame_ms)
         if ending is None:
             self._show()
             return False
+        # Behind a silence the last word is whole, whether the best hypothesis has said so yet or not.
+        words = finish().words if ending.silence else words
         kept = [word for word in words if word.start < ending.frame]
         self._end_segment(min(self._sample(ending.frame), self.received), kept, silence=ending.silence)
         return True
 
-    def conclude(self) -> None:
+    def conclude(self, finish: Finish) -> None:
         """Everything received has been read: make it final and answer the flush. The model must start afresh."""
         self.flushing = False
         # All words, also those that the model came out with in the tail: they were said before it.
-        self._end_segment(self.received, self._hypothesis.words, silence=True)
+        self._end_segment(self.received, finish().words, silence=True)
         self.events.append(Flushed(self.clock.ms(self.received)))
 
     def take_events(self) -> list[Event]:
@@ -164,6 +169,7 @@ class Stream:
             _text(words),
             spoken[0].start_ms,
             spoken[-1].end_ms,
+            self.clock.ms(min(self._base + self._computed, self.received)),
             confidence,
             spoken if self.options.words else None,
         )

@@ -17,6 +17,7 @@ ENCODINGS = ("pcm_s16le",)
 SAMPLE_RATES = (16000,)
 CHANNELS = (1,)
 STEPS_MS = (160, 320, 640)
+SEARCHES = ("lexicon", "greedy")
 
 # A client's messages are a handful of options: what is longer than this is audio in the wrong kind of frame.
 LONGEST_TEXT = 64 * 1024
@@ -60,6 +61,7 @@ class Start:
     words: bool = True
     speech: bool = True
     step_ms: int = 320
+    search: str = "lexicon"
     live: bool = False
 
     def model_options(self) -> dict[str, Any]:
@@ -69,6 +71,7 @@ class Start:
             "partials": self.partials,
             "words": self.words,
             "speech": self.speech,
+            "search": self.search,
         }
 
 
@@ -162,6 +165,8 @@ def _check(start: Start) -> None:
             )
     if start.step_ms not in STEPS_MS:
         raise _bad("bad_option", f"'step_ms' must be {_listed(STEPS_MS)}, not {_shown(start.step_ms)}.")
+    if start.search not in SEARCHES:
+        raise _bad("bad_option", f"'search' must be {_listed(SEARCHES)}, not {_shown(start.search)}.")
 
 
 def _bad(code: str, message: str) -> WireError:

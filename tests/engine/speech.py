@@ -19,6 +19,7 @@ LEVEL = 1000  # the audio level of a unit is its number times this
 class LevelModel:
     """The level of a frame is a unit, emitted one frame late; a frame with two levels is the blank."""
 
+    name = "level"
     sample_rate = 16000
     frame_samples = FRAME
     step_ms = (160, 320, 640)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.engine.endpoint import Ending, EndpointRule
-from streamer.engine.search import Word
+from streamer.engine.search import Hypothesis, Word
 
 FRAME_MS = 40.0
 RULE = EndpointRule()
@@ -15,29 +15,41 @@ def word(start: int, end: int) -> Word:
     return Word("a", start, end, 1.0)
 
 
+def found(words: list[Word], running: tuple[int, int] | None = None) -> Hypothesis:
+    return Hypothesis(tuple(words), len(words), running)
+
+
 def test_silence_after_text_ends_a_segment() -> None:
     """One second after the last word the segment ends, a little in the past."""
-    assert RULE.ending([word(5, 10)], 34, FRAME_MS) is None
-    assert RULE.ending([word(5, 10)], 35, FRAME_MS) == Ending(27, silence=True)
+    assert RULE.ending(found([word(5, 10)]), 34, FRAME_MS) is None
+    assert RULE.ending(found([word(5, 10)]), 35, FRAME_MS) == Ending(27, silence=True)
 
 
 def test_silence_without_text_takes_longer() -> None:
     """Nothing said for 2.4 s also starts a new segment."""
-    assert RULE.ending([], 59, FRAME_MS) is None
-    assert RULE.ending([], 60, FRAME_MS) == Ending(52, silence=True)
+    assert RULE.ending(found([]), 59, FRAME_MS) is None
+    assert RULE.ending(found([]), 60, FRAME_MS) == Ending(52, silence=True)
 
 
 def test_the_longest_segment_ends_at_the_widest_late_gap() -> None:
     """The cut lies in the middle of the widest gap of the last five seconds, not in an earlier one."""
     words = [word(0, 100), word(120, 390), word(400, 430), word(436, 470), word(472, 499)]
-    assert RULE.ending(words, 500, FRAME_MS) == Ending(395, silence=False)
+    assert RULE.ending(found(words), 500, FRAME_MS) == Ending(395, silence=False)
     late = [word(0, 370), word(374, 430), word(436, 470), word(471, 499)]
-    assert RULE.ending(late, 500, FRAME_MS) == Ending(433, silence=False)
+    assert RULE.ending(found(late), 500, FRAME_MS) == Ending(433, silence=False)
+
+
+def test_a_word_that_is_being_heard_is_no_silence() -> None:
+    """Neither a silence nor a gap lies where a word has begun that is none yet."""
+    assert RULE.ending(found([word(5, 10)], running=(20, 34)), 35, FRAME_MS) is None
+    assert RULE.ending(found([word(5, 10)], running=(20, 34)), 59, FRAME_MS) == Ending(51, silence=True)
+    words = [word(0, 100), word(120, 390), word(400, 430)]
+    assert RULE.ending(found(words, running=(436, 500)), 500, FRAME_MS) == Ending(395, silence=False)
 
 
 def test_a_segment_of_one_word_ends_where_it_is() -> None:
     """With no gap to cut at, the longest segment ends after its last word."""
-    assert RULE.ending([word(0, 500)], 500, FRAME_MS) == Ending(500, silence=False)
+    assert RULE.ending(found([word(0, 500)]), 500, FRAME_MS) == Ending(500, silence=False)
 
 
 def test_settled_words_survive_any_cut() -> None:
@@ -45,7 +57,7 @@ def test_settled_words_survive_any_cut() -> None:
     words = [word(0, 100), word(370, 390), word(400, 430)]
     assert RULE.settled(words, FRAME_MS) == 2
     for frames in range(500, 520):
-        ending = RULE.ending([*words, word(440, frames)], frames, FRAME_MS)
+        ending = RULE.ending(found([*words, word(440, frames)]), frames, FRAME_MS)
         assert ending is not None
         assert ending.frame >= 390
 

@@ -11,7 +11,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from streamer.engine.beam import BeamSearch
 from streamer.engine.events import Cut, Event, Final, Flushed, Heard, Partial, Speech
+from streamer.engine.language import LanguageModel
+from streamer.engine.lexicon import Lexicon
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
 from streamer.engine.search import GreedySearch
@@ -21,7 +24,17 @@ NOTHING = np.zeros(0, dtype=np.int16)
 
 
 def make(slots: int = 4, **options: object) -> Recogniser:
-    return Recogniser(LevelModel(), GreedySearch(UNITS, slots), slots=slots, **options)  # type: ignore[arg-type]
+    return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, slots)}, slots=slots, **options)  # type: ignore[arg-type]
+
+
+def lexicon_search(text: str, slots: int) -> BeamSearch:
+    """A search that knows the words of a text by their letters, and a few more that begin like them."""
+    words = sorted({*text.split(), *(word[:-1] for word in text.split() if len(word) > 1), "abacadae", "h"})
+    language = LanguageModel.build(words, {(word,): (-5.0, 0.0) for word in words})
+    numbers = {word: number for number, word in enumerate(language.words)}
+    spelled = [(numbers[word], tuple(UNITS.index(letter) for letter in word)) for word in words]
+    units = ["|" if unit == " " else unit for unit in UNITS]
+    return BeamSearch(Lexicon.build(spelled, language.unigrams), language, units, slots, head="characters")
 
 
 def one(recogniser: Recogniser, chunk: Chunk) -> list[Event]:
@@ -64,6 +77,29 @@ def pieces(audio: NDArray[np.int16], dice: random.Random) -> list[NDArray[np.int
     while sum(sizes) < len(audio):
         sizes.append(dice.choice([0, 1, 37, 160, 511, 640, 5120, 5121, 30_000]))
     return np.split(audio, np.cumsum(sizes)[:-1])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_word_of_a_lexicon_is_in_one_final(seed: int) -> None:
+    """With the prefix beam too: the last word before a pause, a cut or the end is whole and comes once."""
+    words, audio = talk(seed)
+    recogniser = Recogniser(LevelModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
+    assert text(hear(recogniser, [audio[:400_000], *np.array_split(audio[400_000:], 4)])) == words
+
+
+def test_streams_of_different_searches_share_a_batch() -> None:
+    """Each stream gets the words of the search that it chose, and one that is not there is refused."""
+    searches = {"lexicon": lexicon_search("bad cab", 4), "greedy": GreedySearch(UNITS, 4)}
+    recogniser = Recogniser(LevelModel(), searches, slots=4)
+    for stream in range(4):
+        recogniser.open(stream, StreamOptions(search="greedy" if stream % 2 else "lexicon"))
+    answers = dict(recogniser.step([Chunk(stream, say("bad fee cab"), end=True) for stream in range(4)]))
+    said = [text(answers[stream]) for stream in range(4)]  # type: ignore[arg-type]
+    assert said[1] == said[3] == "bad fee cab"
+    assert said[0] == said[2] != "bad fee cab"
+    with pytest.raises(StreamError, match="no search 'best'"):
+        recogniser.open(9, StreamOptions(search="best"))
+    assert recogniser.live == 0
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -282,7 +318,7 @@ def test_a_model_that_breaks_closes_only_its_batch() -> None:
                 raise RuntimeError("out of memory")
             return super().step(state, slots, samples)
 
-    recogniser = Recogniser(Fragile(), GreedySearch(UNITS, 4), slots=4)
+    recogniser = Recogniser(Fragile(), {"lexicon": GreedySearch(UNITS, 4)}, slots=4)
     recogniser.open(1, StreamOptions(step_ms=640))
     recogniser.open(2, StreamOptions(step_ms=320))
     answers = dict(recogniser.step([Chunk(1, say("broken words")), Chunk(2, say("fine"), end=True)]))
@@ -313,6 +349,6 @@ def test_gradients_are_not_recorded() -> None:
             seen.append(torch.is_inference_mode_enabled())
             return super().step(state, slots, samples)
 
-    recogniser = Recogniser(Curious(), GreedySearch(UNITS, 1), slots=1)
+    recogniser = Recogniser(Curious(), {"lexicon": GreedySearch(UNITS, 1)}, slots=1)
     hear(recogniser, [say("a"), say("b")])
     assert all(seen)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import random
 import tarfile
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-from prepare_speech import Row, prepare, read_manifest, without
+from prepare_speech import Row, planned_speech, prepare, read_manifest, synthesise, without
 from training.corpus import Corpus, CorpusError
+from training.prompts import transcript
 
 HEADER = "shard\tmember\tseconds\tcorpus\tspeaker\ttext\n"
 
@@ -100,3 +103,34 @@ def test_what_dev_holds_is_left_out_of_train() -> None:
     same, again = Row("t.tar", "1.opus", 1.0, "x", "bert", "BYE"), Row("t.tar", "2.opus", 1.0, "x", "anna", "HELLO")
     other = Row("t.tar", "3.opus", 1.0, "x", "bert", "HELLO")
     assert without([same, again, other], dev) == [other]
+
+
+def test_synthetic_speech_lies_beside_train(speech: Path, tmp_path: Path) -> None:
+    """As long as asked for, from each engine, in the form of the other sets, and the same again."""
+    prepare(speech, tmp_path / "work", processes=1)
+    synthesise(tmp_path / "work", 4 / 3600, ["espeak-ng", "flite"], seed=1, processes=1)
+    made = Corpus(tmp_path / "work", "synthetic")
+    before = made.everything().tobytes()
+    assert 4 <= len(before) / 32000 < 16
+    assert {utterance.corpus for utterance in made.utterances} == {"synthetic_espeak-ng", "synthetic_flite"}
+    assert all(utterance.speaker and utterance.text.islower() for utterance in made.utterances)
+    assert len({utterance.name for utterance in made.utterances}) == len(made.utterances)
+    synthesise(tmp_path / "work", 4 / 3600, ["espeak-ng", "flite"], seed=1, processes=2)
+    assert Corpus(tmp_path / "work", "synthetic").everything().tobytes() == before
+
+
+def test_synthetic_speech_needs_what_was_prepared(tmp_path: Path) -> None:
+    """Without train nobody knows which words are rare."""
+    with pytest.raises(CorpusError, match="prepare_speech"):
+        synthesise(tmp_path / "work", 1, ["flite"], seed=1, processes=1)
+
+
+def test_no_text_of_dev_is_said() -> None:
+    """What dev holds is passed over, nothing else is."""
+    said, kept = (
+        [transcript(text) for _, text in islice(planned_speech(["zebra"], unwanted, ["flite"], random.Random(3)), 400)]
+        for unwanted in (set(), {"zebra", "stop"})
+    )
+    assert {"zebra", "stop"} <= set(said)
+    assert {"zebra", "stop"}.isdisjoint(kept)
+    assert "play the next song" in kept

@@ -12,6 +12,7 @@ import pytest
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 # What a script needs besides the commands that a test puts in place.
 TOOLS = ("sh", "env", "dirname")
+VOICES = ("espeak-ng", "flite")
 
 
 class Machine:
@@ -22,11 +23,17 @@ class Machine:
         for tool in TOOLS:
             (folder / tool).symlink_to(Path("/usr/bin") / tool)
         self.has("id", "echo 1000")
+        for voice in VOICES:
+            self.has(voice, "exit 0")
 
     def has(self, name: str, script: str) -> None:
         """A command of this name."""
         (self._folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (self._folder / name).chmod(0o755)
+
+    def lacks(self, name: str) -> None:
+        """No command of this name."""
+        (self._folder / name).unlink()
 
     def run(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs one of the scripts there."""
@@ -105,6 +112,17 @@ def test_without_the_right_to_install_the_line_to_type_is_printed(machine: Machi
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     (line,) = [line.strip() for line in done.stderr.splitlines() if "sudo" in line]
     assert line.endswith(f"apt-get install -y --no-install-recommends python{version}-venv libpython{version}")
+
+
+def test_missing_voices_are_packages_too(machine: Machine) -> None:
+    """Training and its tests speak with them."""
+    machine.has("python3", REAL)
+    machine.has("apt-get", "echo called")
+    for voice in VOICES:
+        machine.lacks(voice)
+    done = machine.run("system_packages")
+    assert done.returncode == 1
+    assert "--no-install-recommends espeak-ng flite\n" in done.stderr
 
 
 @pytest.mark.parametrize("root", [True, False])

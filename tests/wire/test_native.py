@@ -76,6 +76,7 @@ def test_message(text: str, message: object) -> None:
         ),
         ('{"type":"start","step_ms":null}', "bad_option", 4000, "not null"),
         ('{"type":"start","step_ms":100}', "bad_option", 4000, "160 or 320 or 640, not 100"),
+        ('{"type":"start","search":"best"}', "bad_option", 4000, "'search' must be lexicon or greedy, not"),
         ('{"type":"start","sample_rate":"16000"}', "bad_option", 4000, "whole number"),
         (
             '{"type":"start","sample_rate":44100}',
@@ -106,7 +107,7 @@ def test_long_text() -> None:
 def test_model_options() -> None:
     """What the recogniser is told leaves out what only the service acts on."""
     options = Start(step_ms=160, words=False, live=True).model_options()
-    assert options == {"step_ms": 160, "partials": True, "words": False, "speech": True}
+    assert options == {"step_ms": 160, "partials": True, "words": False, "speech": True, "search": "lexicon"}
 
 
 @pytest.mark.parametrize("name", ["start", "flush", "keepalive", "stop"])

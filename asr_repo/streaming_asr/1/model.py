@@ -12,11 +12,10 @@ import numpy as np
 import torch
 import triton_python_backend_utils as pb_utils
 
-from streamer.engine.acoustic import AcousticModel
+from streamer.engine.bundle import load_recogniser
 from streamer.engine.events import Event, Final, as_json
 from streamer.engine.options import BadOptions, StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.search import GreedySearch
 
 START, END = 1, 2
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -35,12 +34,11 @@ class TritonPythonModel:
         if not gpu:
             torch.set_num_threads(1)  # instances share the cores: more threads each only wait for one another
 
-        self._model = AcousticModel.load(Path(args["model_repository"]) / args["model_version"], device=device)
         # Triton does not tell when it drops an idle sequence: the recogniser waits a little longer and drops it too.
-        self._recogniser = Recogniser(
-            self._model,
-            GreedySearch(self._model.units["characters"], slots),
+        self._recogniser = load_recogniser(
+            Path(args["model_repository"]) / args["model_version"],
             slots=slots,
+            device=device,
             idle_limit_s=triton_idle_s + 2,
         )
         self._instance = args["model_instance_name"]
@@ -70,7 +68,9 @@ class TritonPythonModel:
             except Exception as error:  # a fault of ours: what is still owed is answered all the same
                 for request in owed.values():
                     self._fail(request, error)
-            self._metrics.batch(len(requests), sum(len(c.samples) for c in chunks.values()) / self._model.sample_rate)
+            self._metrics.batch(
+                len(requests), sum(len(c.samples) for c in chunks.values()) / self._recogniser.model.sample_rate
+            )
             self._metrics.streams(self._recogniser)
 
     def finalize(self) -> None:
@@ -78,7 +78,7 @@ class TritonPythonModel:
         self._stopping.set()
         self._sweeper.join(timeout=5)
         with self._lock:
-            del self._recogniser, self._model
+            del self._recogniser
 
     def _chunk(self, request: Any) -> Chunk:
         stream, flags = request.correlation_id(), request.flags()
@@ -88,7 +88,8 @@ class TritonPythonModel:
             raise StreamError("bad_options", "option 'flush' must be true or false")
         if flags & START:
             try:
-                options = StreamOptions.from_dict(given, self._model.step_ms)
+                recogniser = self._recogniser
+                options = StreamOptions.from_dict(given, recogniser.model.step_ms, list(recogniser.searches))
             except BadOptions as error:
                 raise StreamError("bad_options", str(error)) from None
             self._recogniser.open(stream, options)
@@ -118,7 +119,7 @@ class TritonPythonModel:
 
     def _mark(self, word: str) -> str:
         # Which instance holds the stream, for those who look into a deployment.
-        return json.dumps({"type": word, "model": self._model.name, "instance": self._instance})
+        return json.dumps({"type": word, "model": self._recogniser.model.name, "instance": self._instance})
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:

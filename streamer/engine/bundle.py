@@ -1,0 +1,43 @@
+"""A bundle: the folder with all that recognising needs, put together as a recogniser.
+
+`model.json` and `weights.pt` are the acoustic model, `lexicon.safetensors`, `language.safetensors` and `search.json`
+what its phones become words with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from streamer.engine.acoustic import AcousticModel, BundleError
+from streamer.engine.beam import BeamSearch
+from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
+from streamer.engine.lexicon import Lexicon, LexiconError
+from streamer.engine.prefixes import BeamOptions
+from streamer.engine.recogniser import Recogniser
+from streamer.engine.search import GreedySearch, Search
+
+LEXICON_FILE = "lexicon.safetensors"
+SEARCH_FILE = "search.json"
+
+
+def load_recogniser(
+    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+) -> Recogniser:
+    """A recogniser with so many slots, its searches `lexicon` and `greedy`; BundleError says what is wrong."""
+    folder = Path(folder)
+    model = AcousticModel.load(folder, device=device)
+    try:
+        lexicon, language = (
+            Lexicon.load(folder / LEXICON_FILE, device),
+            LanguageModel.load(folder / LANGUAGE_FILE, device),
+        )
+        if lexicon.vocabulary != language.vocabulary:
+            raise ValueError(f"{LEXICON_FILE} was built for other words than those of {LANGUAGE_FILE}: build it again")
+        options = BeamOptions.load(folder / SEARCH_FILE)
+        beam = BeamSearch(lexicon, language, model.units["phones"], slots, options, device=device)
+    except (LexiconError, LanguageError, OSError, TypeError, ValueError) as error:
+        raise BundleError(str(error)) from error
+    searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
+    return Recogniser(model, searches, slots=slots, idle_limit_s=idle_limit_s)

@@ -1,0 +1,104 @@
+"""A compact table of n-grams that is read where it lies: four bytes an entry, looked up by hash, exact.
+
+A key is mixed by multiplication modulo a power of two, which loses nothing. The high bits of the result name a
+bucket, so an entry keeps only the low ones, its tag, above its value. The entries of a bucket lie together; a look-up
+compares a window as wide as the fullest bucket. That window runs on into the next buckets, so the tag also holds the
+last bits of the bucket's number, enough to tell the buckets of a window apart: `pack` makes sure of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Integers = npt.NDArray[np.int64]
+
+_LOAD = 10  # at most so many entries in a bucket on average
+_SPREAD_BITS = 2  # the buckets may be more by so many bits, where short tags then suffice
+_GUARD = 3  # at least so many bits of the bucket's number in the tag
+_TRIALS = 64
+
+
+@dataclass(frozen=True)
+class NgramTable:
+    """Distinct keys with small values; each key has a place, a number below the table's size."""
+
+    starts: Tensor  # int32: where each bucket begins
+    entries: Tensor  # tag and value; the first bit is inverted, so that signed numbers sort as unsigned ones do
+    multiplier: int
+    key_bits: int
+    low_bits: int  # of a mixed key, those that do not name its bucket
+    value_bits: int
+    window: int
+
+    @staticmethod
+    def size(number: int, key_bits: int, value_bits: int) -> int:
+        """The bytes of a table of so many keys, but for the last window."""
+        low_bits, entry_bits = _layout(number, key_bits, value_bits)
+        return number * entry_bits // 8 + (4 << key_bits - low_bits)
+
+    @classmethod
+    def pack(cls, keys: Integers, values: Integers, key_bits: int, value_bits: int) -> tuple[NgramTable, Integers]:
+        """The table of these keys below 2 ** key_bits and values below 2 ** value_bits, and the place of each key."""
+        low_bits, entry_bits = _layout(len(keys), key_bits, value_bits)
+        reach = 1 << min(entry_bits - value_bits - low_bits, key_bits - low_bits + 1)
+        rng = np.random.default_rng(0)
+        for _ in range(_TRIALS):
+            multiplier = int(rng.integers(1 << key_bits)) | 1
+            mixed = (keys * multiplier) & ((1 << key_bits) - 1)
+            bounds = np.concatenate([[0], np.bincount(mixed >> low_bits, minlength=1 << key_bits - low_bits).cumsum()])
+            window = max(1, int(np.diff(bounds).max()))
+            if len(bounds) <= reach or int((bounds[reach:] - bounds[:-reach]).min()) >= window:
+                break
+        else:
+            raise ValueError(f"{len(keys)} keys of {key_bits} bits fill the buckets too unevenly for a table")
+        order = np.argsort(mixed)
+        # Behind the last entry the window runs into ones of a bucket that does not exist.
+        entries = np.full(len(keys) + window, 1 << key_bits + value_bits, dtype=np.int64)
+        entries[: len(keys)] = (mixed[order] << value_bits) | values[order]
+        places = np.empty(len(keys), dtype=np.int64)
+        places[order] = np.arange(len(keys))
+        inverted = entries ^ (1 << 31) if entry_bits == 32 else entries ^ np.int64(-(1 << 63))
+        packed = torch.from_numpy(inverted.astype(np.int32 if entry_bits == 32 else np.int64))
+        starts = torch.from_numpy(bounds[:-1].astype(np.int32))
+        return cls(starts, packed, multiplier, key_bits, low_bits, value_bits, window), places
+
+    def find(self, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """For a row of keys: whether each is there, its value and its place (both without meaning if it is not)."""
+        mixed = (keys * self.multiplier) & ((1 << self.key_bits) - 1)
+        starts = self.starts.index_select(0, mixed >> self.low_bits)
+        # Overlapping rows of the table: copies a window as one piece, much faster than entry by entry.
+        windows = self.entries.unfold(0, self.window, 1).index_select(0, starts)
+        tags = (mixed << self.value_bits).to(self.entries.dtype)
+        # Where tags are equal only the value's bits remain: nothing is smaller.
+        nearest, column = torch.min(windows ^ tags.unsqueeze(1), dim=1)
+        values = nearest.long() - torch.iinfo(nearest.dtype).min
+        return values < (1 << self.value_bits), values, starts + column
+
+    def tensors(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors of a file, by name."""
+        return {f"{prefix}.starts": self.starts, f"{prefix}.entries": self.entries}
+
+    def numbers(self) -> dict[str, int]:
+        """What else a file must say."""
+        names = ("multiplier", "key_bits", "low_bits", "value_bits", "window")
+        return {name: int(getattr(self, name)) for name in names}
+
+    @classmethod
+    def unpack(cls, prefix: str, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> NgramTable:
+        """The table back from a file's tensors and numbers."""
+        return cls(tensors[f"{prefix}.starts"], tensors[f"{prefix}.entries"], **numbers)
+
+
+def _layout(number: int, key_bits: int, value_bits: int) -> tuple[int, int]:
+    """The low bits of a mixed key, and the bits of an entry: 32 wherever tag and value fit."""
+    low_bits = max(0, key_bits - (number // _LOAD).bit_length())
+    narrow = 32 - value_bits - _GUARD
+    if low_bits - _SPREAD_BITS <= narrow and low_bits > _SPREAD_BITS:
+        return min(low_bits, narrow), 32
+    return low_bits, 32 if low_bits <= narrow else 64

@@ -1,0 +1,105 @@
+"""Utterances through the engine in this process, without Triton: the same batches, nothing around them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final
+
+import torch
+
+from streamer.audio.files import SAMPLE_RATE, Block
+from streamer.audio.recording import AudioError
+from streamer.engine.bundle import load_recogniser
+from streamer.engine.options import StreamOptions
+from streamer.engine.recogniser import Chunk, StreamError
+from streamer.evaluate.emission import Arrival
+from streamer.evaluate.hearing import Hearing, Progress, Run, heard
+from streamer.evaluate.manifest import Utterance
+from streamer.repository import asr_repository
+
+ENGINE: Final = "engine"
+_BUNDLE: Final = "streaming_asr/1"
+
+
+class Bare:
+    """One evaluation with a recogniser of our own, as Triton's model makes it."""
+
+    def __init__(self, options: Mapping[str, Any], *, at_once: int) -> None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if device.type == "cpu":
+            torch.set_num_threads(1)  # as in Triton, and CPU time is then that of one core
+        # Nobody is late here: streams wait for one another, however slow the machine.
+        self._recogniser = load_recogniser(asr_repository() / _BUNDLE, slots=at_once, device=device, idle_limit_s=inf)
+        self._options = StreamOptions(**{**options, "partials": True})
+        self._at_once = at_once
+        self._streams: dict[int, _Stream] = {}
+        self._hearings: dict[int, Hearing] = {}
+        self._wall_s = self._cpu_s = 0.0
+
+    def hear(self, utterances: Sequence[Utterance], progress: Progress) -> Run:
+        """All of them, always as many streams at once as there are slots."""
+        waiting = iter(enumerate(utterances))
+        while True:
+            self._open(waiting)
+            if not self._streams:
+                break
+            began, used = time.monotonic(), time.process_time()
+            self._advance()
+            self._wall_s += time.monotonic() - began
+            self._cpu_s += time.process_time() - used
+            for number in [number for number, stream in self._streams.items() if stream.over]:
+                stream = self._streams.pop(number)
+                self._hearings[number] = heard(stream.utterance, stream.samples, stream.arrivals, stream.failure)
+                progress(stream.utterance, len(stream.samples) / SAMPLE_RATE)
+        return Run([self._hearings[number] for number in range(len(utterances))], self._wall_s, {ENGINE: self._cpu_s})
+
+    def _open(self, waiting: Iterator[tuple[int, Utterance]]) -> None:
+        while len(self._streams) < self._at_once:
+            number, utterance = next(waiting, (None, None))
+            if number is None or utterance is None:
+                return
+            try:
+                samples = utterance.samples()
+            except (AudioError, OSError) as error:
+                self._hearings[number] = Hearing(utterance, 0.0, (), str(error))
+                continue
+            self._recogniser.open(number, self._options)
+            self._streams[number] = _Stream(utterance, samples)
+
+    def _advance(self) -> None:
+        """One step of audio for every stream."""
+        step = self._options.step_ms * SAMPLE_RATE // 1000
+        numbers = list(self._streams)
+        chunks = [self._streams[number].next_chunk(number, step) for number in numbers]
+        for place, answer in self._recogniser.step(chunks):
+            stream = self._streams[numbers[place]]
+            if isinstance(answer, StreamError):
+                stream.failure = str(answer)
+                self._recogniser.close(numbers[place])
+                continue
+            wall_ms = 1000 * (time.monotonic() - stream.began)
+            stream.arrivals += [Arrival(wall_ms, {"type": event.type, **vars(event)}) for event in answer]
+
+
+@dataclass
+class _Stream:
+    """An utterance that is being heard."""
+
+    utterance: Utterance
+    samples: Block
+    sent: int = 0
+    failure: str = ""
+    arrivals: list[Arrival] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def over(self) -> bool:
+        return bool(self.failure) or self.sent == len(self.samples)
+
+    def next_chunk(self, number: int, step: int) -> Chunk:
+        piece = self.samples[self.sent : self.sent + step]
+        self.sent += len(piece)
+        return Chunk(number, piece, end=self.sent == len(self.samples))

@@ -1,0 +1,189 @@
+"""The command `streamer evaluate MANIFEST`: what to hear, through what, and where the report goes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
+from streamer.client import StreamError
+from streamer.evaluate.alignment import read_alignment
+from streamer.evaluate.emission import delays
+from streamer.evaluate.hearing import Progress, Run
+from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
+from streamer.evaluate.report import Evaluation, content, hypothesis_line, text
+from streamer.evaluate.scores import scored
+from streamer.recordings import EMBEDDED
+from streamer.terminal import StatusLine, is_terminal
+from streamer.timing import Timing
+from streamer.triton import TritonError
+
+if TYPE_CHECKING:
+    from streamer.embedded import Embedded
+
+
+class Unavailable(Exception):
+    """There is nothing to evaluate: the service or the engine cannot be had, for this reason."""
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    """Evaluates one manifest; 0 only if every utterance was heard to its end."""
+    if options.engine and options.paced:
+        return _fail("--paced is about a service: the bare engine hears as fast as it can.", 2)
+    for path in (options.json, options.hypotheses):
+        if path and not Path(path).parent.is_dir():
+            return _fail(f"{path}: there is no folder {Path(path).parent}.", 2)
+    try:
+        manifest = Path(options.manifest)
+        utterances = chosen(read_manifest(manifest), options.corpus, options.limit)
+        ends_ms = read_alignment(Path(options.alignment), utterances) if options.alignment else None
+        run = heard_by(utterances, options)
+    except (ManifestError, Unavailable, TritonError, StreamError) as error:
+        return _fail(str(error))
+    if isinstance(run, int):
+        return run
+    return _report(options, run, ends_ms)
+
+
+def heard_by(utterances: Sequence[Utterance], options: argparse.Namespace) -> Run | int:
+    """The utterances through what the options ask for: a service, or the bare engine; an exit status if interrupted."""
+    wishes = {"step_ms": options.step_ms}
+    if options.search:
+        wishes["search"] = options.search
+    progress = _Progress(utterances)
+    try:
+        if options.engine:
+            return _through_engine(utterances, wishes, options.sessions, progress)
+        return _through_service(utterances, wishes, options, progress)
+    finally:
+        progress.clear()
+
+
+def _through_engine(utterances: Sequence[Utterance], wishes: dict[str, Any], sessions: int, progress: Progress) -> Run:
+    try:
+        # Here and nowhere else: the way through a service does without torch.
+        from streamer.engine.acoustic import BundleError
+        from streamer.evaluate.bare import Bare
+    except ImportError as error:
+        raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error
+    try:
+        bare = Bare(wishes, at_once=sessions)
+    except BundleError as error:
+        raise Unavailable(f"{str(error).rstrip('.')}.") from error
+    return bare.hear(utterances, progress)
+
+
+def _through_service(
+    utterances: Sequence[Utterance], wishes: dict[str, Any], options: argparse.Namespace, progress: Progress
+) -> Run | int:
+    server = options.server
+    if server is None and is_ready(DEFAULT_HOST, DEFAULT_PORT):
+        server = websocket_url(f"{DEFAULT_HOST}:{DEFAULT_PORT}")
+    with ExitStack() as stack:
+        embedded: Embedded | None = None
+        if server in (None, EMBEDDED):
+            from streamer.embedded import Embedded
+
+            embedded = stack.enter_context(Embedded(Timing()))
+        from streamer.evaluate.sessions import Sessions
+        from streamer.interrupt import run_until_signal
+
+        runs: list[Run] = []
+
+        async def hear(url: str) -> int:
+            sessions = Sessions(url, wishes, at_once=options.sessions, paced=options.paced, ours=embedded is not None)
+            runs.append(await sessions.hear(utterances, progress))
+            return 0
+
+        async def work() -> int:
+            if embedded is None:
+                return await hear(server)
+            async with embedded.serving() as url:
+                return await hear(url)
+
+        status = run_until_signal(work())
+        return runs[0] if runs else status
+
+
+def _report(options: argparse.Namespace, run: Run, ends_ms: dict[str, list[int]] | None) -> int:
+    results = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
+    found = None
+    if ends_ms is not None:
+        found = {
+            hearing.utterance.name: delays(
+                hearing.utterance.words,
+                ends_ms[hearing.utterance.name],
+                hearing.emissions,
+                round(1000 * hearing.seconds),
+            )
+            for hearing in run.hearings
+            if hearing.utterance.name in ends_ms and not hearing.failure
+        }
+    used = {"step_ms": options.step_ms, "sessions": options.sessions, "paced": options.paced}
+    if options.search:
+        used["search"] = options.search
+    through = "the engine" if options.engine else "the service"
+    evaluation = Evaluation(options.manifest, through, used, run, results, found, options.paced)
+    sys.stdout.write(text(evaluation, options.worst))
+    try:
+        if options.json:
+            _write(options.json, [json.dumps(content(evaluation, options.worst), ensure_ascii=False, indent=1)])
+        if options.hypotheses:
+            lines = (
+                hypothesis_line(result, hearing.emissions)
+                for result, hearing in zip(results, run.hearings, strict=True)
+            )
+            _write(options.hypotheses, (json.dumps(line, ensure_ascii=False) for line in lines))
+    except OSError as error:
+        return _fail(f"{error.filename} cannot be written: {error.strerror}.")
+    if evaluation.failed:
+        return _fail(f"{len(evaluation.failed)} of {len(results)} utterances failed; the report names them.")
+    return 0
+
+
+class _Progress:
+    """How far it is, on a terminal only."""
+
+    def __init__(self, utterances: Sequence[Utterance]) -> None:
+        self._line = StatusLine(sys.stderr) if is_terminal(sys.stderr) else None
+        self._all = len(utterances)
+        self._done = 0
+        self._seconds = 0.0
+
+    def __call__(self, utterance: Utterance, seconds: float) -> None:
+        self._done += 1
+        self._seconds += seconds
+        if self._line:
+            self._line.show("", f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min", 1 << 30)
+
+    def clear(self) -> None:
+        if self._line:
+            self._line.clear()
+
+
+def _write(name: str, lines: Iterable[str]) -> None:
+    """Whole or not at all: an earlier report is only replaced by a complete one."""
+    path = Path(name)
+    if path.exists() and not path.is_file():
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")  # a pipe, a terminal
+        return
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _fail(reason: str, status: int = 1) -> int:
+    print(f"streamer: {reason}", file=sys.stderr, flush=True)
+    return status

@@ -1,0 +1,47 @@
+"""What a recogniser made of utterances, whichever way they went: words with their moments, failures, time it took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from streamer.audio.files import SAMPLE_RATE, Block
+from streamer.evaluate.emission import Arrival, Emission, emissions
+from streamer.evaluate.manifest import Utterance
+
+Progress = Callable[[Utterance, float], None]
+"""Told after each utterance: which one, and its seconds."""
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """One utterance; `failure` is a sentence if its session did not come to its end, and empty otherwise."""
+
+    utterance: Utterance
+    seconds: float
+    emissions: tuple[Emission, ...]
+    failure: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What was understood, normalised: all finals."""
+        return tuple(emission.word for emission in self.emissions)
+
+
+@dataclass(frozen=True)
+class Run:
+    """All utterances in the order of the manifest, and what it took: `cpu` is CPU seconds by whoever used them."""
+
+    hearings: Sequence[Hearing]
+    wall_s: float
+    cpu: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """Audio that was heard to its end."""
+        return sum(hearing.seconds for hearing in self.hearings if not hearing.failure)
+
+
+def heard(utterance: Utterance, samples: Block, arrivals: Sequence[Arrival], failure: str = "") -> Hearing:
+    """What the events of one session come to."""
+    return Hearing(utterance, len(samples) / SAMPLE_RATE, tuple(emissions(arrivals)), failure)

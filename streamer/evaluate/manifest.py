@@ -1,0 +1,164 @@
+"""A manifest: which recordings there are, and what is said in them.
+
+Two forms of a table with tabs and a header: `shard member … text` with the audio inside tar shards, and `file … text`
+with audio files. Paths are relative to the manifest. docs/evaluation.md has both.
+"""
+
+from __future__ import annotations
+
+import csv
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streamer.audio.files import Block, read_audio
+from streamer.audio.recording import AudioError, check_readable
+from streamer.evaluate.normalise import normalise
+
+_IN_SHARDS: Final = ("shard", "member", "text")
+_IN_FILES: Final = ("file", "text")
+# Optional columns that name the corpus, the better one first.
+_CORPUS: Final = ("corpus", "source")
+_NO_SPEAKER: Final = ("", "-", "unknown")
+
+
+class ManifestError(Exception):
+    """What is wrong with a manifest or what it names, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the audio of an utterance lies: a file, or so many bytes of one."""
+
+    path: Path
+    start: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One recording of a manifest; `words` is its reference, normalised."""
+
+    name: str
+    corpus: str
+    speaker: str | None
+    words: tuple[str, ...]
+    place: Place
+
+    def samples(self) -> Block:
+        """Its sound, read as `streamer FILE` reads it; AudioError if that cannot be."""
+        if self.place.size is None:
+            return read_audio(self.place.path)
+        with self.place.path.open("rb") as shard:
+            shard.seek(self.place.start)
+            content = shard.read(self.place.size)
+        # A file of its own, so that shards and files go through the very same reader.
+        with tempfile.NamedTemporaryFile(suffix=Path(self.name).suffix) as copy:
+            copy.write(content)
+            copy.flush()
+            try:
+                return read_audio(copy.name)
+            except AudioError as error:
+                raise AudioError(str(error).replace(copy.name, self.name)) from error
+
+
+def read_manifest(path: Path) -> list[Utterance]:
+    """All utterances of a manifest, each of them checked; their audio is there."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            rows = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    except OSError as error:
+        raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ManifestError(f"{path} is no table of text in UTF-8: {error}.") from error
+    if not rows:
+        raise ManifestError(f"{path} is empty: it needs a header and a line for each recording.")
+    utterances = list(_utterances(path, rows[0], rows[1:]))
+    if not utterances:
+        raise ManifestError(f"{path} lists no recording: there is nothing below its header.")
+    return utterances
+
+
+def chosen(utterances: Sequence[Utterance], corpora: Sequence[str] = (), limit: int | None = None) -> list[Utterance]:
+    """Those of these corpora (all, if none is named); of them at most `limit`, spread evenly over the corpora."""
+    known = dict.fromkeys(utterance.corpus for utterance in utterances)
+    for name in corpora:
+        if name not in known:
+            raise ManifestError(f"there is no corpus '{name}'; there is {', '.join(known)}.")
+    wanted = [utterance for utterance in utterances if not corpora or utterance.corpus in corpora]
+    if limit is None or limit >= len(wanted):
+        return wanted
+    by_corpus = sorted(wanted, key=lambda utterance: utterance.corpus)
+    return [by_corpus[(2 * number + 1) * len(by_corpus) // (2 * limit)] for number in range(limit)]
+
+
+def _utterances(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[Utterance]:
+    twice = {column for column in header if header.count(column) > 1}
+    if twice:
+        raise ManifestError(f"{path}: the header has {min(twice)} twice.")
+    if not set(_IN_SHARDS) <= set(header) and not set(_IN_FILES) <= set(header):
+        raise ManifestError(
+            f"{path}: the first line must name the columns {' '.join(_IN_SHARDS)} or {' '.join(_IN_FILES)}, "
+            "with tabs between them."
+        )
+    shards: dict[Path, dict[str, Place]] = {}
+    seen: set[str] = set()
+    for number, values in enumerate(rows, start=2):
+        where = f"{path}, line {number}"
+        if not values:
+            raise ManifestError(f"{where} is empty.")
+        if len(values) != len(header):
+            raise ManifestError(f"{where} has {len(values)} columns, the header has {len(header)}.")
+        row = dict(zip(header, values, strict=True))
+        name = _name(row)
+        if name in seen:
+            raise ManifestError(f"{where}: {name} was listed before.")
+        seen.add(name)
+        words = tuple(normalise(row["text"]))
+        if not words:
+            raise ManifestError(f"{where}: {name} has no reference, not one word.")
+        corpus = next((row[column] for column in _CORPUS if row.get(column)), path.stem)
+        speaker = row.get("speaker", "")
+        yield Utterance(
+            name, corpus, None if speaker in _NO_SPEAKER else speaker, words, _place(path.parent, row, where, shards)
+        )
+
+
+def _name(row: dict[str, str]) -> str:
+    if "shard" in row:
+        return f"{Path(row['shard']).stem}/{row['member']}"
+    return row["file"]
+
+
+def _place(folder: Path, row: dict[str, str], where: str, shards: dict[Path, dict[str, Place]]) -> Place:
+    if "shard" not in row:
+        try:
+            check_readable(str(folder / row["file"]))
+        except AudioError as error:
+            raise ManifestError(f"{where}: {error}") from error
+        return Place(folder / row["file"])
+    path = folder / row["shard"]
+    if path not in shards:
+        shards[path] = _members(path, where)
+    place = shards[path].get(row["member"])
+    if place is None:
+        raise ManifestError(f"{where}: {path} holds no {row['member']}.")
+    return place
+
+
+def _members(path: Path, where: str) -> dict[str, Place]:
+    """Where each file of a shard begins: read once, so that recordings can be read in any order."""
+    try:
+        with tarfile.open(path, "r:") as shard:
+            return {
+                member.name: Place(path, member.offset_data, member.size)
+                for member in shard.getmembers()
+                if member.isreg() and not member.issparse()
+            }
+    except OSError as error:
+        raise ManifestError(f"{where}: the shard {path} cannot be read: {error.strerror or error}.") from error
+    except tarfile.TarError as error:
+        raise ManifestError(f"{where}: {path} is no plain tar file: {error}.") from error

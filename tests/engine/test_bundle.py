@@ -1,0 +1,83 @@
+"""A bundle: the shipped one whole, and what is said of one that is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamer.engine.acoustic import BundleError
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser
+from streamer.engine.events import Final
+from streamer.engine.language import LANGUAGE_FILE
+from streamer.engine.lexicon import Lexicon
+from streamer.engine.options import StreamOptions
+from streamer.engine.recogniser import Chunk, StreamError
+from tests.samples import pcm
+
+SHIPPED = Path(__file__).parents[2] / "asr_repo" / "streaming_asr" / "1"
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A copy of the shipped bundle that may be damaged."""
+    folder = tmp_path / "bundle"
+    shutil.copytree(SHIPPED, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def said(words: str, search: str) -> str:
+    """What the shipped bundle makes of a recording."""
+    recogniser = load_recogniser(SHIPPED, slots=1)
+    recogniser.open(1, StreamOptions(search=search))
+    audio = np.frombuffer(pcm(words), dtype=np.int16)
+    finals = []
+    for start in range(0, len(audio), 16000):
+        [(_, answer)] = recogniser.step([Chunk(1, audio[start : start + 16000], end=start + 16000 >= len(audio))])
+        assert not isinstance(answer, StreamError)
+        finals += [event.text for event in answer if isinstance(event, Final)]
+    return " ".join(finals)
+
+
+def test_the_shipped_bundle_has_both_searches() -> None:
+    """The lexicon gives words that the language model knows; greedy letters are another answer."""
+    found = said("quilter.ogg", "lexicon")
+    words = set(load_recogniser(SHIPPED, slots=1).searches["lexicon"]._texts)  # type: ignore[attr-defined]
+    assert found
+    assert set(found.split()) <= words
+    assert said("quilter.ogg", "greedy") not in ("", found)
+
+
+def test_the_shipped_bundle_is_small() -> None:
+    """Weights, lexicon and language model lie in the repository: 45 MB are what it may carry."""
+    assert sum(path.stat().st_size for path in SHIPPED.iterdir() if path.is_file()) < 45e6
+
+
+@pytest.mark.parametrize("name", ["model.json", "weights.pt", LEXICON_FILE, LANGUAGE_FILE, SEARCH_FILE])
+def test_a_missing_part_is_named(bundle: Path, name: str) -> None:
+    """Which file is missing, whichever it is."""
+    (bundle / name).unlink()
+    with pytest.raises(BundleError, match=name):
+        load_recogniser(bundle, slots=1)
+
+
+def test_a_damaged_part_is_named(bundle: Path) -> None:
+    """A file that was cut off, and options that no search has."""
+    whole = (bundle / LEXICON_FILE).read_bytes()
+    (bundle / LEXICON_FILE).write_bytes(whole[:1000])
+    with pytest.raises(BundleError, match=LEXICON_FILE):
+        load_recogniser(bundle, slots=1)
+    (bundle / LEXICON_FILE).write_bytes(whole)
+    (bundle / SEARCH_FILE).write_text(json.dumps({"width": 3}))
+    with pytest.raises(BundleError, match="width"):
+        load_recogniser(bundle, slots=1)
+
+
+def test_a_lexicon_of_other_words_is_refused(bundle: Path) -> None:
+    """Numbers of words mean nothing in another vocabulary."""
+    Lexicon.build([(3, (4,))], np.zeros(4, np.float32), "others").save(bundle / LEXICON_FILE)
+    with pytest.raises(BundleError, match="built for other words"):
+        load_recogniser(bundle, slots=1)

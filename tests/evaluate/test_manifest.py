@@ -1,0 +1,132 @@
+"""Both forms of a manifest, and everything that can be wrong with one."""
+
+from __future__ import annotations
+
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamer.audio.files import read_audio
+from streamer.audio.recording import AudioError
+from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
+from tests.samples import FILES, FOLDER
+
+HEADER = "shard\tmember\tseconds\tcorpus\tspeaker\ttext"
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """A manifest in the form of a corpus: three recordings in two tar shards, the first one twice."""
+    for shard, names in (("a.tar", FILES[1:]), ("b.tar", FILES[1:2])):
+        with tarfile.open(tmp_path / shard, "w") as archive:
+            for name in names:
+                archive.add(FOLDER / name, name)
+    manifest = tmp_path / "dev.tsv"
+    manifest.write_text(
+        f"{HEADER}\n"
+        "a.tar\tquilter.ogg\t5.9\tlibri\t1272\tMISTER QUILTER'S\n"
+        "a.tar\tairplane.mp3\t3.1\tvoice\tunknown\tTHE AIRPLANE\n"
+        "b.tar\tquilter.ogg\t5.9\tlibri\t1272\tMISTER QUILTER\n"
+    )
+    return manifest
+
+
+def test_files_beside_the_manifest() -> None:
+    """The plain form: `source` serves as the corpus, and nobody is called unknown."""
+    utterances = read_manifest(FOLDER / "samples.tsv")
+    assert [utterance.name for utterance in utterances] == list(FILES)
+    assert [utterance.corpus for utterance in utterances] == ["LibriSpeech dev-clean"] * 2 + ["Common Voice"]
+    assert [utterance.speaker for utterance in utterances] == ["2035", "1272", None]
+    assert " ".join(utterances[2].words) == "the airplane rose gracefully into the sky"
+
+
+def test_files_inside_shards(shards: Path) -> None:
+    """The corpus form: the same sound as from a file of its own, named as alignments name it."""
+    utterances = read_manifest(shards)
+    assert [utterance.name for utterance in utterances] == ["a/quilter.ogg", "a/airplane.mp3", "b/quilter.ogg"]
+    assert [(utterance.corpus, utterance.speaker) for utterance in utterances[:2]] == [
+        ("libri", "1272"),
+        ("voice", None),
+    ]
+    assert utterances[0].words == ("mister", "quilter's")
+    for utterance, name in zip(utterances, ("quilter.ogg", "airplane.mp3", "quilter.ogg"), strict=True):
+        assert np.array_equal(utterance.samples(), read_audio(FOLDER / name))
+
+
+def test_a_bare_manifest_is_a_corpus_of_its_own(tmp_path: Path) -> None:
+    """Without a column for it the corpus has the name of the manifest; a mark at the file's start does no harm."""
+    (tmp_path / "mine.tsv").write_text(f"\ufefftext\tfile\nhello\t{FOLDER / FILES[0]}\n", encoding="utf-8")
+    [utterance] = read_manifest(tmp_path / "mine.tsv")
+    assert (utterance.corpus, utterance.speaker, utterance.words) == ("mine", None, ("hello",))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        (f"{HEADER}\n", "lists no recording"),
+        ("path\twords\nx\ty\n", "the first line must name the columns shard member text or file text"),
+        ("file,text\nx.wav,y\n", "the first line must name"),
+        ("file\ttext\ttext\nx\ty\tz\n", "text twice"),
+        ("file\ttext\nquilter.ogg\n", "line 2 has 1 columns, the header has 2"),
+        ("file\ttext\n\nquilter.ogg\tyes\n", "line 2 is empty"),
+        ("file\ttext\nquilter.ogg\t-\n", "has no reference"),
+        ("file\ttext\nquilter.ogg\ta\nquilter.ogg\tb\n", "line 3: quilter.ogg was listed before"),
+        ("file\ttext\nmissing.wav\ta\n", "there is no such file"),
+        ("file\ttext\n.\ta\n", "is a folder"),
+        (f"{HEADER}\nno.tar\tx.ogg\t1\tc\ts\tA\n", "the shard"),
+        (f"{HEADER}\ndev.tsv\tx.ogg\t1\tc\ts\tA\n", "is no plain tar file"),
+        (f"{HEADER}\na.tar\tx.ogg\t1\tc\ts\tA\n", "holds no x.ogg"),
+    ],
+)
+def test_a_bad_manifest_is_one_sentence(shards: Path, content: str, words: str) -> None:
+    """It names the manifest, and the line if there is one."""
+    (shards.parent / "quilter.ogg").write_bytes((FOLDER / "quilter.ogg").read_bytes())
+    shards.write_text(content)
+    with pytest.raises(ManifestError) as error:
+        read_manifest(shards)
+    assert words in str(error.value)
+    assert str(shards) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_text_is_no_manifest() -> None:
+    """A recording, a folder, and nothing at all."""
+    for path, words in ((FOLDER / FILES[0], "no table of text"), (FOLDER, "cannot be read"), (Path("no"), "cannot be")):
+        with pytest.raises(ManifestError, match=words):
+            read_manifest(path)
+
+
+def test_a_damaged_member_is_named(shards: Path) -> None:
+    """Only when it is read; by its own name and not that of a copy."""
+    damaged = shards.parent / "notes.ogg"
+    damaged.write_text("no sound at all")
+    with tarfile.open(shards.parent / "a.tar", "w") as archive:
+        archive.add(damaged, "notes.ogg")
+    shards.write_text(f"{HEADER}\na.tar\tnotes.ogg\t1\tc\ts\tA\n")
+    [utterance] = read_manifest(shards)
+    with pytest.raises(AudioError, match=r"^a/notes\.ogg cannot be read as audio"):
+        utterance.samples()
+
+
+def test_a_limit_takes_evenly_of_all_corpora(shards: Path) -> None:
+    """Always the same ones, in proportion to the corpora, and never more than there are."""
+    place = read_manifest(shards)[0].place
+    many = [Utterance(str(number), "ab"[number % 4 == 0], None, ("x",), place) for number in range(400)]
+    some = chosen(many, limit=40)
+    assert some == chosen(many, limit=40)
+    assert Counter(utterance.corpus for utterance in some) == {"a": 30, "b": 10}
+    assert len({utterance.name for utterance in some}) == 40
+    assert chosen(many, limit=1000) == many
+
+
+def test_corpora_by_name(shards: Path) -> None:
+    """Those that are named; a name that is none is told with those that are."""
+    utterances = read_manifest(shards)
+    assert [utterance.corpus for utterance in chosen(utterances, ["voice"])] == ["voice"]
+    assert chosen(utterances, ["voice", "libri"]) == utterances
+    with pytest.raises(ManifestError, match="no corpus 'x'; there is libri, voice"):
+        chosen(utterances, ["x"])
