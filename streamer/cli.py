@@ -21,6 +21,7 @@ from streamer.recordings import EMBEDDED, STDIN, transcribe_files
 from streamer.transcript import FORMATS
 from streamer.wire.native import SEARCHES, STEPS_MS
 
+PRECISIONS: Final = ("float32", "bfloat16")
 USAGE: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -178,6 +179,8 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
         f"Without it a service on port {DEFAULT_PORT} of this machine is used if there is one.",
     )
     way.add_argument("--engine", action="store_true", help="the bare engine in this process instead of a service")
+    add("--bundle", type=Path, metavar="FOLDER", help="with --engine: another model than the one that is shipped")
+    add("--precision", choices=PRECISIONS, help="with --engine: what the model computes in (what suits the machine)")
     add("--sessions", type=_count, metavar="N", default=8, help="recordings at once (8)")
     add("--step-ms", type=int, choices=STEPS_MS, default=320, help="how much sound is recognised at once (320)")
     add("--search", choices=SEARCHES, help="how words are found (as the service does by itself)")

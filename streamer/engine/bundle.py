@@ -18,16 +18,25 @@ from streamer.engine.prefixes import BeamOptions
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search import GreedySearch, Search
 
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
 SEARCH_FILE = "search.json"
 
 
 def load_recogniser(
-    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+    folder: Path | str,
+    *,
+    slots: int,
+    device: torch.device | str = "cpu",
+    precision: str | None = None,
+    idle_limit_s: float = 20.0,
 ) -> Recogniser:
-    """A recogniser with so many slots, its searches `lexicon` and `greedy`; BundleError says what is wrong."""
+    """A recogniser with so many slots, its searches `lexicon` and `greedy`; BundleError says what is wrong.
+
+    `precision` is what the encoder computes in; without it that of this machine.
+    """
     folder = Path(folder)
-    model = AcousticModel.load(folder, device=device)
+    model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision or best_precision(device)])
     try:
         lexicon, language = (
             Lexicon.load(folder / LEXICON_FILE, device),
@@ -41,3 +50,11 @@ def load_recogniser(
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
     return Recogniser(model, searches, slots=slots, idle_limit_s=idle_limit_s)
+
+
+def best_precision(device: torch.device | str) -> str:
+    """bfloat16 on processors that compute in it, for it is faster there and as good; else float32."""
+    if torch.device(device).type != "cpu":
+        return "float32"
+    able = torch.cpu.get_capabilities()
+    return "bfloat16" if able.get("avx512_bf16") or able.get("amx_bf16") else "float32"

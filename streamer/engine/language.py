@@ -2,7 +2,7 @@
 
 `language.safetensors` holds the words, the unigrams, and two tables (ngrams.py). A bigram's place in its table is the
 number under which the trigrams of that context are filed, and where its back-off weight lies. Log-probabilities are
-stored as multiples of a step: scores of bigrams are off by 1/128 at most, those of trigrams by 1/64.
+stored as multiples of a step: those of trigrams are off by 1/64 at most, bigrams by 1/128, back-off weights by 1/64.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -27,12 +28,15 @@ _BUNDLE: Final = "streaming_asr/1"
 class Bare:
     """One evaluation with a recogniser of our own, as Triton's model makes it."""
 
-    def __init__(self, options: Mapping[str, Any], *, at_once: int) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], *, at_once: int, bundle: Path | None = None, precision: str | None = None
+    ) -> None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if device.type == "cpu":
             torch.set_num_threads(1)  # as in Triton, and CPU time is then that of one core
         # Nobody is late here: streams wait for one another, however slow the machine.
-        self._recogniser = load_recogniser(asr_repository() / _BUNDLE, slots=at_once, device=device, idle_limit_s=inf)
+        folder = bundle or asr_repository() / _BUNDLE
+        self._recogniser = load_recogniser(folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf)
         self._options = StreamOptions(**{**options, "partials": True})
         self._at_once = at_once
         self._streams: dict[int, _Stream] = {}

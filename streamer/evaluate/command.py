@@ -34,6 +34,8 @@ class Unavailable(Exception):
 
 def evaluate(options: argparse.Namespace) -> int:
     """Evaluates one manifest; 0 only if every utterance was heard to its end."""
+    if not options.engine and (options.bundle or options.precision):
+        return _fail("--bundle and --precision are about the bare engine: add --engine.", 2)
     if options.engine and options.paced:
         return _fail("--paced is about a service: the bare engine hears as fast as it can.", 2)
     for path in (options.json, options.hypotheses):
@@ -59,13 +61,15 @@ def heard_by(utterances: Sequence[Utterance], options: argparse.Namespace) -> Ru
     progress = _Progress(utterances)
     try:
         if options.engine:
-            return _through_engine(utterances, wishes, options.sessions, progress)
+            return _through_engine(utterances, wishes, options, progress)
         return _through_service(utterances, wishes, options, progress)
     finally:
         progress.clear()
 
 
-def _through_engine(utterances: Sequence[Utterance], wishes: dict[str, Any], sessions: int, progress: Progress) -> Run:
+def _through_engine(
+    utterances: Sequence[Utterance], wishes: dict[str, Any], options: argparse.Namespace, progress: Progress
+) -> Run:
     try:
         # Here and nowhere else: the way through a service does without torch.
         from streamer.engine.acoustic import BundleError
@@ -73,7 +77,7 @@ def _through_engine(utterances: Sequence[Utterance], wishes: dict[str, Any], ses
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error
     try:
-        bare = Bare(wishes, at_once=sessions)
+        bare = Bare(wishes, at_once=options.sessions, bundle=options.bundle, precision=options.precision)
     except BundleError as error:
         raise Unavailable(f"{str(error).rstrip('.')}.") from error
     return bare.hear(utterances, progress)

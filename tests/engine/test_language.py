@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from streamer.engine.language import RESERVED, LanguageError, LanguageModel
 from streamer.engine.ngrams import NgramTable
@@ -66,6 +67,15 @@ def test_scores_keep_the_shape_of_their_words() -> None:
     for place in itertools.product(range(3), range(4)):
         assert model.score(contexts[place], follow[place]) == together[place]
     assert model.score(contexts[:0], follow[:0]).shape == (0, 4)
+
+
+def test_scoring_looks_at_no_value() -> None:
+    """No step of a score depends on what a tensor holds: it can be queued on a GPU and captured in a graph."""
+    words, ngrams = random_model(1)
+    model = LanguageModel.build(words, ngrams)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        scores = model.score(torch.zeros(5, 2, dtype=torch.int64), torch.zeros(5, dtype=torch.int64))
+    assert scores.shape == (5,)
 
 
 def test_the_start_is_a_context() -> None:
