@@ -1,10 +1,11 @@
-"""Our search against flashlight-text's streaming lexicon decoder: errors and CPU time, on the same emissions.
+"""Our search against flashlight-text's streaming lexicon decoder: word errors and CPU time on the same emissions.
 
-    python scripts/compare_search.py --work PREPARED --bundle BUNDLE --arpa LANGUAGE.arpa --cache FOLDER
+    python scripts/compare_search.py --work PREPARED --cache FOLDER --arpa LANGUAGE.arpa
 
 Both read the phone head's log-probabilities of the prepared set `dev` in steps of eight frames, with the bundle's
-lexicon and language model (flashlight reads the latter as ARPA). CPU time is that of this process in the search alone,
-on one thread; the emissions are computed once and kept in the cache.
+lexicon and language model (flashlight reads the latter as ARPA: `build_language_model.py --arpa`). The weights of each
+are tuned on half of the set, at the second beam size that is asked for, and judged on the other half. CPU time is that
+of the search alone, on one thread. Needs `pip install flashlight-text`.
 """
 
 from __future__ import annotations
@@ -12,77 +13,36 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from training import units
 from training.corpus import CorpusError
-from training.emissions import HEAD, Spoken, spoken
+from training.decoding import (
+    STEP_FRAMES,
+    Trial,
+    described,
+    error_rates,
+    halves,
+    mean_over_corpora,
+    run_beam,
+    tune,
+    whole_steps,
+)
+from training.emissions import Spoken, read_emissions
 
 from streamer.engine.acoustic import BundleError
-from streamer.engine.beam import BeamSearch
-from streamer.engine.language import LanguageError, LanguageModel
+from streamer.engine.bundle import LEXICON_FILE
+from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
 from streamer.engine.lexicon import Lexicon, LexiconError
 from streamer.engine.prefixes import BeamOptions
 
-STEP_FRAMES = 8
-FRAME_MS = 40
 LN10 = 2.302585092994046
-
-
-@dataclass
-class Trial:
-    """What a search made of the utterances."""
-
-    words: list[list[str]]
-    frames: int
-    cpu_seconds: float
-
-    @property
-    def frame_us(self) -> float:
-        """CPU time of one frame of one stream in microseconds."""
-        return 1e6 * self.cpu_seconds / self.frames
-
-
-def errors(utterances: Sequence[Spoken], found: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Word errors in percent by corpus and of everything ("all")."""
-    wrong: dict[str, int] = defaultdict(int)
-    total: dict[str, int] = defaultdict(int)
-    for one, words in zip(utterances, found, strict=True):
-        for name in (one.utterance.corpus, "all"):
-            wrong[name] += units.errors(one.words, words)
-            total[name] += len(one.words)
-    return {name: 100 * wrong[name] / max(total[name], 1) for name in sorted(total)}
-
-
-def run_ours(
-    utterances: Sequence[Spoken], lexicon: Lexicon, language: LanguageModel, options: BeamOptions, streams: int
-) -> Trial:
-    """Search all utterances, so many at a time; a stream that ends makes room for the next one."""
-    search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options)
-    found: dict[int, list[str]] = {}
-    waiting = list(enumerate(utterances))[::-1]
-    running: dict[int, tuple[int, torch.Tensor, int]] = {}
-    frames, started = 0, time.process_time()
-    while waiting or running:
-        for slot in range(streams):
-            if slot not in running and waiting:
-                number, one = waiting.pop()
-                search.reset([slot])
-                running[slot] = (number, _whole_steps(one.emissions), 0)
-        slots = list(running)
-        batch = torch.stack([emissions[place : place + STEP_FRAMES] for _, emissions, place in running.values()])
-        search.advance(slots, {HEAD: batch})
-        frames += len(slots) * STEP_FRAMES
-        for slot, (number, emissions, place) in list(running.items()):
-            running[slot] = (number, emissions, place + STEP_FRAMES)
-            if place + STEP_FRAMES >= len(emissions):
-                found[number] = [word.text for word in search.finish([slot])[0].words]
-                del running[slot]
-    return Trial([found[number] for number in range(len(utterances))], frames, time.process_time() - started)
+START = BeamOptions(language_weight=1.0, blank_penalty=1.0)
+# Tokens that are this much worse than the best of a frame are not looked at by flashlight.
+THRESHOLD = 15.0
 
 
 class Flashlight:
@@ -94,46 +54,105 @@ class Flashlight:
 
         self._words = Dictionary(language.words)
         self._model = KenLM(str(arpa), self._words)
-        self._trie = Trie(len(units.PHONE_UNITS), units.PHONE_NUMBER[units.BOUNDARY])
+        self._boundary = units.PHONE_NUMBER[units.BOUNDARY]
+        self._trie = Trie(len(units.PHONE_UNITS), self._boundary)
         unigrams = (language.unigrams / LN10).tolist()
         for word, phones in lexicon.pronunciations():
-            spelled = [*phones, units.PHONE_NUMBER[units.BOUNDARY]]
-            self._trie.insert(spelled, self._words.get_index(language.words[word]), unigrams[word])
+            self._trie.insert([*phones, self._boundary], word, unigrams[word])
         self._trie.smear(SmearingMode.MAX)
 
-    def run(self, utterances: Iterable[Spoken], options: BeamOptions, threshold: float, log_add: bool) -> Trial:
-        """Decode all utterances one after the other."""
+    def run(self, spoken: Sequence[Spoken], options: BeamOptions) -> Trial:
+        """Decode all utterances one after the other, asking for the best hypothesis after every step."""
         from flashlight.lib.text.decoder import CriterionType, LexiconDecoder, LexiconDecoderOptions
 
         settings = LexiconDecoderOptions(
-            options.beam, options.tokens, threshold, options.language_weight * LN10, options.word_bonus,
-            float("-inf"), 0.0, log_add, CriterionType.CTC,
-        )  # fmt: skip
-        decoder = LexiconDecoder(
-            settings, self._trie, self._model, units.PHONE_NUMBER[units.BOUNDARY], units.BLANK,
-            self._words.get_index("<unk>"), [], False,
-        )  # fmt: skip
+            beam_size=options.beam,
+            beam_size_token=options.tokens,
+            beam_threshold=THRESHOLD,
+            lm_weight=options.language_weight * LN10,
+            word_score=options.word_bonus,
+            unk_score=float("-inf"),
+            sil_score=0.0,
+            log_add=True,
+            criterion_type=CriterionType.CTC,
+        )
+        decoder = LexiconDecoder(settings, self._trie, self._model, self._boundary, units.BLANK, 0, [], False)
         found, frames, seconds = [], 0, 0.0
-        for one in utterances:
-            emissions = _whole_steps(one.emissions)
-            started = time.process_time()
-            emissions = emissions.float().clone()
+        for one in spoken:
+            emissions = whole_steps(one.emissions).float()
             emissions[:, units.BLANK] -= options.blank_penalty
+            started = time.process_time()
             decoder.decode_begin()
-            for place in range(0, len(emissions), STEP_FRAMES):
-                decoder.decode_step(emissions[place:].data_ptr(), STEP_FRAMES, emissions.shape[1])
+            for step in torch.split(emissions, STEP_FRAMES):
+                decoder.decode_step(step.data_ptr(), STEP_FRAMES, step.shape[1])
                 decoder.get_best_hypothesis()
             decoder.decode_end()
-            best = decoder.get_all_final_hypothesis()[0]
+            words = decoder.get_all_final_hypothesis()[0].words
             seconds += time.process_time() - started
-            found.append([self._words.get_entry(word) for word in best.words if word >= 0])
+            found.append([self._words.get_entry(word) for word in words if word >= 0])
             frames += len(emissions)
         return Trial(found, frames, seconds)
 
 
-def _whole_steps(emissions: torch.Tensor) -> torch.Tensor:
-    """Filled up with blanks to whole steps."""
-    rest = -len(emissions) % STEP_FRAMES
-    filling = torch.full((rest, emissions.shape[1]), -30.0)
-    filling[:, units.BLANK] = 0.0
-    return torch.cat((emissions, filling))
+def main() -> int:
+    """Compare and print the table; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
+    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
+    parser.add_argument("--arpa", type=Path, required=True, help="the bundle's language model as ARPA")
+    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
+    parser.add_argument("--beams", type=int, nargs="+", default=[16, 32, 64], help="beam sizes of our search")
+    parser.add_argument("--flashlight-beams", type=int, nargs="+", default=[16, 50, 100, 200])
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 32], help="streams at a time in our search")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        for line in _table(options):
+            print(line, flush=True)
+    except (BundleError, CorpusError, LanguageError, LexiconError) as error:
+        print(f"compare_search: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        print(f"compare_search: {error}: pip install flashlight-text", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _table(options: argparse.Namespace) -> Iterator[str]:
+    if not options.arpa.is_file():
+        raise CorpusError(f"{options.arpa} is missing: scripts/build_language_model.py --arpa writes it")
+    lexicon = Lexicon.load(options.bundle / LEXICON_FILE)
+    language = LanguageModel.load(options.bundle / LANGUAGE_FILE)
+    flashlight = Flashlight(lexicon, language, options.arpa)
+    tuned_on, judged_on = halves(read_emissions(options.bundle, options.work, "dev", options.cache))
+
+    def errors(trial: Trial) -> float:
+        return mean_over_corpora(error_rates(tuned_on, trial.words))
+
+    ours = tune(
+        lambda trial: errors(run_beam(tuned_on, lexicon, language, trial, options.streams[-1])),
+        replace(START, beam=options.beams[1]),
+    )
+    theirs = tune(
+        lambda trial: errors(flashlight.run(tuned_on, trial)), replace(START, beam=options.flashlight_beams[1])
+    )
+    yield f"\nour search: {described(ours)}; flashlight-text: {described(theirs)}"
+    corpora = [name for name in error_rates(judged_on, [[] for _ in judged_on]) if name != "all"]
+    yield "| search | " + " | ".join(corpora) + " | all | CPU a frame |"
+    yield "|---|" + "---|" * (len(corpora) + 2)
+
+    def row(name: str, trial: Trial) -> str:
+        rates = error_rates(judged_on, trial.words)
+        cells = [f"{rates[corpus]:.1f}" for corpus in [*corpora, "all"]]
+        return f"| {name} | " + " | ".join(cells) + f" | {trial.frame_us:.0f} us |"
+
+    for beam in options.beams:
+        for streams in options.streams:
+            trial = run_beam(judged_on, lexicon, language, replace(ours, beam=beam), streams)
+            yield row(f"ours, beam {beam}, {streams} at a time", trial)
+    for beam in options.flashlight_beams:
+        yield row(f"flashlight-text, beam {beam}", flashlight.run(judged_on, replace(theirs, beam=beam)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,7 +29,7 @@ class Spoken:
         return self.utterance.text.split()
 
 
-def spoken(bundle: Path, work: Path, name: str, cache: Path, step_ms: int = 320) -> list[Spoken]:
+def read_emissions(bundle: Path, work: Path, name: str, cache: Path, step_ms: int = 320) -> list[Spoken]:
     """The emissions of a prepared set as streaming gives them, from the cache where these weights were there before."""
     corpus = Corpus(work, name)
     model = AcousticModel.load(bundle)

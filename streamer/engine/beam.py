@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from streamer.engine.histories import NOWHERE, Ended, Histories
+from streamer.engine.hypotheses import BACK, END, START, Beams
+from streamer.engine.language import LanguageModel
 from streamer.engine.lexicon import ROOT, Lexicon
 from streamer.engine.model import Emissions
-from streamer.engine.prefixes import BACK, END, START, BeamOptions, Hypotheses, Prefixes, Running
+from streamer.engine.prefixes import BeamOptions, Prefixes, Running
 from streamer.engine.search import Hypothesis, Word
-
-if TYPE_CHECKING:
-    from streamer.engine.language import LanguageModel
 
 BOUNDARY = "|"
 
@@ -41,8 +38,8 @@ class BeamSearch:
         self.options = options or BeamOptions()
         self._head, self._texts, self._device = head, language.words, device
         boundary, beam = list(units).index(BOUNDARY), self.options.beam
-        self._prefixes = Prefixes(lexicon, language, self.options, boundary, len(units), device)
-        self._beams = Hypotheses.make(slots, beam, device)
+        self._prefixes = Prefixes(lexicon, language, self.options, boundary, len(units), slots, device)
+        self._beams = Beams.make(slots, beam, device)
         self._histories = [Histories(beam) for _ in range(slots)]
         self.reset(range(slots))
 
@@ -60,21 +57,29 @@ class BeamSearch:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
         numbers = self._numbers(slots)
         beams = self._beams.take(numbers)
-        ended = self._prefixes.step(beams, emissions[self._head]).cpu()
+        listed = self._prefixes.step(beams, emissions[self._head]).cpu().numpy()
+
+        def ended(number: int) -> Ended:
+            back, word, start, end, posterior = listed[number].tolist()
+            return int(back), self._word(int(word), int(start), int(end), posterior)
+
         back = torch.where(beams.total > 0, beams.numbers[:, BACK], NOWHERE).tolist()
         beams.numbers[:, BACK] = torch.arange(self.options.beam, device=self._device)
         self._beams.put(numbers, beams)
         running = self._prefixes.running(beams, rows=1)
+        nodes, starts, ends = beams.nodes[:, 0].tolist(), *beams.numbers[:, START : END + 1, 0].T.tolist()
+        texts, worth = running.words[:, 0].tolist(), running.worth[:, 0].tolist()
         found = []
         for row, slot in enumerate(slots):
             history = self._histories[slot]
-            history.follow(back[row], partial(self._ended, ended[row]))
-            words, ways = history.words(0), running.worth[row, 0]
-            unfinished: tuple[int, int] | None = None
-            if bool(ways.any()):
-                words += (self._running_word(beams, running, row, 0, int(ways.argmax())),)
-            elif int(beams.numbers[row, START, 0]) >= 0:
-                unfinished = int(beams.numbers[row, START, 0]), int(beams.numbers[row, END, 0])
+            history.follow(back[row], ended)
+            words, unfinished = history.words(0), None
+            best = max(worth[row])
+            if best:
+                number = texts[row][worth[row].index(best)]
+                words += (self._word(number, starts[row], ends[row], float(running.posteriors[row, 0])),)
+            elif nodes[row] != ROOT:
+                unfinished = starts[row], ends[row]
             found.append(Hypothesis(words, len(history.settled), unfinished))
         return found
 
@@ -118,14 +123,12 @@ class BeamSearch:
             found.append([(parts[texts][1], math.log(mass) + scales[number]) for texts, mass in best])
         return found
 
-    def _ended(self, table: Tensor, number: int) -> Ended:
-        back, word, start, end, posterior = table[number].tolist()
-        return int(back), Word(self._texts[int(word)], int(start), int(end), min(posterior, 1.0))
+    def _word(self, number: int, start: int, end: int, posterior: float) -> Word:
+        return Word(self._texts[number], start, end, min(posterior, 1.0))
 
-    def _running_word(self, beams: Hypotheses, running: Running, slot: int, row: int, place: int) -> Word:
+    def _running_word(self, beams: Beams, running: Running, slot: int, row: int, place: int) -> Word:
         start, end = beams.numbers[slot, START : END + 1, row].tolist()
-        text = self._texts[int(running.words[slot, row, place])]
-        return Word(text, start, end, min(float(running.posteriors[slot, row]), 1.0))
+        return self._word(int(running.words[slot, row, place]), start, end, float(running.posteriors[slot, row]))
 
     def _numbers(self, slots: Sequence[int]) -> Tensor:
         return torch.tensor(list(slots), dtype=torch.int64, device=self._device)

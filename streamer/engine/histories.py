@@ -49,11 +49,9 @@ class Histories:
 
 def _common(found: Sequence[tuple[Word, ...]]) -> int:
     """How many words all of these begin with."""
-    if not found or not all(found):
+    if not found:
         return 0
-    texts = {tuple(word.text for word in words) for words in found}
-    least, greatest = min(texts), max(texts)
-    for count, (one, other) in enumerate(zip(least, greatest, strict=False)):
-        if one != other:
+    for count, word in enumerate(found[0]):
+        if any(len(words) <= count or words[count].text != word.text for words in found):
             return count
-    return min(len(least), len(greatest))
+    return len(found[0])

@@ -1,4 +1,4 @@
-"""The pronunciations of all words as one trie over the units of a CTC head, packed so that a whole beam walks it at once.
+"""The pronunciations of all words as one trie over the units of a CTC head, packed for a whole beam to walk it at once.
 
 A node is its place in a double array: the child of `node` by `unit` lies at `base[node] + unit`, and is a child
 indeed where `parent` there says `node`. Looking up any number of children is two gathers and a comparison.

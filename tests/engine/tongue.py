@@ -1,4 +1,4 @@
-"""A tiny language for the search's tests: random words, their pronunciations, their n-grams, and emissions."""
+"""A tiny language for the search's tests: random words, pronunciations, n-grams, emissions; and a plain forward sum."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from streamer.engine.language import LanguageModel
 from streamer.engine.lexicon import Lexicon
 
 PHONES = ["a", "b", "c"]
@@ -17,19 +18,17 @@ UNITS = ["<blank>", "|", *PHONES]
 BLANK, BOUNDARY = 0, 1
 
 
-class TinyModel:
-    """Random trigrams."""
-
-    def __init__(self, words, seed):
-        self.words = ["<unk>", "<s>", "</s>", *words]
-        g = torch.Generator().manual_seed(seed)
-        n = len(self.words)
-        self.table = torch.randn(n, n, n, generator=g).mul(2).log_softmax(-1)
-        self.unigrams = self.table.logsumexp((0, 1)) - 2 * math.log(n)
-        self.start = (1, 1)
-
-    def score(self, contexts, words):
-        return self.table[contexts[..., 0], contexts[..., 1], words]
+def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
+    """Every word, and some pairs and triples of them, with random probabilities and weights."""
+    before = ["<s>", *names]
+    ngrams = {(name,): (-dice.uniform(0.5, 5.0), -dice.uniform(0.0, 2.0)) for name in before}
+    for pair in itertools.product(before, names):
+        if dice.random() < 0.6:
+            ngrams[pair] = -dice.uniform(0.2, 4.0), -dice.uniform(0.0, 2.0)
+    for triple in itertools.product(before, names, names):
+        if triple[:2] in ngrams and dice.random() < 0.5:
+            ngrams[triple] = -dice.uniform(0.1, 3.0), 0.0
+    return LanguageModel.build(names, ngrams)
 
 
 class Tongue:
@@ -38,20 +37,17 @@ class Tongue:
     def __init__(self, seed: int, words: int = 4) -> None:
         dice = random.Random(seed)
         names = [f"w{number}" for number in range(words)]
-        self.model = TinyModel(names, seed)
-        self.pronunciations: dict[str, list[tuple[int, ...]]] = {}
-        for name in names:
-            found = {
-                tuple(dice.choice(range(2, len(UNITS))) for _ in range(dice.choice([1, 1, 2, 2, 3])))
-                for _ in range(dice.choice([1, 1, 2]))
-            }
-            self.pronunciations[name] = sorted(found)
-        if words > 1:
-            self.pronunciations[names[-1]].append(self.pronunciations[names[0]][0])  # a homophone at least
-            self.pronunciations[names[-1]] = sorted(set(self.pronunciations[names[-1]]))
-        self.lexicon = Lexicon.build(
-            [(self.model.words.index(n), p) for n, ps in self.pronunciations.items() for p in ps], self.model.unigrams
-        )
+        self.model = random_trigrams(names, dice)
+        self.pronunciations = {name: self._ways(dice) for name in names}
+        # At least one pair sounds alike.
+        self.pronunciations[names[-1]] |= {dice.choice(sorted(self.pronunciations[names[0]]))}
+        numbers = {name: number for number, name in enumerate(self.model.words)}
+        ways = [(numbers[name], way) for name, found in self.pronunciations.items() for way in sorted(found)]
+        self.lexicon = Lexicon.build(ways, self.model.unigrams)
+
+    def _ways(self, dice: random.Random) -> set[tuple[int, ...]]:
+        phones = range(2, len(UNITS))
+        return {tuple(dice.choices(phones, k=dice.choice([1, 1, 2, 2, 3]))) for _ in range(dice.choice([1, 1, 2]))}
 
     def label_sequences(self, words: Sequence[str]) -> Iterator[list[int]]:
         """All units that these words may be made of, the last boundary said or not."""
@@ -62,6 +58,7 @@ class Tongue:
                 yield said[:-1]
 
     def score(self, words: Sequence[str], weight: float, bonus: float) -> float:
+        """What the language model and the bonus say of these words."""
         numbers = [self.model.words.index(word) for word in words]
         history = [*self.model.start, *numbers]
         total = bonus * len(words)
@@ -71,6 +68,7 @@ class Tongue:
 
 
 def emissions(seed: int, batch: int, frames: int, sharpness: float = 2.0) -> Tensor:
+    """Random log-probabilities; the sharper, the surer."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.randn(batch, frames, len(UNITS), generator=generator) * sharpness).log_softmax(-1)
 

@@ -1,0 +1,70 @@
+"""Tune the search's weights on half of a prepared set, judge them on the other half, and write `search.json`.
+
+    python scripts/tune_search.py --work PREPARED --cache FOLDER [--bundle asr_repo/streaming_asr/1] [--beam 32]
+
+The phone head's log-probabilities at 320 ms are computed once and kept in the cache. What becomes small is the mean of
+the corpora's word errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from training.corpus import CorpusError, replacing
+from training.decoding import described, error_rates, halves, mean_over_corpora, run_beam, tune
+from training.emissions import read_emissions
+
+from streamer.engine.acoustic import BundleError
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
+from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
+from streamer.engine.lexicon import Lexicon, LexiconError
+from streamer.engine.prefixes import BeamOptions
+
+STREAMS = 32
+
+
+def main() -> int:
+    """Tune and write; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
+    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
+    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
+    parser.add_argument("--set", default="dev", help="the prepared set")
+    parser.add_argument("--beam", type=int, default=BeamOptions.beam)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        _tune(options)
+    except (BundleError, CorpusError, LanguageError, LexiconError) as error:
+        print(f"tune_search: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _tune(options: argparse.Namespace) -> None:
+    lexicon = Lexicon.load(options.bundle / LEXICON_FILE)
+    language = LanguageModel.load(options.bundle / LANGUAGE_FILE)
+    tuned_on, judged_on = halves(read_emissions(options.bundle, options.work, options.set, options.cache))
+
+    def judge(trial: BeamOptions) -> float:
+        return mean_over_corpora(error_rates(tuned_on, run_beam(tuned_on, lexicon, language, trial, STREAMS).words))
+
+    start = BeamOptions(beam=options.beam, language_weight=1.0, blank_penalty=1.0)
+    best = tune(judge, start)
+    print(f"\nwith {described(best)}; word errors in %")
+    for name, half in (("half it was tuned on", tuned_on), ("other half", judged_on)):
+        rates = error_rates(half, run_beam(half, lexicon, language, best, STREAMS).words)
+        print(f"{name:21s} " + "  ".join(f"{corpus} {rate:.1f}" for corpus, rate in rates.items()))
+    path = options.bundle / SEARCH_FILE
+    with replacing(path, "w") as file:
+        file.write(json.dumps(asdict(replace(best)), indent=1) + "\n")
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
