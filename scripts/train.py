@@ -82,6 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--aligned-steps", type=int, default=Schedule.aligned_steps,
+        help="steps of a new run that learn the aligned phones frame by frame before CTC (0: CTC from the start)",
+    )  # fmt: skip
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--processes", type=int, help="that share the work (default: one a core; one on a GPU)")
     parser.add_argument("--batch-seconds", type=float, default=Recipe.seconds)
@@ -163,8 +167,9 @@ def _trainer(options: argparse.Namespace, team: Team) -> Trainer:
     augmentation = Augmentation(Corpus(options.work, "noise"), Corpus(options.work, "rooms"), device)
     path = _checkpoint_path(options.run)
     state = _checkpoint(path) if path.exists() else None
+    schedule = Schedule(options.plan_minutes, aligned_steps=options.aligned_steps)
     trainer = Trainer(
-        _model(options, state).to(device), batches, augmentation, Schedule(options.plan_minutes), options.seed,
+        _model(options, state).to(device), batches, augmentation, schedule, options.seed,
         _precision(device), team,
     )  # fmt: skip
     if state:

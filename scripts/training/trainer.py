@@ -55,6 +55,8 @@ class Schedule:
 
     def frame_share(self, step: int) -> float:
         """The share of the frame-wise loss on aligned phones: all of it first, then CTC takes over."""
+        if not self.aligned_steps:
+            return 0.0
         return min(max((self.aligned_steps + self.crossfade_steps - step) / self.crossfade_steps, 0.0), 1.0)
 
 

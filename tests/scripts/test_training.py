@@ -235,4 +235,5 @@ def test_the_rate_rises_stays_and_falls_to_zero() -> None:
     assert rates == [0.5, 1.0, 0.5]
     assert schedule.learning_rate(99, 1.0) == 0
     assert schedule.frame_share(0) == 1
+    assert Schedule(10.0, aligned_steps=0).frame_share(0) == 0
     assert schedule.frame_share(schedule.aligned_steps + schedule.crossfade_steps) == 0
