@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def align(work: Path, name: str, processes: int) -> None:
     aligned = 0
     with (
         partial.open("a", encoding="utf-8") as stream,
-        ProcessPoolExecutor(processes, None, _open, (work, name)) as pool,
+        ProcessPoolExecutor(processes, get_context("spawn"), _open, (work, name)) as pool,
     ):
         for number, found in enumerate(pool.map(_align, waiting, chunksize=CHUNK), start=1):
             aligned += found.aligned

@@ -34,13 +34,12 @@ from training.decoding import (
 from training.emissions import Spoken, read_emissions
 
 from streamer.engine.acoustic import BundleError
-from streamer.engine.bundle import LEXICON_FILE
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
 from streamer.engine.lexicon import Lexicon, LexiconError
 from streamer.engine.prefixes import BeamOptions
 
 LN10 = 2.302585092994046
-START = BeamOptions(language_weight=1.0, blank_penalty=1.0)
 # Tokens that are this much worse than the best of a frame are not looked at by flashlight.
 THRESHOLD = 15.0
 
@@ -101,8 +100,8 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
     parser.add_argument("--arpa", type=Path, required=True, help="the bundle's language model as ARPA")
     parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
-    parser.add_argument("--beams", type=int, nargs="+", default=[16, 32, 64], help="beam sizes of our search")
-    parser.add_argument("--flashlight-beams", type=int, nargs="+", default=[16, 50, 100, 200])
+    parser.add_argument("--beams", type=int, nargs="+", default=[32, 64, 192], help="beam sizes of our search")
+    parser.add_argument("--flashlight-beams", type=int, nargs="+", default=[50, 100, 200, 400])
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 32], help="streams at a time in our search")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -129,12 +128,13 @@ def _table(options: argparse.Namespace) -> Iterator[str]:
     def errors(trial: Trial) -> float:
         return mean_over_corpora(error_rates(tuned_on, trial.words))
 
+    start = BeamOptions.load(options.bundle / SEARCH_FILE)
     ours = tune(
         lambda trial: errors(run_beam(tuned_on, lexicon, language, trial, options.streams[-1])),
-        replace(START, beam=options.beams[1]),
+        replace(start, beam=options.beams[1]),
     )
     theirs = tune(
-        lambda trial: errors(flashlight.run(tuned_on, trial)), replace(START, beam=options.flashlight_beams[1])
+        lambda trial: errors(flashlight.run(tuned_on, trial)), replace(start, beam=options.flashlight_beams[1])
     )
     yield f"\nour search: {described(ours)}; flashlight-text: {described(theirs)}"
     corpora = [name for name in error_rates(judged_on, [[] for _ in judged_on]) if name != "all"]

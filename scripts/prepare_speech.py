@@ -23,6 +23,7 @@ import tarfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ def prepare(speech: Path, work: Path, processes: int) -> None:
     train = read_manifest(speech / "train.tsv")
     kept = without(train, dev)
     print(f"train: {len(train)} rows, {len(train) - len(kept)} left out because dev holds them; dev: {len(dev)} rows")
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         for name, rows in (("dev", dev), ("train", kept)):
             report(name, write_corpus(work, name, _decoded(pool, speech, rows)))
         for name in ("noise", "rooms"):
@@ -100,7 +101,7 @@ def synthesise(work: Path, hours: float, engines: Sequence[str], seed: int, proc
     ]
     judged_by = {utterance.text for utterance in Corpus(work, "dev").utterances}
     planned = planned_speech(rare, judged_by, engines, random.Random(seed))
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         report("synthetic", write_corpus(work, "synthetic", _said(pool, planned, hours * 3600)))
 
 

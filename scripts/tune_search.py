@@ -1,9 +1,9 @@
 """Tune the search's weights on half of a prepared set, judge them on the other half, and write `search.json`.
 
-    python scripts/tune_search.py --work PREPARED --cache FOLDER [--bundle asr_repo/streaming_asr/1] [--beam 32]
+    python scripts/tune_search.py --work PREPARED --cache FOLDER [--bundle asr_repo/streaming_asr/1] [--beam 192]
 
 The phone head's log-probabilities at 320 ms are computed once and kept in the cache. What becomes small is the mean of
-the corpora's word errors.
+the corpora's word errors. Everything else stays as `search.json` has it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
     parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
     parser.add_argument("--set", default="dev", help="the prepared set")
-    parser.add_argument("--beam", type=int, default=BeamOptions.beam)
+    parser.add_argument("--beam", type=int, help="hypotheses of a stream (as in search.json)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:
@@ -54,15 +54,17 @@ def _tune(options: argparse.Namespace) -> None:
     def judge(trial: BeamOptions) -> float:
         return mean_over_corpora(error_rates(tuned_on, run_beam(tuned_on, lexicon, language, trial, STREAMS).words))
 
-    start = BeamOptions(beam=options.beam, language_weight=1.0, blank_penalty=1.0)
+    path = options.bundle / SEARCH_FILE
+    start = BeamOptions.load(path) if path.exists() else BeamOptions(language_weight=1.0, blank_penalty=1.0)
+    if options.beam:
+        start = replace(start, beam=options.beam)
     best = tune(judge, start)
     print(f"\nwith {described(best)}; word errors in %")
     for name, half in (("half it was tuned on", tuned_on), ("other half", judged_on)):
         rates = error_rates(half, run_beam(half, lexicon, language, best, STREAMS).words)
         print(f"{name:21s} " + "  ".join(f"{corpus} {rate:.1f}" for corpus, rate in rates.items()))
-    path = options.bundle / SEARCH_FILE
     with replacing(path, "w") as file:
-        file.write(json.dumps(asdict(replace(best)), indent=1) + "\n")
+        file.write(json.dumps(asdict(best), indent=1) + "\n")
     print(f"wrote {path}")
 
 

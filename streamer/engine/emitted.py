@@ -66,22 +66,23 @@ class Reader:
             frames = self._frames(scores, before.unsqueeze(1) + kept, [batch] * count, [None] * count)
             return Emitted(everything, frames, everything.unsqueeze(1) < 0, torch.zeros_like(scores[:, 0, 0]))
         loud = [[frame for frame, still in enumerate(row) if not still] for row in quiet.tolist()]
-        order = sorted(range(batch), key=lambda row: -len(loud[row]))
-        longest = len(loud[order[0]])
+        rows = sorted(range(batch), key=lambda row: -len(loud[row]))
+        loud = [loud[row] for row in rows]
+        longest = len(loud[0])
+        order = torch.tensor(rows)
+        kept = torch.tensor([row + [0] * (longest - len(row)) for row in loud], dtype=torch.int64).view(batch, longest)
         sizes = [sum(len(row) > place for row in loud) for place in range(longest)]
-        filled = [loud[row] + [0] * (longest - len(loud[row])) for row in order]
-        kept = torch.tensor(filled, dtype=torch.int64).view(batch, longest)
-        ordered = torch.tensor(order)
-        gaps = torch.diff(kept, dim=1, prepend=torch.full((batch, 1), -1)) > 1
-        rested = [gaps[:size, place, None] for place, size in enumerate(sizes)]
-        last = torch.tensor([[(loud[row] or [-1])[-1] < count - 1] for row in order])
-        lost = (scores[:, :, BLANK] * quiet).sum(1).index_select(0, ordered)
-        chosen = scores[ordered.unsqueeze(1), kept]
+        gaps = [
+            [row[place] > (row[place - 1] if place else -1) + 1 for row in loud[:size]]
+            for place, size in enumerate(sizes)
+        ]
         frames = self._frames(
-            chosen, before.index_select(0, ordered).unsqueeze(1) + kept, sizes,
-            [flags if bool(flags.any()) else None for flags in rested],
+            scores[order.unsqueeze(1), kept], before.index_select(0, order).unsqueeze(1) + kept, sizes,
+            [torch.tensor(flags).unsqueeze(1) if any(flags) else None for flags in gaps],
         )  # fmt: skip
-        return Emitted(ordered, frames, last, lost)
+        last = torch.tensor([[(row or [-1])[-1] < count - 1] for row in loud])
+        lost = (scores[:, :, BLANK] * quiet).sum(1).index_select(0, order)
+        return Emitted(order, frames, last, lost)
 
     def _frames(self, scores: Tensor, times: Tensor, sizes: list[int], rested: list[Tensor | None]) -> list[Frame]:
         probabilities = scores.exp()

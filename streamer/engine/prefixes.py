@@ -101,10 +101,10 @@ class Prefixes:
         unit[parent == NOBODY] = boundary  # the last unit of those that wait at the root
         first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=homophones)
         columns = (lexicon.base, parent, unit, doubled.long(), first, count, _depths(parent))
-        self._table = torch.stack(columns, 1)
+        self._table = torch.stack(columns, 1).int()
         # What the next word will pay at least is paid in advance, and taken back where it ends.
         ahead = self.worth(lexicon.look_ahead)
-        self._look = torch.stack((parent.double(), ahead), 1)
+        self._look = torch.stack((parent.float(), ahead.float()), 1)
         self._words = pad(lexicon.words, (0, homophones))
         self._likely = self.worth(language.unigrams.to(device)[self._words])
         self._place = Workplace(streams, options.beam, self._tokens + 1, self._endings, device)
@@ -163,7 +163,7 @@ class Prefixes:
     def _grow(self, now: Side, then: Side, found: Candidates, frame: Frame, ended: list[_Ended]) -> None:
         """One frame: stay, grow by a phone, end a word; then the best of them."""
         batch, beam = now.nodes.shape
-        rows = self._table.index_select(0, now.flat_nodes).view(batch, beam, -1)
+        rows = self._table.index_select(0, now.flat_nodes).long().view(batch, beam, -1)
         base, parent, unit, doubled, *_ = rows.unbind(2)
         waiting = now.nodes == ROOT
         torch.where(waiting, frame.times, now.start, out=now.start)
@@ -198,7 +198,7 @@ class Prefixes:
         found.total.scatter_(1, column + self._rows, now.in_blank * here)
         look = self._look.index_select(0, found.flat_nodes).view(batch, -1, 2)
         rank = found.total * look[:, :, 1]
-        strange = look[:, found.grown, 0].unflatten(1, (beam, -1)) != now.nodes.double().unsqueeze(2)
+        strange = look[:, found.grown, 0].unflatten(1, (beam, -1)) != now.nodes.float().unsqueeze(2)
         rank[:, found.grown].unflatten(1, (beam, -1)).masked_fill_(strange, 0.0)
         # What has flown in above is not to be counted twice.
         rank.scatter_(1, torch.add(column, source, alpha=self._tokens + 1), 0.0)
@@ -253,16 +253,16 @@ class Prefixes:
         # Pronunciations of the same words meet here, and meet those who ended earlier and wait at the root.
         history = _mixed(theirs[:, HISTORY], words)
         there = torch.where(waiting, numbers[:, HISTORY], NOBODY - self._beam_ids)
-        same = torch.cat((there, history), 1).unsqueeze(2) == history.unsqueeze(1)
-        merged = torch.bmm(same.double(), mass.unsqueeze(2)).squeeze(2)
+        same = history.unsqueeze(2) == torch.cat((there, history), 1).unsqueeze(1)
+        merged = torch.bmm(mass.unsqueeze(1), same.double()).squeeze(1)
         bits = same.view(torch.uint8)
-        mass = merged[:, beam:].masked_fill(bits.argmax(1) < self._ending_ids + beam, 0.0)
+        mass = merged[:, beam:].masked_fill(bits.argmax(2) < self._ending_ids + beam, 0.0)
         offset = beam + sum(len(one.words) for one in before) * self._endings
         back = offset + torch.arange(batch * self._endings, device=rows.device).view_as(words)
         context = torch.add(words * _WORD_MIX, theirs[:, LAST], alpha=_HISTORY_MIX)
         begun = torch.zeros_like(words)
         ended = torch.stack((history, context, theirs[:, LAST], words, back, begun, begun, begun), 1)
-        inflow, likeliest = merged[:, :beam], bits[:, :beam].argmax(2) + beam
+        inflow, likeliest = merged[:, :beam], bits[:, :, :beam].argmax(1) + beam
         if some:
             now.ended.index_copy_(0, where, ended)
             found.ended_total.zero_().index_copy_(0, where, mass)
