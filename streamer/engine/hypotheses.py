@@ -67,8 +67,7 @@ class Side:
         self.kept, self.ended = self.numbers[:, :, :beam], self.numbers[:, :, beam:]
         self.history, self.context, _, _, _, self.start, self.end, begun = self.kept.unbind(1)
         self.begun = begun.view(torch.float64)
-        self.sources = mass[:batch]
-        self.mass = self.sources[:, :MASSES]
+        self.mass = mass[:batch]
         self.total, self.in_blank = self.mass.unbind(1)
 
     def load(self, beams: Beams, order: Tensor) -> None:
@@ -125,9 +124,7 @@ class Workplace:
             return torch.zeros(batch, rows, columns, dtype=torch.float64, device=device)
 
         ids = torch.arange(max(beam, endings), device=device)
-        self._sides = [(numbers(beam), numbers(NUMBERS, width), mass(MASSES + 1, beam)) for _ in range(2)]
-        for _, _, sources in self._sides:
-            sources[:, MASSES] = ids[:beam] + 1  # which hypothesis it is, from 1
+        self._sides = [(numbers(beam), numbers(NUMBERS, width), mass(MASSES, beam)) for _ in range(2)]
         # Where the numbers of a candidate come from: the place among those of a side, plus `width` where it is grown.
         self._origin = numbers(size)
         self._origin[:, columns : columns * (1 + beam)] = (ids[:beam] + width).repeat_interleave(columns)

@@ -174,11 +174,13 @@ class Prefixes:
         here = frame.probabilities.gather(1, unit)
         key = torch.add(now.history, now.nodes, alpha=_NODE_MIX)
         wanted = torch.add(now.history, parent, alpha=_NODE_MIX)
-        family = (wanted.unsqueeze(1) == key.unsqueeze(2)).double()
-        flow = torch.bmm(now.sources, family)
-        inflow = flow.gather(1, doubled.unsqueeze(1)).squeeze(1) * here
-        source = flow[:, MASSES].long()  # 0: nobody, 1: the first hypothesis
-        origin = source + (self._width - 1)
+        keys, row = key.sort(1)
+        place = torch.searchsorted(keys, wanted).clamp_(max=beam - 1)
+        absent = keys.gather(1, place) != wanted
+        source = row.gather(1, place)
+        inflow = now.mass.flatten(1).gather(1, torch.add(source, doubled, alpha=beam)) * here
+        inflow.masked_fill_(absent, 0.0)
+        origin = source + self._width
         in_blank = torch.mul(now.total, frame.blank, out=found.stay_in_blank)
         stay = torch.addcmul(in_blank, now.total - now.in_blank, here)
         if frame.ending:
@@ -201,7 +203,8 @@ class Prefixes:
         strange = look[:, found.grown, 0].unflatten(1, (beam, -1)) != now.nodes.float().unsqueeze(2)
         rank[:, found.grown].unflatten(1, (beam, -1)).masked_fill_(strange, 0.0)
         # What has flown in above is not to be counted twice.
-        rank.scatter_(1, torch.add(column, source, alpha=self._tokens + 1), 0.0)
+        counted = torch.add(column, (source + 1).masked_fill_(absent, 0), alpha=self._tokens + 1)
+        rank.scatter_(1, counted, 0.0)
 
         best, chosen = rank.topk(beam)
         torch.gather(found.mass, 2, chosen.unsqueeze(1).expand(-1, MASSES, -1), out=then.mass)
@@ -224,7 +227,8 @@ class Prefixes:
         Looked at where words end, which makes most of them.
         """
         future = torch.add(then.context, then.nodes, alpha=_NODE_MIX)
-        first = (future.unsqueeze(2) == future.unsqueeze(1)).view(torch.uint8).argmax(2)
+        futures, row = future.sort(stable=True, dim=1)
+        first = row.gather(1, torch.searchsorted(futures, future))
         total, blank = (then.mass.gather(2, first.unsqueeze(1).expand(-1, MASSES, -1)) - then.mass).unbind(1)
         return (first < self._beam_ids) & (blank >= 0) & (total >= blank)
 
@@ -253,16 +257,18 @@ class Prefixes:
         # Pronunciations of the same words meet here, and meet those who ended earlier and wait at the root.
         history = _mixed(theirs[:, HISTORY], words)
         there = torch.where(waiting, numbers[:, HISTORY], NOBODY - self._beam_ids)
-        same = history.unsqueeze(2) == torch.cat((there, history), 1).unsqueeze(1)
-        merged = torch.bmm(mass.unsqueeze(1), same.double()).squeeze(1)
-        bits = same.view(torch.uint8)
-        mass = merged[:, beam:].masked_fill(bits.argmax(2) < self._ending_ids + beam, 0.0)
+        keys, row = torch.cat((there, history), 1).sort(stable=True, dim=1)
+        first = row.gather(1, torch.searchsorted(keys, history))
+        merged = torch.zeros_like(keys, dtype=mass.dtype).scatter_add_(1, first, mass)
+        likeliest = torch.full_like(keys, self._width).scatter_reduce_(
+            1, first, (self._ending_ids + beam).expand_as(first), "amin"
+        )
         offset = beam + sum(len(one.words) for one in before) * self._endings
         back = offset + torch.arange(batch * self._endings, device=rows.device).view_as(words)
         context = torch.add(words * _WORD_MIX, theirs[:, LAST], alpha=_HISTORY_MIX)
         begun = torch.zeros_like(words)
         ended = torch.stack((history, context, theirs[:, LAST], words, back, begun, begun, begun), 1)
-        inflow, likeliest = merged[:, :beam], bits[:, :, :beam].argmax(1) + beam
+        inflow, mass, likeliest = merged[:, :beam], merged[:, beam:], likeliest[:, :beam]
         if some:
             now.ended.index_copy_(0, where, ended)
             found.ended_total.zero_().index_copy_(0, where, mass)
