@@ -31,7 +31,7 @@ class Emitted:
     """A step's frames, each with the first so many streams in the order given; a frame has no more than the one before.
 
     A frame that is blank and nothing else only makes the paths of every hypothesis end in a blank. Such frames are
-    left out where that can be looked at without waiting, on the CPU: in speech a third of the work, in silence all.
+    left out where that can be looked at without waiting, on the CPU: in speech a third of the work, in silence all of it.
     """
 
     order: Tensor  # [batch]: the row of the emissions of each stream
@@ -50,6 +50,7 @@ class Reader:
     blank_penalty: float
     blank_ceiling: float
     boundary_floor: float
+    looking: bool  # whether values may be looked at: on the CPU that saves work, elsewhere it means waiting
 
     def read(self, log_probabilities: Tensor, before: Tensor) -> Emitted:
         """A step [batch, frames, units] of streams that have read so many frames before it."""
@@ -59,7 +60,7 @@ class Reader:
         scores = log_probabilities.double()
         scores[:, :, BLANK] -= self.blank_penalty
         everything = torch.arange(batch, device=device)
-        if device.type != "cpu":
+        if not self.looking:
             others = torch.arange(scores.shape[2], device=device) != BLANK
             scores.masked_fill_(quiet.unsqueeze(2) & others, -torch.inf)
             kept = torch.arange(count, device=device).expand(batch, count)
@@ -95,7 +96,7 @@ class Reader:
         boundary = probabilities[:, :, self.boundary]
         ends = boundary >= self.boundary_floor
         boundary = (boundary * ends).unsqueeze(2)
-        found = ends.T.tolist() if ends.device.type == "cpu" else [[True] * len(ends)] * len(sizes)
+        found = ends.T.tolist() if self.looking else [[True] * len(ends)] * len(sizes)
         return [
             Frame(
                 probabilities=probabilities[:size, place],

@@ -87,8 +87,15 @@ class Prefixes:
         homophones = min(lexicon.homophones, MOST_HOMOPHONES)
         phones = torch.tensor([unit for unit in range(units) if unit not in (BLANK, boundary)], device=device)
         self._tokens = min(options.tokens, len(phones))
+        looking = torch.device(device).type == "cpu"
         self._reader = Reader(
-            phones, boundary, self._tokens, options.blank_penalty, options.blank_ceiling, options.boundary_floor
+            phones,
+            boundary,
+            self._tokens,
+            options.blank_penalty,
+            options.blank_ceiling,
+            options.boundary_floor,
+            looking,
         )
         self._endings = min(options.endings, options.beam * homophones)
         self._width = options.beam + self._endings
@@ -133,7 +140,7 @@ class Prefixes:
         words = self._words[first[..., None] + self._homophones]
         worth = self._homophones < count[..., None]
         # Where no word has a rival, all that is asked for is whether there is one: saves a model's look-up a step.
-        if rows > 1 or beams.nodes.device.type != "cpu" or bool((count > 1).any()):
+        if rows > 1 or not self._reader.looking or bool((count > 1).any()):
             contexts = beams.numbers[:, BEFORE_LAST : LAST + 1, :rows].transpose(1, 2)
             scores = self._language.score(contexts.unsqueeze(2).expand(*words.shape, 2), words)
             worth = self.worth(scores) * worth
@@ -237,11 +244,12 @@ class Prefixes:
     ) -> _Ended:
         """The words that end in a frame: hypotheses at the root for the likeliest of them, the same ones merged."""
         some = len(frame.ending) < len(now.nodes)
-        where = torch.tensor(frame.ending, device=rows.device)
-        rows, total, numbers, waiting, boundary = (
-            part.index_select(0, where) if some else part
-            for part in (rows, now.total, now.kept, waiting, frame.boundary)
-        )
+        total, numbers, boundary = now.total, now.kept, frame.boundary
+        if some:
+            where = torch.tensor(frame.ending, device=rows.device)
+            rows, total, numbers, waiting, boundary = (
+                part.index_select(0, where) for part in (rows, total, numbers, waiting, boundary)
+            )
         batch, beam = total.shape
         places = rows[:, :, _FIRST, None] + self._homophones
         guess = self._likely.index_select(0, places.flatten()).view_as(places) * total.unsqueeze(2)

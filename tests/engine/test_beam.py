@@ -171,20 +171,39 @@ def test_nothing_heard_is_no_word() -> None:
     assert texts(beam.finish([0])[0]) == ()
 
 
-def test_sure_blanks_are_read_at_once() -> None:
-    """Frames that are blank and nothing else may lie anywhere, in some streams of a batch and not in others."""
-    tongue, dice = Tongue(4), random.Random(4)
+def with_sure_blanks() -> Tensor:
+    """Emissions of three streams: no frame, half of the frames, nearly all are blank and nothing else."""
+    dice = random.Random(4)
     log_probs = emissions(8, 3, 64)
     quiet = torch.tensor([[dice.random() < share for _ in range(64)] for share in (0.0, 0.5, 0.9)])
     quiet[2, 16:40] = True
     log_probs[quiet] = torch.tensor([1.0, 1e-30, 1e-30, 1e-30, 1e-30]).log()
-    leaving_out, reading = (search(tongue, replace(NARROW, blank_ceiling=sure), 3) for sure in (0.9999, 2.0))
-    for start in range(0, 64, 8):
-        found = advance(leaving_out, range(3), log_probs[:, start : start + 8])
-        assert found == advance(reading, range(3), log_probs[:, start : start + 8])
+    return log_probs
+
+
+def same_results(one: BeamSearch, other: BeamSearch, log_probs: Tensor) -> None:
+    """Both find the same in every step, and have the same scores in the end."""
+    for start in range(0, log_probs.shape[1], 8):
+        step = log_probs[:, start : start + 8]
+        assert advance(one, range(3), step) == advance(other, range(3), step)
     for slot in range(3):
-        for one, other in zip(leaving_out.ranking(slot), reading.ranking(slot), strict=True):
-            assert one[1] == pytest.approx(other[1], abs=1e-6)
+        for (words, score), (same, wanted) in zip(one.ranking(slot), other.ranking(slot), strict=True):
+            assert [word.text for word in words] == [word.text for word in same]
+            assert score == pytest.approx(wanted, abs=1e-6)
+
+
+def test_sure_blanks_are_left_out() -> None:
+    """Leaving out the frames that are blank and nothing else, in any stream of a batch, changes nothing."""
+    one, other = (search(Tongue(4), replace(NARROW, blank_ceiling=sure), 3) for sure in (0.9999, 2.0))
+    same_results(one, other, with_sure_blanks())
+
+
+def test_a_search_that_does_not_look_finds_the_same() -> None:
+    """On a GPU no value is looked at between the steps: every frame is read, and every stream may end a word in it."""
+    options = replace(NARROW, boundary_floor=0.1, blank_ceiling=0.9)
+    one, other = search(Tongue(4), options, 3), search(Tongue(4), options, 3)
+    other._prefixes._reader = replace(other._prefixes._reader, looking=False)
+    same_results(one, other, with_sure_blanks())
 
 
 def test_an_hour_does_not_overflow() -> None:
