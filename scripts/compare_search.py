@@ -42,6 +42,8 @@ from streamer.engine.prefixes import BeamOptions
 LN10 = 2.302585092994046
 # Tokens that are this much worse than the best of a frame are not looked at by flashlight.
 THRESHOLD = 15.0
+# More of them give flashlight the same words at a higher price.
+FLASHLIGHT_TOKENS = 8
 
 
 class Flashlight:
@@ -134,7 +136,8 @@ def _table(options: argparse.Namespace) -> Iterator[str]:
         replace(start, beam=options.beams[1]),
     )
     theirs = tune(
-        lambda trial: errors(flashlight.run(tuned_on, trial)), replace(start, beam=options.flashlight_beams[1])
+        lambda trial: errors(flashlight.run(tuned_on, trial)),
+        replace(start, beam=options.flashlight_beams[1], tokens=FLASHLIGHT_TOKENS),
     )
     yield f"\nour search: {described(ours)}; flashlight-text: {described(theirs)}"
     corpora = [name for name in error_rates(judged_on, [[] for _ in judged_on]) if name != "all"]

@@ -30,8 +30,8 @@ class Frame:
 class Emitted:
     """A step's frames, each with the first so many streams in the order given; a frame has no more than the one before.
 
-    A frame that is blank and nothing else only makes the paths of every hypothesis end in a blank. Such frames are
-    left out where that can be looked at without waiting, on the CPU: in speech a third of the work, in silence all of it.
+    A frame that is blank and nothing else only makes the paths of every hypothesis end in a blank. Where that can be
+    looked at without waiting, on the CPU, such frames are left out: in speech a third of the work, in silence all.
     """
 
     order: Tensor  # [batch]: the row of the emissions of each stream
@@ -57,15 +57,17 @@ class Reader:
         batch, count, _ = log_probabilities.shape
         device = log_probabilities.device
         quiet = log_probabilities[:, :, BLANK].exp() >= self.blank_ceiling
-        scores = log_probabilities.double()
+        scores = log_probabilities.to(torch.float64, copy=True)
         scores[:, :, BLANK] -= self.blank_penalty
-        everything = torch.arange(batch, device=device)
+        lost = (scores[:, :, BLANK] * quiet).sum(1)
         if not self.looking:
-            others = torch.arange(scores.shape[2], device=device) != BLANK
-            scores.masked_fill_(quiet.unsqueeze(2) & others, -torch.inf)
-            kept = torch.arange(count, device=device).expand(batch, count)
-            frames = self._frames(scores, before.unsqueeze(1) + kept, [batch] * count, [None] * count)
-            return Emitted(everything, frames, everything.unsqueeze(1) < 0, torch.zeros_like(scores[:, 0, 0]))
+            order = torch.arange(batch, device=device)
+            nothing_else = torch.full_like(scores[0, 0], -torch.inf)
+            nothing_else[BLANK] = 0.0
+            scores = torch.where(quiet.unsqueeze(2), nothing_else, scores)
+            times = before.unsqueeze(1) + torch.arange(count, device=device)
+            frames = self._frames(scores, times, [batch] * count, [None] * count)
+            return Emitted(order, frames, order.unsqueeze(1) < 0, lost)
         loud = [[frame for frame, still in enumerate(row) if not still] for row in quiet.tolist()]
         rows = sorted(range(batch), key=lambda row: -len(loud[row]))
         loud = [loud[row] for row in rows]
@@ -82,8 +84,7 @@ class Reader:
             [torch.tensor(flags).unsqueeze(1) if any(flags) else None for flags in gaps],
         )  # fmt: skip
         last = torch.tensor([[(row or [-1])[-1] < count - 1] for row in loud])
-        lost = (scores[:, :, BLANK] * quiet).sum(1).index_select(0, order)
-        return Emitted(order, frames, last, lost)
+        return Emitted(order, frames, last, lost.index_select(0, order))
 
     def _frames(self, scores: Tensor, times: Tensor, sizes: list[int], rested: list[Tensor | None]) -> list[Frame]:
         probabilities = scores.exp()
