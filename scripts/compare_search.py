@@ -110,7 +110,7 @@ def main() -> int:
     try:
         for line in _table(options):
             print(line, flush=True)
-    except (BundleError, CorpusError, LanguageError, LexiconError) as error:
+    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
         print(f"compare_search: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:

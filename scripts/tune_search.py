@@ -40,7 +40,7 @@ def main() -> int:
     torch.set_num_threads(1)
     try:
         _tune(options)
-    except (BundleError, CorpusError, LanguageError, LexiconError) as error:
+    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
         print(f"tune_search: {error}", file=sys.stderr)
         return 1
     return 0

@@ -57,10 +57,20 @@ class BeamOptions:
     boundary_floor: float = 0.02  # no word ends in a frame whose boundary is less likely than this
     blank_ceiling: float = 0.98  # a frame whose blank is at least that likely is read as a blank and nothing else
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, whole = getattr(self, field.name), isinstance(field.default, int)
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+                raise ValueError(f"{field.name} must be a {'whole ' if whole else ''}number, not {value!r}")
+            if whole and value < 1:
+                raise ValueError(f"{field.name} must be at least 1, not {value}")
+
     @classmethod
     def load(cls, path: Path | str) -> BeamOptions:
-        """Read `search.json`."""
+        """Read `search.json`; ValueError says what is wrong with it."""
         values = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} must hold a JSON object")
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"{path} has options that the search does not know: {', '.join(sorted(unknown))}")

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -221,3 +222,17 @@ def test_a_head_without_boundary_is_refused() -> None:
     tongue = Tongue(0)
     with pytest.raises(ValueError, match="boundary"):
         BeamSearch(tongue.lexicon, tongue.model, ["<blank>", "a", "b"], 1)
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    """A file with other options, or with values that they cannot have, is refused with what is wrong."""
+    path = tmp_path / "search.json"
+    for text, wrong in (
+        ('{"beam": 0}', "beam"), ('{"beam": 1.5}', "beam"), ('{"width": 3}', "width"), ("[]", "object"),
+        ('{"word_bonus": "much"}', "word_bonus"),
+    ):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(ValueError, match=wrong):
+            BeamOptions.load(path)
+    path.write_text('{"beam": 5, "word_bonus": 1}')
+    assert BeamOptions.load(path) == BeamOptions(beam=5, word_bonus=1)
