@@ -34,8 +34,9 @@ from streamer.evaluate.bootstrap import Counts, Interval, Sample, interval
 from streamer.evaluate.command import Unavailable, heard_by
 from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
 from streamer.evaluate.normalise import normalise
-from streamer.evaluate.report import shown, table
+from streamer.evaluate.report import shown
 from streamer.evaluate.scores import ALL, Rates, Scored, by_corpus, rates, scored
+from streamer.evaluate.table import table
 from streamer.triton import TritonError
 
 
@@ -59,7 +60,7 @@ def main() -> int:
     if options.processes < 1:
         parser.error("--processes is 1 or more")
     try:
-        utterances = chosen(read_manifest(Path(options.manifest)), options.corpus, options.limit)
+        utterances = chosen(read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half)
         heard = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
         run = heard_by(utterances, options)
     except (ManifestError, AudioError, Unavailable, TritonError, StreamError, OSError) as error:

@@ -34,10 +34,10 @@ from training.decoding import (
 from training.emissions import Spoken, read_emissions
 
 from streamer.engine.acoustic import BundleError
+from streamer.engine.beam_options import BeamOptions
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
 from streamer.engine.lexicon import Lexicon, LexiconError
-from streamer.engine.prefixes import BeamOptions
 
 LN10 = 2.302585092994046
 # Tokens that are this much worse than the best of a frame are not looked at by flashlight.

@@ -20,10 +20,10 @@ from training.decoding import described, error_rates, halves, mean_over_corpora,
 from training.emissions import read_emissions
 
 from streamer.engine.acoustic import BundleError
+from streamer.engine.beam_options import BeamOptions
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
 from streamer.engine.lexicon import Lexicon, LexiconError
-from streamer.engine.prefixes import BeamOptions
 
 STREAMS = 32
 

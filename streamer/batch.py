@@ -6,20 +6,32 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, aclosing, contextmanager
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from streamer.audio.files import AudioFile, Block, raw_pcm
+from streamer.audio.codecs import Decoder
+from streamer.audio.files import SAMPLE_RATE, AudioFile, Block, raw_pcm
 from streamer.audio.recording import AudioError
 from streamer.client import StreamError, transcribe
 from streamer.embedded import Embedded
 from streamer.output import Output, OutputError
 from streamer.recordings import STDIN
 from streamer.timing import Timing
+from streamer.wishes import wishes
 
 # With these no other recording can succeed either.
 _HOPELESS: Final = ("away", "bad_address", "no_service", "refused")
 
 _MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final": "first final"}
+
+
+@dataclass(frozen=True)
+class _Sound:
+    """A recording that was opened, and its length if that is known."""
+
+    blocks: Iterator[Block]
+    channels: int
+    duration_ms: int | None
 
 
 class Batch:
@@ -30,9 +42,9 @@ class Batch:
         self._timing = timing
         self._service = service
         self._paced: bool = options.paced
-        self._options: dict[str, Any] = {"partials": output.wants_partials or options.timing}
-        chosen = {"step_ms": options.step_ms, "search": options.search}
-        self._options |= {name: value for name, value in chosen.items() if value is not None}
+        self._separate: bool = options.channels == "separate"
+        self._raw = (options.encoding or "pcm_s16le", options.sample_rate or SAMPLE_RATE, options.input_channels or 1)
+        self._options = {"partials": output.wants_partials or options.timing, **wishes(options)}
 
     async def run(self, names: list[str]) -> int:
         """0 if all of them were transcribed, else 1."""
@@ -41,12 +53,12 @@ class Batch:
             url = self._service if isinstance(self._service, str) else ""
             for name in names:
                 try:
-                    with _opened(name) as (blocks, duration_ms):
+                    with self._opened(name) as sound:
                         # Only now: a server need not become ready for what turns out to be no audio.
                         if isinstance(self._service, Embedded) and not url:
                             url = await stack.enter_async_context(self._service.serving())
-                        self._output.begin(name, duration_ms)
-                        await self._transcribe(blocks, url)
+                        self._output.begin(name, sound.duration_ms)
+                        await self._transcribe(sound, url)
                 except AudioError as error:
                     failed += 1
                     self._output.say(f"streamer: {error}")
@@ -61,8 +73,11 @@ class Batch:
             self._timing.mark("done")
         return int(failed > 0)
 
-    async def _transcribe(self, blocks: Iterator[Block], url: str) -> None:
-        events = transcribe(blocks, url, options=self._options, paced=self._paced)
+    async def _transcribe(self, sound: _Sound, url: str) -> None:
+        options = self._options
+        if self._separate:
+            options = {**options, "channels": sound.channels, "multichannel": True}
+        events = transcribe(sound.blocks, url, options=options, paced=self._paced)
         async with aclosing(events):
             async for event in events:
                 if event["type"] in _MOMENTS:
@@ -70,12 +85,11 @@ class Batch:
                 self._output.take(event)
         self._output.end()
 
-
-@contextmanager
-def _opened(name: str) -> Iterator[tuple[Iterator[Block], int | None]]:
-    """The sound of a recording, and its length if that is known."""
-    if name == STDIN:
-        yield raw_pcm(sys.stdin.fileno()), None
-        return
-    with AudioFile(name) as recording:
-        yield recording.blocks(), round(recording.duration_s * 1000)
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[_Sound]:
+        if name == STDIN:
+            decoder = Decoder(*self._raw, separate=self._separate)
+            yield _Sound(raw_pcm(sys.stdin.fileno(), decoder), decoder.lanes, None)
+            return
+        with AudioFile(name, separate=self._separate) as recording:
+            yield _Sound(recording.blocks(), recording.channels, round(recording.duration_s * 1000))

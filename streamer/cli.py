@@ -19,9 +19,12 @@ from streamer import __version__
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, websocket_url
 from streamer.recordings import EMBEDDED, STDIN, transcribe_files
 from streamer.transcript import FORMATS
-from streamer.wire.native import SEARCHES, STEPS_MS
+from streamer.wire.options import ENCODINGS
+from streamer.wishes import add_recognition_arguments, option
 
+CHANNELS: Final = ("mix", "separate")
 PRECISIONS: Final = ("float32", "bfloat16")
+HALVES: Final = ("first", "second")
 USAGE: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -39,6 +42,10 @@ examples:
   streamer --server example.org:8080 a.wav a service that runs elsewhere does the work
   arecord -t raw -f S16_LE -r 16000 -c 1 | streamer -
                                            sound from another program: raw PCM, int16, mono, 16 kHz
+  … | streamer --encoding mulaw --sample-rate 8000 -
+                                           the sound of a telephone
+  streamer --channels separate call.wav    a speaker a side: each line tells its channel, counted from 1
+  streamer --hotword kubernetes --written talk.wav
   streamer ./serve                         a recording that is named like a command
 
 Transcripts go to standard output, everything else to standard error. The exit status is 0 only if every
@@ -55,6 +62,7 @@ examples:
   streamer evaluate dev.tsv --engine --step-ms 640        without Triton: the same words, sooner
   streamer evaluate dev.tsv --json a.json --hypotheses a.jsonl
   streamer evaluate dev.tsv --paced --sessions 32 --alignment dev.phones.jsonl
+  streamer evaluate dev.tsv --engine --half second --alignment dev.phones.jsonl --compare step-ms=160,320,640
 
 The exit status is 0 only if every utterance was heard to its end."""
 
@@ -133,10 +141,19 @@ def _file_parser() -> argparse.ArgumentParser:
         help=f"the service to use, as ws://host:port or host:port; '{EMBEDDED}' starts one for this command. "
         f"Without it a service on port {DEFAULT_PORT} of this machine is used if there is one.",
     )
-    add("--step-ms", type=int, choices=STEPS_MS, help="how much sound is recognised at once (320)")
-    add("--search", choices=SEARCHES, help="words of the lexicon, or letters as they are heard (lexicon)")
     add("--timing", action="store_true", help="say on standard error where the time goes")
     add("--version", action="version", version=f"streamer {__version__}")
+    add(
+        "--channels",
+        choices=CHANNELS,
+        default=CHANNELS[0],
+        help="mix them, or recognise each on its own and say which one it was (mix)",
+    )
+    add_recognition_arguments(parser.add_argument_group("what is recognised, and how it is told"))
+    add = parser.add_argument_group("the raw PCM on standard input").add_argument
+    add("--encoding", choices=ENCODINGS, help=f"of its samples ({ENCODINGS[0]})")
+    add("--sample-rate", type=option("sample_rate", int), metavar="HZ", help="samples a second (16000)")
+    add("--input-channels", type=option("channels", int), metavar="N", help="how many are interleaved (1)")
     return parser
 
 
@@ -149,6 +166,8 @@ def _transcribe(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> in
         parser.error("name a recording")
     if options.files.count(STDIN) > 1:
         parser.error("- stands for standard input, which can be read only once")
+    if STDIN not in options.files and (options.encoding or options.sample_rate or options.input_channels):
+        parser.error("--encoding, --sample-rate and --input-channels are about raw PCM: name - for standard input")
     return transcribe_files(options)
 
 
@@ -182,9 +201,10 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bundle", type=Path, metavar="FOLDER", help="with --engine: another model than the one that is shipped")
     add("--precision", choices=PRECISIONS, help="with --engine: what the model computes in (what suits the machine)")
     add("--sessions", type=_count, metavar="N", default=8, help="recordings at once (8)")
-    add("--step-ms", type=int, choices=STEPS_MS, default=320, help="how much sound is recognised at once (320)")
-    add("--search", choices=SEARCHES, help="how words are found (as the service does by itself)")
+    add_recognition_arguments(parser)
+    parser.set_defaults(step_ms=320)
     add("--corpus", action="append", default=[], metavar="NAME", help="only this corpus; may be given several times")
+    add("--half", choices=HALVES, help="what is fitted is fitted on the first half and judged on the second")
     add("--limit", type=_count, metavar="N", help="only so many recordings, evenly spread and always the same")
 
 
@@ -192,7 +212,15 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     add_hearing_arguments(parser)
     add = parser.add_argument
     add("--paced", action="store_true", help="as fast as it was spoken, live: real delays, not only real words")
-    add("--alignment", metavar="FILE", help="where words end, as JSON lines or CTM: tells how late ours come")
+    add("--alignment", metavar="FILE", help="where words lie, as JSON lines or CTM: judges times, tells delays")
+    add(
+        "--compare",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE,VALUE…",
+        help="a table with a line for each value of another option, such as step-ms=160,320,640; of several: "
+        "for each combination",
+    )
     add("--worst", type=_number, metavar="N", default=5, help="show so many recordings with the most errors (5)")
     add("--json", metavar="PATH", help="write the report for a program")
     add("--hypotheses", metavar="PATH", help="write what was understood of every recording, a JSON object a line")

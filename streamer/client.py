@@ -24,8 +24,9 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
@@ -33,8 +34,10 @@ from websockets.asyncio.client import connect as open_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from streamer.address import websocket_url
-from streamer.audio.files import SAMPLE_RATE, AudioFile, Block
-from streamer.wire.native import CloseCode, encode
+from streamer.audio.files import AudioFile, Block
+from streamer.wire.errors import CloseCode
+from streamer.wire.native import encode
+from streamer.wire.options import Start
 
 Event = dict[str, Any]
 Sound = bytes | Block
@@ -68,20 +71,29 @@ def connect(url: str, options: Mapping[str, Any] | None = None) -> Opening:
 
 
 async def transcribe(
-    source: Source, url: str, *, options: Mapping[str, Any] | None = None, paced: bool = False
+    source: Source,
+    url: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    paced: bool = False,
+    channels: Literal["mix", "separate"] = "mix",
 ) -> AsyncGenerator[Event, None]:
     """All events of one recording, from `ready` to `done`.
 
-    The source is a file's path, or blocks of int16 mono 16 kHz sound (arrays or bytes; an empty block says
-    that there is none at present). `paced` sends it as fast as it was spoken. If the source fails, what came
-    before it is still recognised; its exception comes after the last event.
+    The source is a file's path, or blocks of sound: int16 mono 16 kHz (arrays or bytes), or bytes of what `options`
+    declare; an empty block says that there is none at present. `paced` sends it as fast as it was spoken. The channels
+    of a file are mixed, or recognised each on its own: then events have a `channel`. If the source fails, what
+    came before it is still recognised; its exception comes after the last event.
     """
-    recording = AudioFile(source) if isinstance(source, (str, os.PathLike)) else None
+    separate, options = channels == "separate", dict(options or {})
+    recording = AudioFile(source, separate=separate) if isinstance(source, (str, os.PathLike)) else None
+    if recording and separate:
+        options |= {"channels": recording.channels, "multichannel": True}
     blocks: Iterable[Sound] | AsyncIterable[Sound]
     blocks = recording.blocks() if recording else source  # type: ignore[assignment]
     try:
         async with connect(url, options) as session:
-            sender = asyncio.create_task(_send(session, blocks, paced))
+            sender = asyncio.create_task(_send(session, blocks, _Measure.of(options), paced))
             try:
                 yield session.ready
                 async for event in session:
@@ -108,7 +120,7 @@ class Session:
         self._closing: asyncio.Task[None] | None = None
 
     async def send(self, sound: Sound) -> None:
-        """Sends int16 mono 16 kHz sound; waits while the service is not ready to read more."""
+        """Sends sound (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
         data = sound if isinstance(sound, bytes) else sound.astype("<i2", copy=False).tobytes()
         await self._send(data)
 
@@ -244,11 +256,37 @@ class Opening:
         return session
 
 
-async def _send(session: Session, blocks: Iterable[Sound] | AsyncIterable[Sound], paced: bool) -> None:
+@dataclass(frozen=True)
+class _Measure:
+    """How long sound is: an array has a row for each sample, bytes have a frame."""
+
+    sample_rate: int
+    frame_bytes: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> _Measure:
+        """That of a session which has been accepted with these options."""
+        audio = Start(**{name: options[name] for name in ("encoding", "sample_rate", "channels") if name in options})
+        return cls(audio.sample_rate, audio.frame_bytes)
+
+    def seconds(self, sound: Sound) -> float:
+        frames = len(sound) / self.frame_bytes if isinstance(sound, bytes) else len(sound)
+        return frames / self.sample_rate
+
+    def pieces(self, block: Sound, milliseconds: int) -> Iterator[Sound]:
+        frames = max(1, self.sample_rate * milliseconds // 1000)
+        size = frames * self.frame_bytes if isinstance(block, bytes) else frames
+        for start in range(0, len(block), size):
+            yield block[start : start + size]
+
+
+async def _send(
+    session: Session, blocks: Iterable[Sound] | AsyncIterable[Sound], measure: _Measure, paced: bool
+) -> None:
     """Sends a whole source and `stop`, also when the source fails."""
     loop = asyncio.get_running_loop()
     began = active = loop.time()
-    sent = 0
+    sent_s = 0.0
     try:
         async with aclosing(_read(blocks)) as reading:
             async for block in reading:
@@ -257,10 +295,10 @@ async def _send(session: Session, blocks: Iterable[Sound] | AsyncIterable[Sound]
                         await session.keepalive()
                         active = loop.time()
                     continue
-                for piece in _pieces(block, PACED_MS if paced else LONGEST_MS):
-                    sent += len(piece) if not isinstance(piece, bytes) else len(piece) // 2
+                for piece in measure.pieces(block, PACED_MS if paced else LONGEST_MS):
+                    sent_s += measure.seconds(piece)
                     if paced:
-                        await asyncio.sleep(began + sent / SAMPLE_RATE - loop.time())
+                        await asyncio.sleep(began + sent_s - loop.time())
                     await session.send(piece)
                 active = loop.time()
     except StreamError:
@@ -293,12 +331,6 @@ async def _read(blocks: Iterable[Sound] | AsyncIterable[Sound]) -> AsyncGenerato
         if following is None:
             return
         yield following
-
-
-def _pieces(block: Sound, milliseconds: int) -> Iterator[Sound]:
-    size = SAMPLE_RATE * milliseconds // 1000 * (2 if isinstance(block, bytes) else 1)
-    for start in range(0, len(block), size):
-        yield block[start : start + size]
 
 
 @contextmanager

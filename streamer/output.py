@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from streamer.terminal import LiveText, Progress, is_terminal
-from streamer.transcript import LINE_FORMATS, SUBTITLES, Transcript, event_line
+from streamer.transcript import LINE_FORMATS, SUBTITLES, Transcript, event_line, label, text_line
 
 ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 _LONG_MS: Final = 60_000
@@ -113,12 +113,13 @@ class Output:
         if self._format == "jsonl":
             self._destination.write(name, event_line(event))
         elif event["type"] == "final" and self._live:
-            self._live.final(event["text"], event["start_ms"])
+            self._live.final(label(event) + event["text"], event["start_ms"])
         elif event["type"] == "final" and self._format == "text":
-            self._destination.write(name, f"{event['text']}\n")
+            self._destination.write(name, text_line(event))
         elif event["type"] == "partial" and self._live:
             progress = self._share_done(event["audio_ms"])
-            self._live.partial(event["text"], event["stable"], event["start_ms"], progress)
+            channel = label(event)
+            self._live.partial(channel + event["text"], len(channel) + event["stable"], event["start_ms"], progress)
         if self._progress and "audio_ms" in event:
             self._progress.update(name, event["audio_ms"], self._duration_ms)
 

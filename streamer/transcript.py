@@ -24,6 +24,7 @@ SHORTEST_CUE_MS: Final = 1_000
 PAUSE_MS: Final = 1_500  # a pause between two words that a cue does not bridge
 
 _SEGMENT_KEYS: Final = ("start_ms", "end_ms", "text", "confidence", "words")
+_ASKED_FOR_KEYS: Final = ("channel", "spoken", "alternatives")
 
 
 class Transcript:
@@ -31,17 +32,23 @@ class Transcript:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.segments: list[dict[str, Any]] = []
         self.duration_ms = 0
+        self._segments: list[dict[str, Any]] = []
         self.complete = False
 
     def add(self, event: Event) -> None:
         """Takes an event of the protocol; what is not final changes nothing."""
         if event["type"] == "final":
-            self.segments.append({key: event.get(key) for key in _SEGMENT_KEYS})
+            asked_for = {key: event[key] for key in _ASKED_FOR_KEYS if key in event}
+            self._segments.append({key: event.get(key) for key in _SEGMENT_KEYS} | asked_for)
         elif event["type"] == "done":
             self.duration_ms = event["audio_ms"]
             self.complete = True
+
+    @property
+    def segments(self) -> list[dict[str, Any]]:
+        """The finals in the order in which they were spoken: channels are not heard at the same pace."""
+        return sorted(self._segments, key=lambda segment: (segment["start_ms"], segment.get("channel", 0)))
 
     @property
     def text(self) -> str:
@@ -55,11 +62,22 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Cue:
-    """One subtitle: its time and its one or two lines."""
+    """One subtitle: its time and its one or two lines, and the channel if there are several."""
 
     start_ms: int
     end_ms: int
     lines: tuple[str, ...]
+    channel: int | None = None
+
+
+def label(event: Event) -> str:
+    """What stands before the text of an event, for people: its channel, counted from 1, if there are several."""
+    return f"[{event['channel'] + 1}] " if "channel" in event else ""
+
+
+def text_line(final: Event) -> str:
+    """A final as a line of text."""
+    return f"{label(final)}{final['text']}\n"
 
 
 def event_line(event: Event) -> str:
@@ -68,15 +86,12 @@ def event_line(event: Event) -> str:
 
 
 def cues(segments: Sequence[Event]) -> list[Cue]:
-    """Subtitles for these segments: words never leave their time, cues never overlap and are readable."""
-    groups = [group for segment in segments for group in _groups(_timed_words(segment))]
-    result = []
-    for group, following in zip_longest(groups, groups[1:]):
-        start, end = group[0]["start_ms"], max(group[-1]["end_ms"], group[0]["start_ms"] + SHORTEST_CUE_MS)
-        if following:
-            end = max(start, min(end, following[0]["start_ms"]))
-        result.append(Cue(start, end, tuple(_lines(group))))
-    return result
+    """Subtitles for these segments: words never leave their time, cues of a channel never overlap and are readable."""
+    spoken: dict[int | None, list[Event]] = {}
+    for segment in segments:
+        spoken.setdefault(segment.get("channel"), []).append(segment)
+    found = [cue for channel, said in spoken.items() for cue in _cues_of_one(said, channel)]
+    return sorted(found, key=lambda cue: (cue.start_ms, cue.channel or 0))
 
 
 def clock(milliseconds: int, mark: str) -> str:
@@ -91,6 +106,17 @@ def short_clock(milliseconds: int) -> str:
     seconds, tenth = divmod(tenths, 10)
     hours = f"{seconds // 3600}:{seconds // 60 % 60:02}" if seconds >= 3600 else f"{seconds // 60}"
     return f"{hours}:{seconds % 60:02}.{tenth}"
+
+
+def _cues_of_one(segments: Sequence[Event], channel: int | None) -> list[Cue]:
+    groups = [group for segment in segments for group in _groups(_timed_words(segment))]
+    result = []
+    for group, following in zip_longest(groups, groups[1:]):
+        start, end = group[0]["start_ms"], max(group[-1]["end_ms"], group[0]["start_ms"] + SHORTEST_CUE_MS)
+        if following:
+            end = max(start, min(end, following[0]["start_ms"]))
+        result.append(Cue(start, end, tuple(_lines(group)), channel))
+    return result
 
 
 def _groups(words: Sequence[Event]) -> list[list[Event]]:
@@ -133,7 +159,7 @@ def _timed_words(segment: Event) -> Sequence[Event]:
 
 
 def _text(transcript: Transcript) -> str:
-    return "".join(f"{segment['text']}\n" for segment in transcript.segments)
+    return "".join(text_line(segment) for segment in transcript.segments)
 
 
 def _json(transcript: Transcript) -> str:
@@ -148,7 +174,9 @@ def _json(transcript: Transcript) -> str:
 
 def _srt(transcript: Transcript) -> str:
     blocks = [
-        f"{number}\n{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}\n" + "\n".join(cue.lines) + "\n"
+        f"{number}\n{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}\n{_voice('[{}] ', cue)}"
+        + "\n".join(cue.lines)
+        + "\n"
         for number, cue in enumerate(cues(transcript.segments), 1)
     ]
     return "\n".join(blocks)
@@ -158,8 +186,13 @@ def _vtt(transcript: Transcript) -> str:
     blocks = ["WEBVTT\n"]
     for cue in cues(transcript.segments):
         lines = "\n".join(html.escape(line, quote=False) for line in cue.lines)
-        blocks.append(f"{clock(cue.start_ms, '.')} --> {clock(cue.end_ms, '.')}\n{lines}\n")
+        voice = _voice("<v {}>", cue)
+        blocks.append(f"{clock(cue.start_ms, '.')} --> {clock(cue.end_ms, '.')}\n{voice}{lines}\n")
     return "\n".join(blocks)
+
+
+def _voice(form: str, cue: Cue) -> str:
+    return "" if cue.channel is None else form.format(cue.channel + 1)
 
 
 _WRITERS: Final[Mapping[str, Callable[[Transcript], str]]] = {

@@ -21,7 +21,7 @@ ARROWS = {
     "streamer/address.py": ("streamer.wire",),
     "streamer/client.py": ("streamer.address", "streamer.audio", "streamer.wire"),
     "streamer/transcript.py": (),
-    "streamer/bridge": ("streamer.triton", "streamer.wire"),
+    "streamer/bridge": ("streamer.audio", "streamer.triton", "streamer.wire"),
     "asr_repo": ("streamer.engine",),
 }
 
@@ -31,6 +31,8 @@ HEAVY = {
     "streamer.triton.server": ("numpy", "websockets", "grpc", "torch"),
     "streamer.wire.native": ("numpy", "asyncio", "websockets", "torch"),
     "streamer.transcript": ("numpy", "torch"),
+    "streamer.wire.options": ("numpy", "asyncio"),
+    "streamer.audio.codecs": ("soundfile", "torch", "grpc"),
     "streamer.audio.files": ("torch", "torchaudio", "grpc"),
     "streamer.client": ("torch", "torchaudio", "grpc", "tritonclient", "prometheus_client", "streamer.bridge"),
     "streamer.triton.link": ("torch", "torchaudio"),

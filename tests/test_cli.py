@@ -136,6 +136,14 @@ def test_version_and_help() -> None:
         (["a.wav", "--step-ms", "100"], "choose from 160, 320, 640"),
         (["a.wav", "--server", "ftp://a"], "'ftp://a' is no address of a service"),
         (["-", "-"], "read only once"),
+        (["a.wav", "--alternatives", "11"], "from 0 to 10, not 11"),
+        (["a.wav", "--endpoint", "soon"], "neither 'off' nor milliseconds"),
+        (["a.wav", "--hotwords", "missing.txt"], "missing.txt cannot be read: No such file or directory"),
+        (["a.wav", "--channels", "left"], "choose from"),
+        (["a.wav", "--encoding", "mulaw"], "are about raw PCM: name - for standard input"),
+        (["-", "--encoding", "opus"], "choose from"),
+        (["-", "--sample-rate", "4000"], "from 8000 to 192000"),
+        (["-", "--input-channels", "9"], "from 1 to 8"),
         (["serve", "--port", "x"], "'x' is no port"),
         (["serve", "--port", "70000"], "'70000' is no port"),
         (["serve", "--slots", "0"], "1 or more"),
@@ -260,8 +268,54 @@ def test_raw_sound_on_standard_input(service: Service, speech: str) -> None:
     odd = streamer("-", "--server", service.url, given=sound + b"\0")
     assert odd.returncode == 1
     assert odd.stdout.split() == json.loads(whole.stdout)["text"].split()
-    assert "128001 bytes is an odd number" in odd.stderr
+    assert "128001 bytes do not divide by 2" in odd.stderr
     assert "is empty" in streamer("-", "--server", service.url).stderr
+
+
+def test_raw_sound_of_another_kind(service: Service, speech: str) -> None:
+    """The encoding, rate and channels of standard input can be told; channels are mixed, or each is transcribed."""
+    sound = np.frombuffer(Path(speech).read_bytes(), "<i2").astype("<f4") / 32768
+    told = ("--encoding", "pcm_f32le", "--sample-rate", "16000", "-", "--server", service.url)
+    whole = streamer(*told, given=sound.tobytes())
+    assert whole.returncode == 0
+    assert (
+        whole.stdout.split() == streamer("-", "--server", service.url, given=Path(speech).read_bytes()).stdout.split()
+    )
+    both = np.stack([sound, 0 * sound], axis=1).tobytes()
+    apart = streamer(*told, "--input-channels", "2", "--channels", "separate", given=both)
+    assert apart.stdout == "".join(f"[1] {line}\n" for line in whole.stdout.splitlines())
+    cut = streamer(*told, "--input-channels", "2", given=both + bytes(4))
+    assert cut.returncode == 1
+    assert "do not divide by 8" in cut.stderr
+
+
+def test_channels_of_a_file(service: Service, tmp_path: Path) -> None:
+    """A speaker a side: each has the words of the channel alone, in all formats; mixed by default."""
+    left, right = (soundfile.read(name, frames=3 * 16_000)[0] for name in (PHRASE, TALK))
+    for name, samples in {"left": left, "right": right, "call": np.stack([left, right], axis=1)}.items():
+        soundfile.write(tmp_path / f"{name}.wav", samples, 16_000)
+    alone = [finals(service, str(tmp_path / f"{name}.wav")) for name in ("left", "right")]
+    command = (str(tmp_path / "call.wav"), "--channels", "separate", "--server", service.url, "--format")
+    content = json.loads(streamer(*command, "json").stdout)
+    for channel in (0, 1):
+        own = [segment["text"] for segment in content["segments"] if segment["channel"] == channel]
+        assert own == alone[channel] != []
+    lines = streamer(*command, "text").stdout.splitlines()
+    assert sorted(lines) == sorted(f"[{side}] {text}" for side, texts in enumerate(alone, 1) for text in texts)
+    assert "<v 2>" in streamer(*command, "vtt").stdout
+    mixed = json.loads(streamer(*command[:1], *command[3:], "json").stdout)
+    assert not any("channel" in segment for segment in mixed["segments"])
+
+
+def test_what_is_asked_of_the_recogniser(service: Service) -> None:
+    """Its options can be given on the command line, and what they bring is in the transcript."""
+    arguments = ("--alternatives", "2", "--written", "--stability", "high", "--settle-ms", "1000", "--endpoint", "off")
+    done = streamer(PHRASE, *arguments, "--hotword", "quilter", "--server", service.url, "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    [segment] = json.loads(done.stdout)["segments"]
+    assert segment["text"][0].isupper()
+    assert segment["spoken"].split()[0] == segment["words"][0]["spoken"].split()[0]
+    assert 1 <= len(segment["alternatives"]) <= 2
 
 
 def test_a_pipe_is_a_live_source(service: Service, speech: str) -> None:

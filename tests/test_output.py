@@ -115,3 +115,9 @@ def test_an_error_that_is_not_fatal_goes_to_standard_error(capsys: pytest.Captur
     """It is no part of the transcript."""
     play(Output("text", None, ["a.wav"]), "a.wav", events=({"type": "error", "message": "Hm."}, FINAL, DONE))
     assert capsys.readouterr() == ("hello\n", "streamer: a.wav: Hm.\n")
+
+
+def test_lines_tell_their_channel(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where channels are recognised apart, each line begins with its own, counted from 1."""
+    play(Output("text", None, ["a.wav"]), "a.wav", events=({**FINAL, "channel": 1}, {**FINAL, "channel": 0}, DONE))
+    assert capsys.readouterr().out == "[2] hello\n[1] hello\n"

@@ -173,3 +173,68 @@ def test_times(milliseconds: int, long: str, short: str) -> None:
     """Times are cut, not rounded up, and hours appear when there are any."""
     assert clock(milliseconds, ".") == long
     assert short_clock(milliseconds) == short
+
+
+def of_channel(channel: int, event: dict[str, Any]) -> dict[str, Any]:
+    """The same final in one of several channels."""
+    return {**event, "channel": channel}
+
+
+@pytest.fixture
+def call() -> Transcript:
+    """Two speakers who interrupt each other; the second channel was heard first."""
+    result = Transcript("call.wav")
+    for event in (
+        of_channel(1, final(word("fine", 1500, 1900), word("thanks", 1900, 2400))),
+        of_channel(0, final(word("how", 1000, 1200), word("are", 1200, 1600), word("you", 1600, 2000))),
+        of_channel(1, final(word("bye", 6000, 6400), segment=1)),
+        {"type": "done", "n": 9, "audio_ms": 7000},
+    ):
+        result.add(event)
+    return result
+
+
+def test_channels_are_told_in_text(call: Transcript) -> None:
+    """Lines stand in the order of their starts, each with its channel, counted from 1."""
+    assert call.render("text") == "[1] how are you\n[2] fine thanks\n[2] bye\n"
+
+
+def test_channels_are_told_in_json(call: Transcript) -> None:
+    """Segments have the channel of the protocol, which counts from 0."""
+    content = json.loads(call.render("json"))
+    assert [(segment["channel"], segment["start_ms"]) for segment in content["segments"]] == [
+        (0, 1000),
+        (1, 1500),
+        (1, 6000),
+    ]
+    assert content["text"] == "how are you fine thanks bye"
+
+
+def test_channels_are_told_in_subtitles(call: Transcript) -> None:
+    """Cues of a channel follow one another; those of two channels may stand at the same time."""
+    assert call.render("srt") == (
+        "1\n00:00:01,000 --> 00:00:02,000\n[1] how are you\n\n"
+        "2\n00:00:01,500 --> 00:00:02,500\n[2] fine thanks\n\n"
+        "3\n00:00:06,000 --> 00:00:07,000\n[2] bye\n"
+    )
+    assert call.render("vtt").splitlines()[2:6] == [
+        "00:00:01.000 --> 00:00:02.000",
+        "<v 1>how are you",
+        "",
+        "00:00:01.500 --> 00:00:02.500",
+    ]
+
+
+def test_what_was_asked_for_is_in_json() -> None:
+    """The spoken form and the alternatives stand in a segment where the service gave them."""
+    result = Transcript("a.wav")
+    extra = {"spoken": "a", "alternatives": [{"text": "a", "confidence": 0.8}, {"text": "the", "confidence": 0.1}]}
+    result.add({**final(word("A", 0, 10)), **extra})
+    [segment] = json.loads(result.render("json"))["segments"]
+    assert {key: segment[key] for key in extra} == extra
+
+
+def test_subtitles_have_the_written_form() -> None:
+    """Cues are made of the words as they are written; one of them may have a space in it."""
+    written = [{**word("At", 0, 300), "spoken": "at"}, {**word("3:30 p.m.", 300, 1500), "spoken": "three thirty p m"}]
+    assert [cue.lines for cue in cues([final(*written)])] == [("At 3:30 p.m.",)]

@@ -1,7 +1,6 @@
-"""Recordings and piped sound, read block by block as int16 mono at 16 kHz.
+"""Recordings and piped sound, read block by block as int16 at 16 kHz, mixed or each channel on its own.
 
-Channels are mixed and resampled in float32 and rounded once at the end; a recording of any length needs
-the memory of one block. How the blocks are cut changes no sample.
+A recording of any length needs the memory of one block. How the blocks are cut changes no sample.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from types import TracebackType
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import soundfile  # type: ignore[import-untyped]
-import soxr  # type: ignore[import-untyped]
 
+from streamer.audio.codecs import Decoder
+from streamer.audio.conversion import SAMPLE_RATE as SAMPLE_RATE
+from streamer.audio.conversion import Block as Block
+from streamer.audio.conversion import Conversion
 from streamer.audio.recording import AudioError, open_recording
 
-Block = npt.NDArray[np.int16]
-
-SAMPLE_RATE: Final = 16_000
+MOST_CHANNELS: Final = 8  # that can be recognised each on its own
 READABLE: Final = "WAV, FLAC, OGG/Opus and MP3"
 
 _BLOCK_SECONDS: Final = 0.5
@@ -36,8 +35,10 @@ _CONTAINERS: Final = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"ID3")
 class AudioFile:
     """One recording, open for reading; a context manager."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, separate: bool = False) -> None:
+        """With `separate` blocks are [samples, channels], a recording of one channel too; otherwise they are mixed."""
         self.name = os.fspath(path)
+        self._separate = separate
         self._file = open_recording(self.name)
         try:
             # By descriptor, not by name: libsndfile would otherwise believe the ending of the name, and its
@@ -52,6 +53,15 @@ class AudioFile:
         if self._sound.frames == 0:
             self.close()
             raise AudioError(f"{self.name} holds no sound: its header is there, but not one sample.")
+        if separate and self.channels > MOST_CHANNELS:
+            self.close()
+            most = f"at most {MOST_CHANNELS} can be recognised separately"
+            raise AudioError(f"{self.name} has {self.channels} channels, and {most}: mix them.")
+
+    @property
+    def channels(self) -> int:
+        """How many channels the recording has."""
+        return int(self._sound.channels)
 
     @property
     def duration_s(self) -> float:
@@ -61,9 +71,7 @@ class AudioFile:
     def blocks(self, seconds: float = _BLOCK_SECONDS) -> Iterator[Block]:
         """The sound in blocks of about this many seconds, from the first sample to the last."""
         rate = self._sound.samplerate
-        resampler = None
-        if rate != SAMPLE_RATE:
-            resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
+        conversion = Conversion(rate, self.channels, separate=self._separate)
         frames = max(1, round(seconds * rate))
         read = 0
         while True:
@@ -72,12 +80,10 @@ class AudioFile:
             except soundfile.SoundFileError as error:
                 raise self._damaged(read) from error
             read += len(samples)
-            mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
             last = len(samples) < frames
-            if resampler is not None:
-                mono = resampler.resample_chunk(np.ascontiguousarray(mono), last=last)
-            if len(mono):
-                yield _rounded(mono)
+            block = conversion.convert(samples, last=last)
+            if len(block):
+                yield block if self._separate else block[:, 0]
             if last:
                 break
         if (self._sound.frames - read) / rate > _MISSING_SECONDS:
@@ -107,34 +113,35 @@ def read_audio(path: str | os.PathLike[str]) -> Block:
         return np.concatenate(list(recording.blocks()))
 
 
-def raw_pcm(descriptor: int, name: str = "standard input") -> Iterator[Block]:
-    """Raw int16 little-endian mono 16 kHz sound from a pipe, as it comes.
+def raw_pcm(descriptor: int, decoder: Decoder | None = None, name: str = "standard input") -> Iterator[Block]:
+    """Raw sound from a pipe, as it comes: int16, little-endian, mono, 16 kHz unless a decoder is given for another.
 
-    While the pipe is silent an empty block comes every half second: whoever reads is never stuck here.
+    Blocks are [samples, lanes] if the decoder has several lanes. While the pipe is silent an empty block comes every
+    half second: whoever reads is never stuck here.
     """
-    rest = b""
-    first = True
-    total = 0
+    decoder = decoder or Decoder("pcm_s16le", SAMPLE_RATE)
+    silence = np.empty((0, decoder.lanes), dtype=np.int16)
     while True:
         if not select.select([descriptor], [], [], _PIPE_PATIENCE_S)[0]:
-            yield np.empty(0, dtype=np.int16)
+            yield _joined(silence)
             continue
         received = os.read(descriptor, _PIPE_BYTES)
-        if first and received.startswith(_CONTAINERS):
+        if not decoder.received and received.startswith(_CONTAINERS):
             raise AudioError(f"{name} holds an audio file, not raw PCM: give the file by its name instead.")
-        first = False
-        total += len(received)
+        block = np.stack(decoder.decode(received) if received else decoder.finish(), axis=1)
+        if len(block):
+            yield _joined(block)
         if not received:
             break
-        data = rest + received
-        whole = len(data) // 2 * 2
-        rest = data[whole:]
-        if whole:
-            yield np.frombuffer(data[:whole], dtype="<i2").astype(np.int16, copy=False)
-    if not total:
+    if not decoder.received:
         raise AudioError(f"{name} is empty: pipe raw PCM into it (int16, little-endian, mono, 16 kHz).")
-    if rest:
-        raise AudioError(f"{name} ended in the middle of a sample: {total} bytes is an odd number for int16.")
+    if decoder.in_frame:
+        size = decoder.frame_bytes
+        raise AudioError(f"{name} ended in the middle of a sample: {decoder.received} bytes do not divide by {size}.")
+
+
+def _joined(block: Block) -> Block:
+    return block[:, 0] if block.shape[1] == 1 else block
 
 
 class _Forward(soundfile.SoundFile):  # type: ignore[misc]
@@ -146,9 +153,3 @@ class _Forward(soundfile.SoundFile):  # type: ignore[misc]
 
     def seekable(self) -> bool:
         return False
-
-
-def _rounded(samples: npt.NDArray[np.float32]) -> Block:
-    scaled = np.rint(np.nan_to_num(samples) * np.float32(32768.0))
-    rounded: Block = np.clip(scaled, -32768, 32767).astype(np.int16)
-    return rounded

@@ -26,6 +26,7 @@ class Admission:
         self._link: Link | None = None
         self._most = 0
         self._taken = 0
+        self._sessions = 0
         self._closed = False
 
     @property
@@ -37,6 +38,11 @@ class Admission:
     def taken(self) -> int:
         """How many are held."""
         return self._taken
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions hold them: one may have several, for its channels."""
+        return self._sessions
 
     @property
     def closed(self) -> bool:
@@ -52,19 +58,30 @@ class Admission:
         """From now on nobody gets a sequence."""
         self._closed = True
 
-    def take(self, options: Mapping[str, Any]) -> Sequence:
-        """A sequence for a session, to be given back; Refused if there is none."""
+    def take(self, options: Mapping[str, Any], number: int = 1) -> list[Sequence]:
+        """The sequences of a session, all or none of them, to be given back; Refused if there are too few."""
         if self._closed:
             raise Refused("shutting_down", "The service is shutting down; try again later.")
         if self._link is None or not self._link.alive:
             raise Refused("not_ready", "The recogniser is not ready; try again in some seconds.")
-        if self._taken >= self._most:
+        free = self._most - self._taken
+        if not free:
             raise Refused("full", f"All {self._most} sessions are taken; try again when one has ended.")
-        self._taken += 1
-        self._metrics.sessions.set(self._taken)
-        return self._link.sequence(options)
+        if number > free:
+            raise Refused(
+                "full",
+                f"{number} channels need as many sessions, of which {free} of {self._most} are free; "
+                "try again when others have ended, or with fewer channels.",
+            )
+        self._count(number, 1)
+        return [self._link.sequence(options) for _ in range(number)]
 
-    def give_back(self) -> None:
-        """A sequence that was taken has ended."""
-        self._taken -= 1
-        self._metrics.sessions.set(self._taken)
+    def give_back(self, number: int = 1) -> None:
+        """The sequences of a session have ended."""
+        self._count(-number, -1)
+
+    def _count(self, sequences: int, sessions: int) -> None:
+        self._taken += sequences
+        self._sessions += sessions
+        self._metrics.sequences.set(self._taken)
+        self._metrics.sessions.set(self._sessions)

@@ -1,6 +1,6 @@
-"""The audio of one session that waits for the model: any pieces in, whole steps out.
+"""The audio of one lane that waits for the model: any pieces in, whole steps out.
 
-Pure, like the session that owns it. It is bounded by its marks: whoever fills it looks at `full`.
+Pure, like the lane that owns it. It is bounded by its marks: whoever fills it looks at `full`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from streamer.wire.native import SAMPLE_BYTES
+from streamer.audio.conversion import SAMPLE_RATE
 
-SAMPLE_RATE = 16000
+SAMPLE_BYTES = 2
 BYTES_PER_S = SAMPLE_RATE * SAMPLE_BYTES
 
 # Above the high mark a client is read no further, below the low mark it is read again.
@@ -35,7 +35,7 @@ class Backlog:
     """Audio received and not yet handed to the model, with the places where the client asked for a flush."""
 
     def __init__(self) -> None:
-        self.received = 0  # bytes since the start of the session; the waiting audio ends here
+        self._received = 0  # bytes since the start of the session; the waiting audio ends here
         self._waiting = bytearray()
         self._flushes: deque[int] = deque()  # counted in received bytes
         self._full = False
@@ -48,31 +48,25 @@ class Backlog:
         """Whether nothing should be added for now."""
         return self._full
 
-    @property
-    def half_sample(self) -> bool:
-        """Whether the audio so far ends in the middle of a sample."""
-        return self.received % SAMPLE_BYTES != 0
-
     def exceeds(self, mark: int) -> bool:
         """Whether more waits than `mark` bytes, or than flushes are remembered."""
         return len(self._waiting) > mark or len(self._flushes) >= MOST_FLUSHES
 
     def add(self, data: bytes) -> None:
-        """Audio of any length; half a sample is completed by the next piece."""
+        """Whole samples, any number of them."""
         self._waiting += data
-        self.received += len(data)
+        self._received += len(data)
         self._measure()
 
     def mark_flush(self) -> None:
         """What was received up to here is to become final."""
-        self._flushes.append(self.received)
+        self._flushes.append(self._received)
         self._measure()
 
     def take(self, step_ms: int, *, last: bool) -> Portion | None:
         """The next portion, or None while there is less than a step; `last` wants the rest as well."""
         flush = bool(self._flushes)
-        due = self._flushes[0] - (self.received - len(self._waiting)) if flush else len(self._waiting)
-        due -= due % SAMPLE_BYTES
+        due = self._flushes[0] - (self._received - len(self._waiting)) if flush else len(self._waiting)
         rest = (flush or last) and due <= PORTION
         if not rest:
             step = step_ms * BYTES_PER_S // 1000

@@ -16,11 +16,12 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge.admission import Admission, Refused
-from streamer.bridge.backlog import BYTES_PER_S
+from streamer.bridge.lane import Request
 from streamer.bridge.metrics import Metrics
-from streamer.bridge.session import Request, Session
+from streamer.bridge.session import Session
 from streamer.triton.link import ConnectionLost, LinkError, Sequence
-from streamer.wire.native import CloseCode, close_reason, encode
+from streamer.wire.errors import CloseCode
+from streamer.wire.native import close_reason, encode
 
 log = logging.getLogger("streamer.bridge")
 
@@ -43,7 +44,7 @@ class Conversation:
         self._websocket = websocket
         self._admission = admission
         self._metrics = metrics
-        self._sequence: Sequence | None = None
+        self._sequences: list[Sequence] = []  # of the lanes
         self._ready = False
         self._wake = asyncio.Event()  # something happened that the pump has to look at
         self._room = asyncio.Event()  # the reader may go on
@@ -61,7 +62,7 @@ class Conversation:
                     session.receive_text(frame, now)
                 else:
                     session.receive_audio(frame, now)
-                    self._metrics.received_seconds.inc(len(frame) / BYTES_PER_S)
+                    self._metrics.received_seconds.inc(len(frame) / session.start.bytes_per_s)
                 self._look()
         except ConnectionClosed as closed:
             if closed.sent is not None and not closed.rcvd_then_sent:
@@ -73,18 +74,19 @@ class Conversation:
     async def pump(self) -> None:
         """Serve the session until both sides have ended; the sequence is ended also if this is cancelled."""
         session = self.session
-        asking: asyncio.Task[None] | None = None
+        asking: dict[int, asyncio.Task[None]] = {}
         closing: asyncio.Task[None] | None = None
         try:
             while True:
                 self._wake.clear()
                 now = time.monotonic()
                 session.tick(now)
-                if asking is None or asking.done():
-                    if asking is not None:
-                        asking.result()
-                    request = session.request(now)
-                    asking = None if request is None else asyncio.create_task(self._ask(request))
+                for task in asking.values():
+                    if task.done():
+                        task.result()
+                self._admit()
+                for lane, request in session.requests(now):
+                    asking[lane] = asyncio.create_task(self._ask(lane, request))
                 self._look(wake=False)
                 await self._deliver()
                 if session.close is not None and closing is None:
@@ -102,9 +104,9 @@ class Conversation:
             log.exception("session=%s the bridge failed", session.number)
             session.vanish("internal")
         finally:
-            for task in (asking, closing):
-                if task is not None:
-                    task.cancel()
+            for running in (*asking.values(), closing):
+                if running is not None:
+                    running.cancel()
             self._finish()
             # At once when it is closed already.
             await self._close(CloseCode.FAILED, "the service failed")
@@ -129,24 +131,30 @@ class Conversation:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._wake.wait(), wait)
 
-    async def _ask(self, request: Request) -> None:
+    def _admit(self) -> None:
+        """The sequences of all lanes before any request, or none of them: half a session would wait for the other."""
+        session = self.session
+        if self._sequences or not session.wanted:
+            return
+        try:
+            self._sequences = self._admission.take(session.start.model_options(), session.wanted)
+        except Refused as refused:
+            session.refuse(refused.code, refused.message)
+
+    async def _ask(self, lane: int, request: Request) -> None:
         session, started = self.session, time.monotonic()
         try:
-            if self._sequence is None:
-                self._sequence = self._admission.take(session.start.model_options())
-            events = await self._sequence.send(
+            events = await self._sequences[lane].send(
                 request.pcm, flush=request.flush, end=request.end, timeout=ANSWER_LIMIT_S
             )
-        except Refused as refused:
-            session.fail(refused.code, refused.message, lost=True)
         except LinkError as error:
-            log.warning("session=%s request failed: %s", session.number, error)
+            log.warning("session=%s lane=%d request failed: %s", session.number, lane, error)
             self._metrics.request_failures.labels(error.code).inc()
-            session.fail(error.code, error.message, lost=isinstance(error, ConnectionLost))
+            session.fail(lane, error.code, error.message, lost=isinstance(error, ConnectionLost))
         else:
             now = time.monotonic()
             self._metrics.answer_seconds.observe(now - started)
-            session.answer(events, now)
+            session.answer(lane, events, now)
         finally:
             self._wake.set()
 
@@ -183,9 +191,10 @@ class Conversation:
         """Release what the session held, once, however it ended."""
         session = self.session
         session.vanish("cut_off")
-        if self._sequence is not None:
-            self._sequence.discard()  # does nothing when the END was sent
-            self._admission.give_back()
+        for sequence in self._sequences:
+            sequence.discard()  # does nothing when the END was sent
+        if self._sequences:
+            self._admission.give_back(len(self._sequences))
         self._room.set()
         if self._ready:
             self._metrics.sessions_ended.labels(session.ended_by).inc()

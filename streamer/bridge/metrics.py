@@ -18,8 +18,9 @@ class Metrics:
         registry = CollectorRegistry()
         self._registry = registry
         self.ready = Gauge("streamer_ready", "1 while sessions can be served.", registry=registry)
-        self.sessions_limit = Gauge("streamer_sessions_limit", "Most sessions at a time.", registry=registry)
+        self.sessions_limit = Gauge("streamer_sessions_limit", "Most sequences at a time.", registry=registry)
         self.sessions = Gauge("streamer_sessions", "Sessions that hold a sequence.", registry=registry)
+        self.sequences = Gauge("streamer_sequences", "What they hold: one, or one a channel.", registry=registry)
         self.sessions_opened = Counter("streamer_sessions_opened", "Sessions that got ready.", registry=registry)
         self.sessions_ended = Counter(
             "streamer_sessions_ended", "Sessions that ended after they were ready.", ["reason"], registry=registry

@@ -116,7 +116,7 @@ class BridgeServer:
     async def _converse(self, websocket: ServerConnection) -> None:
         session = Session(secrets.token_hex(8), secrets.token_urlsafe(24), self._model, time.monotonic(), self._limits)
         conversation = Conversation(websocket, session, self.admission, self._metrics)
-        if len(self._conversations) - self.admission.taken >= MOST_WAITING:
+        if len(self._conversations) - self.admission.sessions >= MOST_WAITING:
             session.refuse("full", "Too many connections wait for a session; try again later.")
         pump = asyncio.create_task(conversation.pump())
         self._conversations[pump] = conversation
@@ -130,7 +130,8 @@ class BridgeServer:
             "version": __version__,
             "ready": not admission.closed and self.prober is not None and self.prober.ready,
             "model": self._model,
-            "sessions": admission.taken,
+            "sessions": admission.sessions,
+            "sequences": admission.taken,
             "sessions_limit": admission.most,
         }
 

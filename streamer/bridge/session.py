@@ -1,9 +1,9 @@
 """One client's session as a state machine: no sockets, no clocks, no threads.
 
-It is fed with what the client sends and what the model answers, and hands out three things: the next request
+It is fed with what the client sends and what the model answers, and hands out three things: the next requests
 for the model, the messages for the client, and at the end the close. Whoever drives it passes the time in.
-The client's side (`State`) and the model's side (`Sequence`) end apart: a sequence that was opened is always
-ended, also when nobody is left to hear its words.
+The client's side is here, the model's side in the lanes, one for each channel that is recognised on its own. They end
+apart: a sequence that was opened is always ended, also when nobody is left to hear its words.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from streamer.bridge.backlog import BYTES_PER_S, Backlog
-from streamer.wire.native import CloseCode, Flush, KeepAlive, Start, Stop, WireError, name_of, parse
+from streamer.audio.codecs import Decoder
+from streamer.bridge.backlog import BYTES_PER_S
+from streamer.bridge.lane import Lane, Request, Sequence
+from streamer.wire.errors import CloseCode, WireError
+from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
+from streamer.wire.options import Start
 
 # A live client is always read, so it is closed instead when this much waits: after a stall of the network it
 # may send some seconds at once, but whoever stays behind would only fall back further.
@@ -34,21 +38,6 @@ class State(Enum):
     CLOSED = "closed"  # nothing more for the client
 
 
-class Sequence(Enum):
-    """Where the model's side is."""
-
-    NONE = "none"
-    OPEN = "open"
-    ENDED = "ended"
-
-
-class SessionError(Exception):
-    """The session was driven in a way that its state does not allow; names the expected and the met state."""
-
-    def __init__(self, expected: str, met: str) -> None:
-        super().__init__(f"expected {expected}, met {met}")
-
-
 @dataclass(frozen=True)
 class Limits:
     """How long a session waits, in seconds."""
@@ -56,16 +45,6 @@ class Limits:
     start_s: float = 10.0  # for `start` after the connection
     idle_s: float = 60.0  # for audio or keepalive
     refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
-
-
-@dataclass(frozen=True)
-class Request:
-    """What goes to the model next: whole steps of audio, or everything up to a flush or the end."""
-
-    pcm: bytes = b""
-    start: bool = False
-    flush: bool = False
-    end: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,41 +70,42 @@ class Session:
     def __init__(self, number: str, token: str, model: str, now: float, limits: Limits | None = None) -> None:
         self.number = number
         self.state = State.OPENING
-        self.sequence = Sequence.NONE
         self.start = Start()
+        self.lanes: list[Lane] = []  # none before `start`
         self.close: Close | None = None
         self.ended_by = ""  # the error's code, "done" or "vanished"; empty until the client's side is closed
         self._token = token
         self._model = model
         self._limits = limits or Limits()
-        self._backlog = Backlog()
-        self._outstanding: Request | None = None
+        self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
         self._ending = _Ending("done", CloseCode.DONE)
         self._complained = False
         self._outbox: list[dict[str, Any]] = []
         self._said = 0
-        self._heard_ms = 0  # what the model has acknowledged
-        self._told_ms = 0  # and what the client knows of it
+        self._flushed = 0
         self._told_at = now
         self._opened_at = now
         self._active_at = now
-        self._asked_at = now
 
     @property
     def full(self) -> bool:
         """Whether the client is to be read no further for now; a live one is always read."""
-        return self._backlog.full and not self.start.live
+        return not self.start.live and any(lane.full for lane in self.lanes)
 
     @property
     def over(self) -> bool:
         """Whether both sides have ended and nothing is under way."""
-        owed = self.sequence is Sequence.OPEN or self._outstanding is not None
-        return self.state is State.CLOSED and not owed
+        return self.state is State.CLOSED and all(lane.over for lane in self.lanes)
+
+    @property
+    def wanted(self) -> int:
+        """How many sequences must be had, all of them, before `requests` is called."""
+        return 0 if self.state is State.CLOSED else len(self.lanes)
 
     @property
     def heard_ms(self) -> int:
-        """How much audio the model has acknowledged."""
-        return self._heard_ms
+        """How much audio the model has acknowledged, in every lane."""
+        return min((lane.heard_ms for lane in self.lanes), default=0)
 
     def receive_text(self, text: str, now: float) -> None:
         """A text frame of the client."""
@@ -148,23 +128,24 @@ class Session:
             expected = State.OPENING if isinstance(message, Start) else State.STREAMING
             self._misplaced(f"'{name_of(message)}'", expected)
         elif isinstance(message, Start):
-            self.start = message
-            self.state = State.STREAMING
+            self._begin(message, now)
         elif isinstance(message, Flush):
-            self._backlog.mark_flush()
+            for lane in self.lanes:
+                lane.flush()
             self._check_pace()
         elif isinstance(message, Stop):
             self._stop()
 
     def receive_audio(self, data: bytes, now: float) -> None:
-        """A binary frame of the client, of any length: half a sample is completed by the next frame."""
+        """A binary frame of the client, of any length: the next one goes on where it ends, also within a sample."""
         if self.state is State.OPENING:
             self._misplaced("Audio", State.STREAMING)
         elif self.state is State.FINISHING:
             self._complain("Audio")
         elif self.state is State.STREAMING:
             self._active_at = now
-            self._backlog.add(data)
+            for lane, block in zip(self.lanes, self._decoder.decode(data), strict=True):
+                lane.add(block.tobytes())
             self._check_pace()
 
     def vanish(self, reason: str = "vanished") -> None:
@@ -194,29 +175,23 @@ class Session:
             message = f"{reason} Open a new session in {RETRY_S} s."
             self._finish(_Ending("shutting_down", CloseCode.TRY_LATER, message))
 
-    def request(self, now: float) -> Request | None:
-        """The next request for the model, or None while there is none; at most one is under way."""
-        if self._outstanding is not None:
-            return None
-        request = self._next(now)
-        if request is not None:
-            self._outstanding = request
-            self._asked_at = now
-            if request.start:
-                self.sequence = Sequence.OPEN
-        return request
+    def requests(self, now: float) -> list[tuple[int, Request]]:
+        """The next requests for the model, with the numbers of their lanes; at most one is under way in each."""
+        # No lane runs ahead while another may still be refused: nothing is said before `ready`.
+        hold = any(lane.sequence in (Sequence.NONE, Sequence.OPENING) for lane in self.lanes)
+        asked = ((number, lane.request(now, hold=hold)) for number, lane in enumerate(self.lanes))
+        return [(number, request) for number, request in asked if request is not None]
 
-    def answer(self, events: Iterable[Mapping[str, Any]], now: float) -> None:
-        """The model's events for the request under way."""
-        request = self._answered()
-        if request.end:
-            self.sequence = Sequence.ENDED
+    def answer(self, number: int, events: Iterable[Mapping[str, Any]], now: float) -> None:
+        """The model's events for the request under way in this lane."""
+        lane = self.lanes[number]
+        request = lane.answered()
         if request.pcm or request.flush:
             self._active_at = now
         if self.state is State.CLOSED:
             return
         said = self._said
-        if request.start:
+        if request.start and all(other.sequence is Sequence.OPEN for other in self.lanes):
             self._say(
                 "ready",
                 session=self.number,
@@ -228,19 +203,17 @@ class Session:
         for event in events:
             # The end of a sequence flushes it too, which is nothing that this client asked for.
             if event["type"] != "flushed" or request.flush:
-                self._pass_on(event)
-        if request.end:
+                self._pass_on(number, event)
+        if all(other.sequence is Sequence.ENDED for other in self.lanes):
             self._conclude()
         if self._said > said:
             self._told_at = now
         else:
             self._acknowledge(now)
 
-    def fail(self, code: str, message: str, *, lost: bool) -> None:
-        """The request under way failed; `lost` says that the sequence is gone and needs no END."""
-        request = self._answered()
-        if lost or request.end:
-            self.sequence = Sequence.ENDED
+    def fail(self, number: int, code: str, message: str, *, lost: bool) -> None:
+        """The request under way in this lane failed; `lost` says that its sequence is gone and needs no END."""
+        self.lanes[number].failed(lost=lost)
         if self.state is State.CLOSED:
             return
         if code in TRY_LATER:
@@ -251,7 +224,7 @@ class Session:
             self._fail(
                 "failed",
                 CloseCode.FAILED,
-                f"The recogniser failed ({code}: {message}) after {self._heard_ms} ms of audio; "
+                f"The recogniser failed ({code}: {message}) after {self.heard_ms} ms of audio; "
                 "open a new session and send what followed again.",
             )
 
@@ -262,8 +235,7 @@ class Session:
             self._fail("no_start", CloseCode.IDLE, waited + '; send {"type":"start"} after connecting.')
         elif self.state is State.STREAMING:
             self._acknowledge(now)
-            busy = self.full or (self._outstanding is not None and bool(self._outstanding.pcm))
-            if busy:
+            if self.full or any(lane.computing for lane in self.lanes):
                 self._active_at = now
             elif now - self._active_at >= self._limits.idle_s:
                 waited = f"Nothing came for {self._limits.idle_s:g} s"
@@ -271,59 +243,59 @@ class Session:
                 self._finish(_Ending("idle", CloseCode.IDLE, f"{waited}; {advice}"))
 
     def due_at(self) -> float | None:
-        """When to call `tick` and `request` again although nothing came; None if only an event can help."""
+        """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
         if self.state is State.OPENING:
             return self._opened_at + self._limits.start_s
+        due = [at for at in (lane.due_at() for lane in self.lanes) if at is not None]
         if self.state is State.STREAMING:
-            due = [self._active_at + self._limits.idle_s]
-            if self._outstanding is None:
-                due.append(self._asked_at + self._limits.refresh_s)
-            if self._heard_ms > self._told_ms:
+            due.append(self._active_at + self._limits.idle_s)
+            if self.heard_ms > self._told_ms:
                 due.append(self._told_at + HEARD_EVERY_S)
-            return min(due)
-        return None
+        return min(due, default=None)
 
     def take_messages(self) -> list[dict[str, Any]]:
         """The messages for the client since the last call, in order."""
         messages, self._outbox = self._outbox, []
         return messages
 
-    def _next(self, now: float) -> Request | None:
-        if self.sequence is Sequence.NONE:
-            wanted = self.state in (State.STREAMING, State.FINISHING)
-            # It opens with no audio, so that `ready` means: a slot is held, the options are accepted.
-            return Request(start=True) if wanted else None
-        if self.sequence is Sequence.ENDED:
-            return None
-        if self.state is State.CLOSED:
-            return Request(end=True)
-        portion = self._backlog.take(self.start.step_ms, last=self.state is State.FINISHING)
-        if portion is not None:
-            return Request(portion.pcm, flush=portion.flush, end=portion.last)
-        return Request() if now - self._asked_at >= self._limits.refresh_s else None
+    @property
+    def _told_ms(self) -> int:
+        return min((lane.told_ms for lane in self.lanes), default=0)
 
-    def _answered(self) -> Request:
-        request, self._outstanding = self._outstanding, None
-        if request is None:
-            raise SessionError("a request under way", f"none while {self.state.value}")
-        return request
+    def _begin(self, start: Start, now: float) -> None:
+        self.start = start
+        self.state = State.STREAMING
+        self._decoder = Decoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
+        self.lanes = [Lane(start.step_ms, self._limits.refresh_s, now) for _ in range(self._decoder.lanes)]
 
-    def _pass_on(self, event: Mapping[str, Any]) -> None:
-        kind = event["type"]
+    def _pass_on(self, number: int, event: Mapping[str, Any]) -> None:
+        kind, lane = event["type"], self.lanes[number]
         if kind == "heard":
-            self._heard_ms = event["audio_ms"]
-        elif kind in ("partial", "final", "speech", "flushed"):
-            self._told_ms = max(self._told_ms, event.get("audio_ms", 0))
-            self._say(**event)
+            lane.heard_ms = event["audio_ms"]
+        elif kind == "flushed":
+            lane.flushed += 1
+            # It is about the session: said when the last lane has got to it, and all of them got to it at one time.
+            if min(other.flushed for other in self.lanes) > self._flushed:
+                self._flushed += 1
+                self._tell(event["audio_ms"])
+                self._say(**event)
+        elif kind in ("partial", "final", "speech"):
+            lane.told_ms = max(lane.told_ms, event.get("audio_ms", 0))
+            self._say(**({**event, "channel": number} if self.start.multichannel else event))
         # What else a model says (`cut`, or what a later one adds) is not for clients.
 
     def _acknowledge(self, now: float) -> None:
-        if self._heard_ms > self._told_ms and now - self._told_at >= HEARD_EVERY_S:
-            self._say("heard", audio_ms=self._heard_ms)
-            self._told_ms, self._told_at = self._heard_ms, now
+        if self.heard_ms > self._told_ms and now - self._told_at >= HEARD_EVERY_S:
+            self._say("heard", audio_ms=self.heard_ms)
+            self._tell(self.heard_ms)
+            self._told_at = now
+
+    def _tell(self, audio_ms: int) -> None:
+        for lane in self.lanes:
+            lane.told_ms = max(lane.told_ms, audio_ms)
 
     def _check_pace(self) -> None:
-        if self.start.live and self._backlog.exceeds(LIVE_MARK):
+        if self.start.live and any(lane.exceeds(LIVE_MARK) for lane in self.lanes):
             message = (
                 f"More than {LIVE_MARK // BYTES_PER_S} s of live audio wait to be recognised; "
                 "open a new session, without 'live' if it is a recording."
@@ -331,10 +303,12 @@ class Session:
             self._fail("too_fast", CloseCode.TOO_FAST, message)
 
     def _stop(self) -> None:
-        if self._backlog.half_sample:
+        if self._decoder.in_frame:
+            size, start = self._decoder.frame_bytes, self.start
+            whole = "a sample" if start.channels == 1 else f"a sample of each of the {start.channels} channels"
             message = (
-                f"The audio ended within a sample: {self._backlog.received} bytes came, but pcm_s16le "
-                "has two bytes a sample. The half sample was left out; is a byte missing somewhere?"
+                f"The audio ended within a sample: {self._decoder.received} bytes came, but in {start.encoding} "
+                f"{whole} has {size} bytes. The rest was left out; is a byte missing somewhere?"
             )
             self._finish(_Ending("odd_bytes", CloseCode.BAD_MESSAGE, message))
         else:
@@ -343,6 +317,9 @@ class Session:
     def _finish(self, ending: _Ending) -> None:
         self._ending = ending
         self.state = State.FINISHING
+        for lane, block in zip(self.lanes, self._decoder.finish(), strict=True):
+            lane.add(block.tobytes())
+            lane.finish()
 
     def _conclude(self) -> None:
         """The model has said its last word: so does the session."""
@@ -350,7 +327,7 @@ class Session:
         if ending.message:
             self._fail(ending.code, ending.close_code, ending.message)
         else:
-            self._say("done", audio_ms=self._heard_ms)
+            self._say("done", audio_ms=self.heard_ms)
             self._shut(ending.code)
             self.close = Close(ending.close_code, ending.code)
 
@@ -376,7 +353,8 @@ class Session:
     def _shut(self, ended_by: str) -> None:
         self.state = State.CLOSED
         self.ended_by = ended_by
-        self._backlog.clear()
+        for lane in self.lanes:
+            lane.drop()
 
     def _say(self, type: str, **content: Any) -> None:
         self._said += 1

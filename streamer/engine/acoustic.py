@@ -1,11 +1,13 @@
 """The acoustic model that is shipped: features and encoder with their trained weights, read from a bundle folder.
 
-A bundle is `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (half precision).
+A bundle is `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (half precision). Beside
+them may lie `activity.pt`, which tells speech from other sounds and is trained by itself.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from streamer.engine.activity import ActivityHead
 from streamer.engine.encoder import SUBSAMPLING, Encoder, EncoderConfig
 from streamer.engine.features import CONTEXT, HOP, SAMPLE_RATE, LogMel
-from streamer.engine.model import Emissions, State
+from streamer.engine.model import ACTIVITY, Emissions, State
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.pt"
+ACTIVITY_FILE = "activity.pt"
 
 
 class BundleError(Exception):
@@ -76,6 +80,8 @@ class AcousticModel(nn.Module):
         self.step_ms = description.step_ms
         self.features = LogMel(description.encoder.mels)
         self.encoder = Encoder(description.encoder)
+        # In a tuple, so that it is no part of the module: it has a file of its own, and training leaves it alone.
+        self._activity: tuple[ActivityHead, ...] = ()
 
     @classmethod
     def load(
@@ -95,10 +101,11 @@ class AcousticModel(nn.Module):
         except Exception as error:  # torch raises nearly anything at a damaged file
             raise BundleError(f"{weights_path} does not fit {description_path.name}: {error}") from error
         model.encoder.to(dtype or torch.float32)
+        model.listen(read_activity(Path(folder)))
         return model.to(device or "cpu").eval().requires_grad_(False)
 
     def save(self, folder: Path | str) -> None:
-        """Write a bundle, weights in half precision; the files are replaced whole."""
+        """Write a bundle, weights in half precision; the files are replaced whole. `activity.pt` stays as it is."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.detach().cpu().half() for name, tensor in self.state_dict().items()}
@@ -108,6 +115,10 @@ class AcousticModel(nn.Module):
         partial = target / (MODEL_FILE + ".partial")
         partial.write_text(json.dumps(self.description.to_json(), indent=1) + "\n", encoding="utf-8")
         partial.replace(target / MODEL_FILE)
+
+    def listen(self, activity: ActivityHead | None) -> None:
+        """Tell with this head whether somebody speaks, or with none."""
+        self._activity = () if activity is None else (activity.to(self.device).eval().requires_grad_(False),)
 
     @property
     def device(self) -> torch.device:
@@ -124,7 +135,10 @@ class AcousticModel(nn.Module):
 
     def make_state(self, slots: int) -> State:
         """A fresh state for so many streams."""
-        return {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self.encoder.make_state(slots)}
+        state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self.encoder.make_state(slots)}
+        for activity in self._activity:
+            state |= activity.make_state(slots)
+        return state
 
     @torch.inference_mode()
     def reset(self, state: State, slots: Tensor) -> None:
@@ -139,8 +153,37 @@ class AcousticModel(nn.Module):
             raise ValueError(f"a step is a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
-        return self.encoder.step(state, slots, self.features(recent).to(self._dtype))
+        energies = self.features.energies(recent)
+        found = self.encoder.step(state, slots, self.features.normalised(energies).to(self._dtype))
+        for activity in self._activity:
+            found[ACTIVITY] = activity.step(state, slots, energies)
+        return found
 
     @property
     def _dtype(self) -> torch.dtype:
         return self.encoder.stem.first.weight.dtype
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AcousticModel:
+        for activity in self._activity:
+            activity._apply(fn, recurse)
+        return super()._apply(fn, recurse)
+
+
+def read_activity(folder: Path) -> ActivityHead | None:
+    """The activity head of a bundle, None where it has none."""
+    path = folder / ACTIVITY_FILE
+    if not path.is_file():
+        return None
+    head = ActivityHead()
+    try:
+        head.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # torch raises nearly anything at a damaged file
+        raise BundleError(f"{path} holds no activity head: {error}") from error
+    return head
+
+
+def save_activity(head: ActivityHead, folder: Path) -> None:
+    """Write a bundle's activity head, the file as a whole."""
+    partial = folder / (ACTIVITY_FILE + ".partial")
+    torch.save({name: tensor.detach().cpu() for name, tensor in head.state_dict().items()}, partial)
+    partial.replace(folder / ACTIVITY_FILE)

@@ -1,7 +1,8 @@
 """A bundle: the folder with all that recognising needs, put together as a recogniser.
 
 `model.json` and `weights.pt` are the acoustic model, `lexicon.safetensors`, `language.safetensors` and `search.json`
-what its phones become words with.
+what its phones become words with, `letters.safetensors` how words outside the lexicon sound. Two may be missing:
+`calibration.json` tells what times and confidences mean, `activity.pt` hears whether somebody speaks.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import torch
 
 from streamer.engine.acoustic import AcousticModel, BundleError
 from streamer.engine.beam import BeamSearch
+from streamer.engine.beam_options import BeamOptions
+from streamer.engine.calibration import CALIBRATION_FILE, Calibration
 from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
+from streamer.engine.letters import LetterToSound
 from streamer.engine.lexicon import Lexicon, LexiconError
-from streamer.engine.prefixes import BeamOptions
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search import GreedySearch, Search
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
+LETTERS_FILE = "letters.safetensors"
 SEARCH_FILE = "search.json"
 
 
@@ -45,11 +49,14 @@ def load_recogniser(
         if lexicon.vocabulary != language.vocabulary:
             raise ValueError(f"{LEXICON_FILE} was built for other words than those of {LANGUAGE_FILE}: build it again")
         options = BeamOptions.load(folder / SEARCH_FILE)
-        beam = BeamSearch(lexicon, language, model.units["phones"], slots, options, device=device)
+        letters = LetterToSound.load(folder / LETTERS_FILE)
+        units = model.units["phones"]
+        beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters)
+        calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
     except (LexiconError, LanguageError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
-    return Recogniser(model, searches, slots=slots, idle_limit_s=idle_limit_s)
+    return Recogniser(model, searches, slots=slots, calibration=calibration, idle_limit_s=idle_limit_s)
 
 
 def best_precision(device: torch.device | str) -> str:

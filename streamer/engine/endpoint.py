@@ -1,4 +1,4 @@
-"""Where a segment ends: a rule over the words found so far, pure and in emission frames."""
+"""Where a segment ends: a rule over the words found so far and over activity, pure and in emission frames."""
 
 from __future__ import annotations
 
@@ -18,31 +18,43 @@ class Ending:
 
 @dataclass(frozen=True)
 class EndpointRule:
-    """Silence after text, silence without text, and the longest segment, all in milliseconds."""
+    """Silence after text, silence without text, and the longest segment, all in milliseconds.
 
-    silence_after_text_ms: int = 1000
-    silence_without_text_ms: int = 2400
+    Words alone say that nothing was recognised, activity alone that nothing was heard: a silence is both. But where
+    no word comes for long in spite of activity, that is noise, and the words decide. Without `silence` only the
+    longest length ends a segment.
+    """
+
+    after_text_ms: int = 1000
+    without_text_ms: int = 2400
     longest_ms: int = 20_000
+    silence: bool = True
     # A word that has just begun may not have been emitted yet: a cut in silence lies this far back.
     look_back_ms: int = 320
     # The longest segment is cut at the widest gap between words within this stretch before its end.
     gap_stretch_ms: int = 5000
+    # So long must activity have been silent, too.
+    quiet_ms: int = 400
+    # So much longer than the silence it takes where there is activity, but no word.
+    patience_ms: int = 2000
 
     def __post_init__(self) -> None:
-        if min(self.silence_after_text_ms, self.silence_without_text_ms) <= self.look_back_ms:
+        if min(self.after_text_ms, self.without_text_ms) <= self.look_back_ms:
             raise ValueError(f"a silence must be longer than the look-back of {self.look_back_ms} ms")
         if self.longest_ms <= self.gap_stretch_ms:
             raise ValueError(f"the longest segment must be longer than {self.gap_stretch_ms} ms")
 
-    def ending(self, found: Hypothesis, frames: int, frame_ms: float) -> Ending | None:
-        """Whether a segment of that many frames, in which this was found, ends, and where."""
+    def ending(self, found: Hypothesis, frames: int, frame_ms: float, quiet: int | None = None) -> Ending | None:
+        """Whether a segment of that many frames, in which this was found, ends, and where.
+
+        `quiet` counts the frames since the last one with activity; None: nobody listens for it.
+        """
         words = found.words
         heard = max(words[-1].end if words else 0, found.running[1] if found.running else 0)
-        silence = (frames - heard) * frame_ms
-        if silence >= (self.silence_after_text_ms if words else self.silence_without_text_ms):
-            return Ending(frames - round(self.look_back_ms / frame_ms), silence=True)
+        if self.silence and self._silent((frames - heard) * frame_ms, bool(words), quiet, frame_ms):
+            return Ending(self._in_silence(frames, heard, quiet, frame_ms), silence=True)
         if frames * frame_ms >= self.longest_ms:
-            return Ending(self._widest_gap(found, frames, frame_ms), silence=False)
+            return Ending(self._widest_gap(found, frames, quiet, frame_ms), silence=False)
         return None
 
     def settled(self, words: Sequence[Word], frame_ms: float) -> int:
@@ -50,13 +62,34 @@ class EndpointRule:
         limit = (self.longest_ms - self.gap_stretch_ms) / frame_ms
         return sum(word.start <= limit for word in words)
 
-    def _widest_gap(self, found: Hypothesis, frames: int, frame_ms: float) -> int:
-        words = found.words
+    def _silent(self, wordless_ms: float, words: bool, quiet: int | None, frame_ms: float) -> bool:
+        needed = self.after_text_ms if words else self.without_text_ms
+        if wordless_ms < needed:
+            return False
+        return quiet is None or self._quiet(quiet, frame_ms) or wordless_ms >= needed + self.patience_ms
+
+    def _in_silence(self, frames: int, heard: int, quiet: int | None, frame_ms: float) -> int:
+        look_back = round(self.look_back_ms / frame_ms)
+        if quiet is None or not self._quiet(quiet, frame_ms):
+            return max(frames - look_back, 0)
+        # The middle of the silence is furthest from both words, but all behind the cut is computed again.
+        furthest = 2 * look_back if heard else look_back
+        return frames - min(min(quiet, frames - heard) // 2, furthest)
+
+    def _widest_gap(self, found: Hypothesis, frames: int, quiet: int | None, frame_ms: float) -> int:
+        words, running = found.words, found.running
+        if not words:
+            return running[0] if running and running[0] else self._in_silence(frames, 0, quiet, frame_ms)
         earliest = (self.longest_ms - self.gap_stretch_ms) / frame_ms
-        starts = [word.start for word in words[1:]] + [found.running[0] if found.running else frames]
+        # What has only just been said may be a word that is not there yet: no gap, unless it was quiet.
+        sure = frames if self._quiet(quiet, frame_ms) else frames - round(self.look_back_ms / frame_ms)
+        starts = [word.start for word in words[1:]] + [running[0] if running else max(sure, words[-1].end)]
         gaps = [
             (start - word.end, (word.end + start) // 2)
             for word, start in zip(words, starts, strict=True)
             if start > earliest
         ]
         return max(gaps)[1] if gaps else frames
+
+    def _quiet(self, quiet: int | None, frame_ms: float) -> bool:
+        return quiet is not None and quiet * frame_ms >= self.quiet_ms

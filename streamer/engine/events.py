@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
 class SpokenWord:
-    """A word of a final with its place in the stream."""
+    """A word with its place in the stream; `spoken` is what was said where `word` is the written form of it."""
 
     word: str
     start_ms: int
     end_ms: int
+    confidence: float | None = None
+    spoken: str | None = None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another text that a final might have had, and how likely it is beside the others."""
+
+    text: str
     confidence: float
 
 
@@ -27,11 +36,12 @@ class Partial:
     stable: int
     start_ms: int
     audio_ms: int
+    words: tuple[SpokenWord, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Final:
-    """The text of a finished segment; it never changes."""
+    """The text of a finished segment; it never changes. `spoken` is there where `text` is the written form."""
 
     type: ClassVar[str] = "final"
     segment: int
@@ -40,7 +50,9 @@ class Final:
     end_ms: int
     audio_ms: int
     confidence: float
-    words: tuple[SpokenWord, ...] | None = field(default=None)
+    words: tuple[SpokenWord, ...] | None = None
+    spoken: str | None = None
+    alternatives: tuple[Alternative, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +94,12 @@ Event = Partial | Final | Speech | Cut | Flushed | Heard
 
 def as_json(event: Event) -> str:
     """The event as one JSON object with its `type` first; fields that are None are left out."""
-    fields: dict[str, Any] = {"type": event.type}
-    fields.update((name, value) for name, value in vars(event).items() if value is not None)
-    if isinstance(event, Final) and event.words is not None:
-        fields["words"] = [vars(word) for word in event.words]
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps({"type": event.type, **_fields(event)}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _fields(of: object) -> dict[str, Any]:
+    found = {name: value for name, value in vars(of).items() if value is not None}
+    for name, value in found.items():
+        if isinstance(value, tuple):
+            found[name] = [_fields(part) for part in value]
+    return found

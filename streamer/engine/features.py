@@ -38,7 +38,11 @@ class LogMel(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Features [batch, hops, mels] of samples [batch, CONTEXT + hops * HOP]."""
-        return (self.energies(samples) - self.mean) / self.deviation
+        return self.normalised(self.energies(samples))
+
+    def normalised(self, energies: Tensor) -> Tensor:
+        """Energies as the encoder takes them."""
+        return (energies - self.mean) / self.deviation
 
     def energies(self, samples: Tensor) -> Tensor:
         """The logarithms of the mel energies before normalisation."""

@@ -42,6 +42,16 @@ class Histories:
             self.settled += self.open[0][:count]
             self.open = [words[count:] for words in self.open]
 
+    def settle(self, count: int) -> list[int]:
+        """Settle so many more words of the first row; the rows that do not begin with them are no longer, and told."""
+        texts = [word.text for word in self.open[0][:count]]
+        apart = [row for row, words in enumerate(self.open) if [word.text for word in words[:count]] != texts]
+        self.settled += self.open[0][:count]
+        self.open = [words[count:] for words in self.open]
+        for row in apart:
+            self.open[row] = ()
+        return apart
+
     def words(self, row: int) -> tuple[Word, ...]:
         """All words of a row."""
         return (*self.settled, *self.open[row])

@@ -18,6 +18,14 @@ NUMBERS = 8
 # Rows of `mass`: of all paths, and of those that end in a blank.
 TOTAL, IN_BLANK = range(2)
 MASSES = 2
+# Odd numbers of 64 bits; their products wrap around, as a hash wants it.
+HISTORY_MIX, WORD_MIX, NODE_MIX = -7046029254386353131, 2685821657736338717, -4417276706812531889
+
+
+def mixed(history: Tensor, words: Tensor) -> Tensor:
+    """The hash of a history that goes on with these words."""
+    found = (history ^ (words * WORD_MIX)) * HISTORY_MIX
+    return found ^ (found >> 29)
 
 
 @dataclass
@@ -90,16 +98,22 @@ class Side:
 
 
 class Candidates:
-    """Views of what may follow for the first `batch` streams: a place for what is dropped, grown, stayed, ended."""
+    """Views of what may follow for the first `batch` streams: a place for what is dropped, grown, stayed, ended.
 
-    def __init__(self, nodes: Tensor, origin: Tensor, mass: Tensor, beam: int, columns: int, batch: int) -> None:
+    All hypotheses grow into the lexicon (and, in a second block, those of streams with hotwords into these).
+    """
+
+    def __init__(
+        self, nodes: Tensor, origin: Tensor, mass: Tensor, beam: int, columns: int, tries: int, batch: int
+    ) -> None:
         self.nodes, self.origin, self.mass = nodes[:batch], origin[:batch], mass[:batch]
         self.flat_nodes = self.nodes.flatten()
         self.total, in_blank = self.mass.unbind(1)
-        grown, stay, ended = columns, columns * (1 + beam), columns * (1 + beam) + beam
+        grown, stay = columns, columns * (1 + beam * tries)
+        ended = stay + beam
         self.grown = slice(grown, stay)
         self.grown_nodes, self.grown_total = (
-            part[:, grown:stay].unflatten(1, (beam, columns)) for part in (self.nodes, self.total)
+            part[:, grown:stay].unflatten(1, (beam * tries, columns)) for part in (self.nodes, self.total)
         )
         self.stay_nodes, self.stay_origin, self.stay_total, self.stay_in_blank = (
             part[:, stay:ended] for part in (self.nodes, self.origin, self.total, in_blank)
@@ -113,9 +127,13 @@ class Workplace:
     Views are made once for every size of a batch: making them anew would cost as much as the arithmetic.
     """
 
-    def __init__(self, batch: int, beam: int, columns: int, endings: int, device: torch.device | str) -> None:
-        self._beam, self._columns = beam, columns
-        width, size = beam + endings, columns * (1 + beam) + beam + endings
+    def __init__(
+        self, batch: int, beam: int, columns: int, endings: int, device: torch.device | str, tries: int = 1
+    ) -> None:
+        """`tries`: into how many a hypothesis may grow, the lexicon's and perhaps one of hotwords."""
+        self._beam, self._columns, self._tries = beam, columns, tries
+        grown = columns * beam * tries
+        width, size = beam + endings, columns + grown + beam + endings
 
         def numbers(*shape: int) -> Tensor:
             return torch.zeros(batch, *shape, dtype=torch.int64, device=device)
@@ -127,7 +145,7 @@ class Workplace:
         self._sides = [(numbers(beam), numbers(NUMBERS, width), mass(MASSES, beam)) for _ in range(2)]
         # Where the numbers of a candidate come from: the place among those of a side, plus `width` where it is grown.
         self._origin = numbers(size)
-        self._origin[:, columns : columns * (1 + beam)] = (ids[:beam] + width).repeat_interleave(columns)
+        self._origin[:, columns : columns + grown] = (ids[:beam] + width).repeat_interleave(columns).repeat(tries)
         self._origin[:, size - endings :] = ids[:endings] + beam
         self._nodes, self._mass = numbers(size), mass(MASSES, size)
         self._views: dict[int, tuple[Side, Side, Candidates]] = {}
@@ -136,6 +154,6 @@ class Workplace:
         """Both sides and the candidates of the first so many streams."""
         if batch not in self._views:
             one, other = (Side(*tensors, batch) for tensors in self._sides)
-            found = Candidates(self._nodes, self._origin, self._mass, self._beam, self._columns, batch)
+            found = Candidates(self._nodes, self._origin, self._mass, self._beam, self._columns, self._tries, batch)
             self._views[batch] = (one, other, found)
         return self._views[batch]

@@ -24,6 +24,7 @@ from streamer.engine.ngrams import Integers, NgramTable
 
 LANGUAGE_FILE = "language.safetensors"
 RESERVED = ("<unk>", "<s>", "</s>")
+SENTENCE_END = RESERVED.index("</s>")
 FORMAT = 1
 
 Floats = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ Graphone = tuple[str, tuple[str, ...]]
 BEGIN: Graphone = ("", ("<",))
 END: Graphone = ("", (">",))
 BEAM = 24
+
+Scored = tuple[tuple[str, ...], float]
+"""Phones, and ln of their probability."""
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -78,28 +81,54 @@ class LetterToSound:
         """The most probable pronunciations, best first; none for a word without a letter."""
         return [list(phones) for phones, _ in self.scored(word)[:number]]
 
-    def scored(self, word: str) -> list[tuple[tuple[str, ...], float]]:
+    def scored(self, word: str) -> list[Scored]:
         """All pronunciations that the beam found, with ln of their joint probability with the letters, best first."""
-        letters = [letter for letter in _plain(word) if letter in self._by_letter]
-        if not any(letter.isalpha() for letter in letters):
-            return []
-        nodes, scores, paths = self._start, np.zeros(1, np.float32), [()]
-        for candidates in [*(self._by_letter[letter] for letter in letters), self._end]:
-            gains, below = self._extended(nodes, candidates)
-            totals = (scores[:, None] + gains).ravel()
-            best = np.argsort(-totals, kind="stable")[:BEAM]
-            rows, columns = np.divmod(best, len(candidates))
-            paths = [paths[row] + self._phones[candidates[column]] for row, column in zip(rows, columns, strict=True)]
-            scores = totals[best]
-            nodes = np.concatenate([np.zeros((len(best), 1), np.int64), below[rows, :-1, columns]], axis=1)
-        found: dict[tuple[str, ...], float] = {}
-        for path, score in zip(paths, scores.tolist(), strict=True):
-            # The same phones may be shared out among the letters in several ways.
-            found[path[:-1]] = float(np.logaddexp(found.get(path[:-1], -np.inf), score))
-        return sorted(((phones, score) for phones, score in found.items() if phones), key=lambda item: -item[1])
+        return self.scored_all([word])[0]
+
+    def scored_all(self, words: Sequence[str], beam: int = BEAM) -> list[list[Scored]]:
+        """The same for many words at once, letter by letter."""
+        spelled = [[letter for letter in _plain(word) if letter in self._by_letter] for word in words]
+        able = [number for number, letters in enumerate(spelled) if any(letter.isalpha() for letter in letters)]
+        able.sort(key=lambda number: -len(spelled[number]))
+        found: list[list[Scored]] = [[] for _ in words]
+        nodes = np.full((len(able), beam, self._start.shape[1]), -1)
+        nodes[:, :, 0], nodes[:, 0] = 0, self._start
+        scores = np.full((len(able), beam), -np.inf, np.float32)
+        scores[:, 0] = 0.0
+        paths: list[list[tuple[str, ...]]] = [[()] * beam for _ in able]
+        for place in range(len(spelled[able[0]]) + 1 if able else 0):
+            rows = [number for number in able if len(spelled[number]) >= place]
+            candidates = [
+                self._by_letter[spelled[number][place]] if place < len(spelled[number]) else self._end
+                for number in rows
+            ]
+            most = max(map(len, candidates))
+            graphones = np.array([[*found, *[-1] * (most - len(found))] for found in candidates])
+            gains, below = self._extended(
+                nodes[: len(rows)].reshape(-1, nodes.shape[2]), np.repeat(graphones.clip(min=0), beam, 0)[:, None]
+            )
+            totals = scores[: len(rows), :, None] + gains.reshape(len(rows), beam, most)
+            totals = np.where(graphones[:, None] < 0, -np.inf, totals).reshape(len(rows), -1)
+            best = np.argsort(-totals, kind="stable", axis=1)[:, :beam]
+            sources, columns = np.divmod(best, most)
+            here = np.arange(len(rows))[:, None]
+            scores[: len(rows)] = totals[here, best]
+            nodes[: len(rows), :, 1:] = below[sources + here * beam, :-1, columns]
+            taken = graphones[here, columns].tolist()
+            for row, source in enumerate(sources.tolist()):
+                paths[row] = [
+                    paths[row][number] + self._phones[graphone]
+                    for number, graphone in zip(source, taken[row], strict=True)
+                ]
+                if len(spelled[rows[row]]) == place:
+                    found[rows[row]] = _merged(paths[row], scores[row].tolist())
+        return found
 
     def _extended(self, nodes: Nodes, graphones: Nodes) -> tuple[Floats, Nodes]:
-        """Scores [rows, graphones] after contexts [rows, order], and the nodes reached [rows, order, graphones]."""
+        """Scores [rows, graphones] after contexts [rows, order], and the nodes reached [rows, order, graphones].
+
+        Graphones are the same for all rows, or [rows, 1, graphones].
+        """
         below = self._below(nodes, graphones)
         scores = self._scores[below[:, 0] - 1]
         for length in range(1, nodes.shape[1]):
@@ -111,9 +140,22 @@ class LetterToSound:
     def _below(self, nodes: Nodes, graphones: Nodes) -> Nodes:
         """The children of nodes by graphones, -1 where there is none: [rows, order, graphones]."""
         keys = nodes[:, :, None] * self._size + graphones
-        places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
-        found = (nodes >= 0)[:, :, None] & (self._keys[places] == keys)
-        return np.where(found, places + 1, -1)
+        # Long contexts are mostly not there: they are not looked up.
+        there = nodes >= 0
+        wanted = keys[there]
+        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        below = np.full(keys.shape, -1)
+        below[there] = np.where(self._keys[places] == wanted, places + 1, -1)
+        return below
+
+
+def _merged(paths: Sequence[tuple[str, ...]], scores: Sequence[float]) -> list[Scored]:
+    found: dict[tuple[str, ...], float] = {}
+    for path, score in zip(paths, scores, strict=True):
+        # The same phones may be shared out among the letters in several ways.
+        if score > -np.inf:
+            found[path[:-1]] = float(np.logaddexp(found.get(path[:-1], -np.inf), score))
+    return sorted(((phones, score) for phones, score in found.items() if phones), key=lambda item: -item[1])
 
 
 def _plain(word: str) -> str:

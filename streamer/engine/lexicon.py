@@ -142,6 +142,11 @@ class Lexicon:
                 node = parents[node]
             yield word, tuple(reversed(found))
 
+    def arrays(self) -> tuple[NDArray[np.int32], ...]:
+        """The node at which each pronunciation ends and its word, and every node's parent and base."""
+        ends, words, parent, base = (self._tensors[name].numpy() for name in ("ends", "words", "parent", "base"))
+        return ends, words, parent, base
+
     @property
     def units(self) -> Tensor:
         """The unit that leads to each node; of no meaning for the root and for places that no node has."""

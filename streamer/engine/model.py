@@ -13,6 +13,9 @@ State = dict[str, Tensor]
 Emissions = dict[str, Tensor]
 """Log-probabilities by head: [batch, frames, units]."""
 
+ACTIVITY = "activity"
+"""The head that tells, with one unit, how likely somebody speaks; a model may be without it."""
+
 
 class StreamingModel(Protocol):
     """A model that turns steps of audio into log-probabilities and keeps each stream's state in a slot."""

@@ -7,74 +7,44 @@ value. What is looked at once a step, on the CPU, is which frames matter to whom
 from __future__ import annotations
 
 import itertools
-import json
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
+from streamer.engine.beam_options import BeamOptions
+from streamer.engine.credits import Credits
 from streamer.engine.emitted import Emitted, Frame, Reader
+from streamer.engine.hotwords import Expected
 from streamer.engine.hypotheses import (
     BACK,
     BEFORE_LAST,
     BEGUN,
     END,
     HISTORY,
+    HISTORY_MIX,
     LAST,
     MASSES,
+    NODE_MIX,
     NUMBERS,
     START,
+    WORD_MIX,
     Beams,
     Candidates,
     Side,
     Workplace,
+    mixed,
 )
-from streamer.engine.language import LanguageModel
+from streamer.engine.language import SENTENCE_END, LanguageModel
 from streamer.engine.lexicon import NOBODY, ROOT, Lexicon
+from streamer.engine.nodes import COUNT, DEPTH, FIRST, Nodes
 from streamer.engine.search import BLANK
 
 # Words of one pronunciation that are told apart by the language model: the likeliest.
 MOST_HOMOPHONES = 8
-# Odd numbers of 64 bits; their products wrap around, as a hash wants it.
-_HISTORY_MIX, _WORD_MIX, _NODE_MIX = -7046029254386353131, 2685821657736338717, -4417276706812531889
+LEAST_HOMOPHONES = 4  # hotwords may sound alike where no other words do
 _SMALLEST = 1e-250
-# Columns of the table of nodes behind base, parent, unit, and whether the parent's unit is the same.
-_FIRST, _COUNT, _DEPTH = range(4, 7)
-
-
-@dataclass(frozen=True)
-class BeamOptions:
-    """How wide a search is and how it weighs; `search.json` of a bundle."""
-
-    beam: int = 32  # hypotheses of a stream
-    tokens: int = 8  # phones by which they may grow in a frame
-    endings: int = 16  # words that may end in a frame
-    language_weight: float = 1.0
-    word_bonus: float = 0.0
-    blank_penalty: float = 0.0
-    boundary_floor: float = 0.02  # no word ends in a frame whose boundary is less likely than this
-    blank_ceiling: float = 0.98  # a frame whose blank is at least that likely is read as a blank and nothing else
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value, whole = getattr(self, field.name), isinstance(field.default, int)
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-                raise ValueError(f"{field.name} must be a {'whole ' if whole else ''}number, not {value!r}")
-            if whole and value < 1:
-                raise ValueError(f"{field.name} must be at least 1, not {value}")
-
-    @classmethod
-    def load(cls, path: Path | str) -> BeamOptions:
-        """Read `search.json`; ValueError says what is wrong with it."""
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} must hold a JSON object")
-        unknown = set(values) - {field.name for field in fields(cls)}
-        if unknown:
-            raise ValueError(f"{path} has options that the search does not know: {', '.join(sorted(unknown))}")
-        return cls(**values)
+_NOWHERE = -2  # no node has this one as its parent
 
 
 @dataclass
@@ -84,6 +54,7 @@ class Running:
     words: Tensor
     worth: Tensor
     posteriors: Tensor  # [batch, rows]: geometric mean over the phones
+    whole: Tensor  # [batch, rows]: the worth of ending without such a word: nothing within one
 
 
 class Prefixes:
@@ -94,7 +65,7 @@ class Prefixes:
         streams: int, device: torch.device | str,
     ) -> None:  # fmt: skip
         self.options, self._language = options, language
-        homophones = min(lexicon.homophones, MOST_HOMOPHONES)
+        homophones = min(max(lexicon.homophones, LEAST_HOMOPHONES), MOST_HOMOPHONES)
         phones = torch.tensor([unit for unit in range(units) if unit not in (BLANK, boundary)], device=device)
         self._tokens = min(options.tokens, len(phones))
         looking = torch.device(device).type == "cpu"
@@ -113,18 +84,12 @@ class Prefixes:
         self._ids = torch.arange(self._width, device=device)
         self._beam_ids, self._ending_ids = self._ids[: options.beam], self._ids[: self._endings]
         self._rows = (self._beam_ids + 1) * (self._tokens + 1)  # where each hypothesis' growth begins
-        unit, parent = lexicon.units, lexicon.parent
-        doubled = (unit == unit[parent]) & (parent > ROOT)
-        unit[parent == NOBODY] = boundary  # the last unit of those that wait at the root
-        first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=homophones)
-        columns = (lexicon.base, parent, unit, doubled.long(), first, count, _depths(parent))
-        self._table = torch.stack(columns, 1).int()
-        # What the next word will pay at least is paid in advance, and taken back where it ends.
-        ahead = self.worth(lexicon.look_ahead)
-        self._look = torch.stack((parent.float(), ahead.float()), 1)
-        self._words = pad(lexicon.words, (0, homophones))
-        self._likely = self.worth(language.unigrams.to(device)[self._words])
+        self._nodes = Nodes(lexicon, self.worth, language.unigrams.to(device), homophones, boundary)
+        self._streams, self._device = streams, device
         self._place = Workplace(streams, options.beam, self._tokens + 1, self._endings, device)
+        # For those streams that have hotwords; made when the first one comes.
+        self._wider_place: Workplace | None = None
+        self._credits: Credits | None = None
 
     def worth(self, log_probabilities: Tensor) -> Tensor:
         """What a word of this language model probability multiplies the mass of a hypothesis by."""
@@ -143,44 +108,101 @@ class Prefixes:
         beams.scale.zero_()
         beams.frames.zero_()
 
-    def running(self, beams: Beams, rows: int) -> Running:
+    def expect(self, slot: int, expected: Expected | None) -> None:
+        """Let the stream in a slot expect these hotwords; ValueError where there is no room for them."""
+        if expected is None:
+            self._nodes.remove(slot)
+            return
+        if self._credits is None:
+            self._credits = Credits.make(self._streams, self._device)
+            sizes = (self._streams, self.options.beam, self._tokens + 1, self._endings)
+            self._wider_place = Workplace(*sizes, self._device, tries=2)
+        root = self._nodes.put(slot, expected.trie, expected.words, expected.worth)
+        self._credits.put(slot, expected.credits, root)
+
+    def credits(self, slots: Tensor) -> Credits | None:
+        """What the hotwords of these slots earn."""
+        return self._credits and self._credits.take(slots)
+
+    def running(self, beams: Beams, rows: int, credits: Credits | None = None) -> Running:
         """The words that the first so many hypotheses could end with if the segment ended here."""
-        table = self._table[beams.nodes[:, :rows]]
-        first, count, depth = table[..., _FIRST:].unbind(-1)
-        words = self._words[first[..., None] + self._homophones]
+        nodes = beams.nodes[:, :rows]
+        table = self._nodes.table[nodes]
+        first, count, depth = table[..., FIRST:].unbind(-1)
+        words = self._nodes.words[first[..., None] + self._homophones]
         worth = self._homophones < count[..., None]
         # Where no word has a rival, all that is asked for is whether there is one: saves a model's look-up a step.
-        if rows > 1 or not self._reader.looking or bool((count > 1).any()):
+        if rows > 1 or credits or not self._reader.looking or bool((count > 1).any()):
             contexts = beams.numbers[:, BEFORE_LAST : LAST + 1, :rows].transpose(1, 2)
-            scores = self._language.score(contexts.unsqueeze(2).expand(*words.shape, 2), words)
-            worth = self.worth(scores) * worth
+            contexts = contexts.unsqueeze(2).expand(*words.shape, 2).flatten(1, 2)
+            sources = nodes.unsqueeze(2).expand_as(words).flatten(1)
+            said = words.flatten(1)
+            found = self._ended_worth(contexts, said, sources, credits)
+            if credits:  # nothing follows: what is lent for more is taken back
+                found = found * (-credits.lent_after(contexts[:, :, 1], said)).exp()
+            worth = found.view_as(words) * worth
         begun = beams.numbers[:, BEGUN, :rows].view(torch.float64)
-        return Running(words, worth, (beams.total[:, :rows] / begun).pow(1 / depth.clamp(min=1)))
+        posteriors = (beams.total[:, :rows] / begun).pow(1 / depth.clamp(min=1))
+        whole = (nodes == ROOT).double()
+        if rows > 1 and self.options.end_weight:
+            ends = self._end_worth(beams.numbers[:, BEFORE_LAST : LAST + 1, :rows].transpose(1, 2), words)
+            whole, worth = whole * ends[..., 0], worth * ends[..., 1:]
+        if credits:
+            whole *= (-credits.lent_after(*beams.numbers[:, BEFORE_LAST : LAST + 1, :rows].unbind(1))).exp()
+        return Running(words, worth, posteriors, whole)
 
-    def step(self, beams: Beams, log_probabilities: Tensor) -> Tensor:
+    def _end_worth(self, contexts: Tensor, words: Tensor) -> Tensor:
+        """What a sentence's end multiplies mass by, after the two words of a context and after each of `words`."""
+        contexts, words = (ids.masked_fill(ids >= len(self._language.words), 0) for ids in (contexts, words))
+        followed = torch.stack((contexts[..., 1:].expand_as(words), words), 3)
+        before = torch.cat((contexts.unsqueeze(2), followed), 2)
+        end = torch.full_like(before[..., 0], SENTENCE_END)
+        return (self._language.score(before, end).double() * self.options.end_weight).exp()
+
+    def _ended_worth(self, contexts: Tensor, words: Tensor, sources: Tensor, credits: Credits | None) -> Tensor:
+        """What words [streams, n] multiply mass by after the two words before them, where they end at these nodes."""
+        if credits is None:
+            return self.worth(self._language.score(contexts, words))
+        # What the language model does not know is its word 0 in a context, and has a score of its own.
+        size = len(self._language.words)
+        unknown = words >= size
+        scores = self._language.score(contexts.masked_fill(contexts >= size, 0), words.masked_fill(unknown, 0))
+        scores = scores.double().masked_fill(unknown, self.options.hotword_floor)
+        gains, own = credits.gains(contexts[:, :, 0], contexts[:, :, 1], words)
+        # A hotword is found in its own trie, in all its pronunciations: it must not be counted twice.
+        twice = own & (sources < self._nodes.shared)
+        return (scores * self.options.language_weight + self.options.word_bonus + gains).exp().masked_fill(twice, 0.0)
+
+    def step(self, beams: Beams, log_probabilities: Tensor, credits: Credits | None = None) -> Tensor:
         """Read a step of emissions [batch, frames, units]; returns the words that ended in it, [words, 5].
 
         Of each: where its history goes on (a row of the stream's beam before the step, or the size of the beam plus the
         number of another of these words), word, first frame, frame behind the last, and posterior.
         """
         emitted = self._reader.read(log_probabilities, beams.frames)
-        self._place.views(len(emitted.order))[0].load(beams, emitted.order)
+        place = self._place if credits is None else self._wider_place
+        assert place is not None  # made with the first hotwords
+        place.views(len(emitted.order))[0].load(beams, emitted.order)
+        if credits:
+            credits = credits.take(emitted.order)
         ended: list[_Ended] = []
         for number, frame in enumerate(emitted.frames):
-            now, then, candidates = self._place.views(len(frame.times))
+            now, then, candidates = place.views(len(frame.times))
             if number % 2:
                 now, then = then, now
             if frame.rested is not None:
                 torch.where(frame.rested, now.total, now.in_blank, out=now.in_blank)
-            self._grow(now, then, candidates, frame, ended)
-        self._store(beams, emitted)
+            self._grow(now, then, candidates, frame, credits and credits.first(len(frame.times)), ended)
+        self._store(beams, emitted, place)
         beams.frames += log_probabilities.shape[1]
         return torch.cat([one.listed() for one in ended]) if ended else torch.zeros(0, 5, dtype=torch.float64)
 
-    def _grow(self, now: Side, then: Side, found: Candidates, frame: Frame, ended: list[_Ended]) -> None:
+    def _grow(
+        self, now: Side, then: Side, found: Candidates, frame: Frame, credits: Credits | None, ended: list[_Ended]
+    ) -> None:
         """One frame: stay, grow by a phone, end a word; then the best of them."""
         batch, beam = now.nodes.shape
-        rows = self._table.index_select(0, now.flat_nodes).long().view(batch, beam, -1)
+        rows = self._nodes.table.index_select(0, now.flat_nodes).long().view(batch, beam, -1)
         base, parent, unit, doubled, *_ = rows.unbind(2)
         waiting = now.nodes == ROOT
         torch.where(waiting, frame.times, now.start, out=now.start)
@@ -189,8 +211,8 @@ class Prefixes:
         # Into a hypothesis flows what its parent, if that is in the beam too, grows by its unit. After the same phone
         # only what ends in a blank makes a new one of it.
         here = frame.probabilities.gather(1, unit)
-        key = torch.add(now.history, now.nodes, alpha=_NODE_MIX)
-        wanted = torch.add(now.history, parent, alpha=_NODE_MIX)
+        key = torch.add(now.history, now.nodes, alpha=NODE_MIX)
+        wanted = torch.add(now.history, parent, alpha=NODE_MIX)
         keys, row = key.sort(1)
         place = torch.searchsorted(keys, wanted).clamp_(max=beam - 1)
         absent = keys.gather(1, place) != wanted
@@ -201,7 +223,7 @@ class Prefixes:
         in_blank = torch.mul(now.total, frame.blank, out=found.stay_in_blank)
         stay = torch.addcmul(in_blank, now.total - now.in_blank, here)
         if frame.ending:
-            ending = self._end_words(now, found, rows, waiting, frame, ended)
+            ending = self._end_words(now, found, rows, waiting, frame, credits, ended)
             inflow, origin = inflow + ending.inflow, torch.where(waiting, ending.source, origin)
             ended.append(ending)
         else:
@@ -211,17 +233,25 @@ class Prefixes:
         torch.add(stay, inflow, out=found.stay_total)
         found.stay_nodes.copy_(now.nodes)
 
+        growing, reached, counted = now.nodes, now.total, (source + 1).masked_fill_(absent, 0)
+        if credits:
+            # Those that wait at the root may grow into the stream's own trie as well: a second block of candidates.
+            base = torch.cat((base, credits.roots.unsqueeze(1).expand_as(base)), 1)
+            growing = torch.cat((growing, growing.masked_fill(~waiting, _NOWHERE)), 1)
+            reached = torch.cat((reached, reached), 1)
+            first = (parent == ROOT) & (now.nodes >= self._nodes.shared) & ~absent
+            counted += first * beam
         torch.add(base.unsqueeze(2), frame.units, out=found.grown_nodes)
-        torch.mul(now.total.unsqueeze(2), frame.likely, out=found.grown_total)
+        torch.mul(reached.unsqueeze(2), frame.likely, out=found.grown_total)
         column = frame.ranks.gather(1, unit)
         found.total.scatter_(1, column + self._rows, now.in_blank * here)
-        look = self._look.index_select(0, found.flat_nodes).view(batch, -1, 2)
+        look = self._nodes.look.index_select(0, found.flat_nodes).view(batch, -1, 2)
         rank = found.total * look[:, :, 1]
-        strange = look[:, found.grown, 0].unflatten(1, (beam, -1)) != now.nodes.float().unsqueeze(2)
-        rank[:, found.grown].unflatten(1, (beam, -1)).masked_fill_(strange, 0.0)
+        growers = growing.shape[1]
+        strange = look[:, found.grown, 0].unflatten(1, (growers, -1)) != growing.float().unsqueeze(2)
+        rank[:, found.grown].unflatten(1, (growers, -1)).masked_fill_(strange, 0.0)
         # What has flown in above is not to be counted twice.
-        counted = torch.add(column, (source + 1).masked_fill_(absent, 0), alpha=self._tokens + 1)
-        rank.scatter_(1, counted, 0.0)
+        rank.scatter_(1, torch.add(column, counted, alpha=self._tokens + 1), 0.0)
 
         best, chosen = rank.topk(beam)
         torch.gather(found.mass, 2, chosen.unsqueeze(1).expand(-1, MASSES, -1), out=then.mass)
@@ -243,37 +273,40 @@ class Prefixes:
         They hardly ever win: where the beam is full, so that others had to go for them, their places are free again.
         Looked at where words end, which makes most of them.
         """
-        future = torch.add(then.context, then.nodes, alpha=_NODE_MIX)
+        future = torch.add(then.context, then.nodes, alpha=NODE_MIX)
         futures, row = future.sort(stable=True, dim=1)
         first = row.gather(1, torch.searchsorted(futures, future))
         total, blank = (then.mass.gather(2, first.unsqueeze(1).expand(-1, MASSES, -1)) - then.mass).unbind(1)
         return (first < self._beam_ids) & (blank >= 0) & (total >= blank)
 
     def _end_words(
-        self, now: Side, found: Candidates, rows: Tensor, waiting: Tensor, frame: Frame, before: list[_Ended]
-    ) -> _Ended:
+        self, now: Side, found: Candidates, rows: Tensor, waiting: Tensor, frame: Frame, credits: Credits | None,
+        before: list[_Ended],
+    ) -> _Ended:  # fmt: skip
         """The words that end in a frame: hypotheses at the root for the likeliest of them, the same ones merged."""
         some = len(frame.ending) < len(now.nodes)
-        total, numbers, boundary = now.total, now.kept, frame.boundary
+        total, numbers, boundary, nodes = now.total, now.kept, frame.boundary, now.nodes
         if some:
             where = torch.tensor(frame.ending, device=rows.device)
-            rows, total, numbers, waiting, boundary = (
-                part.index_select(0, where) for part in (rows, total, numbers, waiting, boundary)
+            rows, total, numbers, waiting, boundary, nodes = (
+                part.index_select(0, where) for part in (rows, total, numbers, waiting, boundary, nodes)
             )
+            credits = credits and credits.take(where)
         batch, beam = total.shape
-        places = rows[:, :, _FIRST, None] + self._homophones
-        guess = self._likely.index_select(0, places.flatten()).view_as(places) * total.unsqueeze(2)
-        guess.masked_fill_(self._homophones >= rows[:, :, _COUNT, None], 0.0)
+        places = rows[:, :, FIRST, None] + self._homophones
+        guess = self._nodes.likely.index_select(0, places.flatten()).view_as(places) * total.unsqueeze(2)
+        guess.masked_fill_(self._homophones >= rows[:, :, COUNT, None], 0.0)
         values, picked = guess.flatten(1).topk(self._endings)
         source = torch.div(picked, len(self._homophones), rounding_mode="floor")
-        words = self._words[places.flatten(1).gather(1, picked)]
+        words = self._nodes.words[places.flatten(1).gather(1, picked)]
         theirs = numbers.gather(2, source.unsqueeze(1).expand(-1, NUMBERS, -1))
-        scores = self._language.score(theirs[:, BEFORE_LAST : LAST + 1].transpose(1, 2), words)
+        contexts = theirs[:, BEFORE_LAST : LAST + 1].transpose(1, 2)
         reached = total.gather(1, source)
-        mass = (reached * boundary * self.worth(scores)).masked_fill_(values <= 0, 0.0)
+        worth = self._ended_worth(contexts, words, nodes.gather(1, source), credits)
+        mass = (reached * boundary * worth).masked_fill_(values <= 0, 0.0)
 
         # Pronunciations of the same words meet here, and meet those who ended earlier and wait at the root.
-        history = _mixed(theirs[:, HISTORY], words)
+        history = mixed(theirs[:, HISTORY], words)
         there = torch.where(waiting, numbers[:, HISTORY], NOBODY - self._beam_ids)
         keys, row = torch.cat((there, history), 1).sort(stable=True, dim=1)
         first = row.gather(1, torch.searchsorted(keys, history))
@@ -283,7 +316,7 @@ class Prefixes:
         )
         offset = beam + sum(len(one.words) for one in before) * self._endings
         back = offset + torch.arange(batch * self._endings, device=rows.device).view_as(words)
-        context = torch.add(words * _WORD_MIX, theirs[:, LAST], alpha=_HISTORY_MIX)
+        context = torch.add(words * WORD_MIX, theirs[:, LAST], alpha=HISTORY_MIX)
         begun = torch.zeros_like(words)
         ended = torch.stack((history, context, theirs[:, LAST], words, back, begun, begun, begun), 1)
         inflow, mass, likeliest = merged[:, :beam], merged[:, beam:], likeliest[:, :beam]
@@ -295,11 +328,11 @@ class Prefixes:
         else:
             now.ended.copy_(ended)
             found.ended_total.copy_(mass)
-        return _Ended(words, theirs, reached, rows[:, :, _DEPTH].gather(1, source), inflow, likeliest)
+        return _Ended(words, theirs, reached, rows[:, :, DEPTH].gather(1, source), inflow, likeliest)
 
-    def _store(self, beams: Beams, emitted: Emitted) -> None:
+    def _store(self, beams: Beams, emitted: Emitted, place: Workplace) -> None:
         """Back from the working place: every stream from the side on which its last frame left it."""
-        one, other, _ = self._place.views(len(emitted.order))
+        one, other, _ = place.views(len(emitted.order))
         sizes = [len(emitted.order), *(len(frame.times) for frame in emitted.frames), 0]
         for number, (size, more) in enumerate(itertools.pairwise(sizes)):
             if number % 2:
@@ -329,19 +362,3 @@ class _Ended:
         posteriors = (self.reached / begun).pow(1 / self.depths)
         whole = torch.stack((self.numbers[:, BACK], self.words, self.numbers[:, START], self.numbers[:, END]), 2)
         return torch.cat((whole.double(), posteriors.unsqueeze(2)), 2).flatten(0, 1)
-
-
-def _mixed(history: Tensor, words: Tensor) -> Tensor:
-    """The hash of a history that goes on with these words."""
-    mixed = (history ^ (words * _WORD_MIX)) * _HISTORY_MIX
-    return mixed ^ (mixed >> 29)
-
-
-def _depths(parent: Tensor) -> Tensor:
-    """How many units lead to each node."""
-    depths = torch.zeros_like(parent)
-    above = parent
-    while bool((above != NOBODY).any()):
-        depths += above != NOBODY
-        above = torch.where(above > ROOT, parent[above], NOBODY)
-    return depths

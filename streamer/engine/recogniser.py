@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from streamer.engine.endpoint import EndpointRule
+from streamer.engine.calibration import Calibration
 from streamer.engine.events import Event
-from streamer.engine.model import Emissions, StreamingModel
+from streamer.engine.model import ACTIVITY, Emissions, StreamingModel
 from streamer.engine.options import StreamOptions
-from streamer.engine.search import Hypothesis, Search
+from streamer.engine.scribe import Scribe
+from streamer.engine.search import Alternative, Hypothesis, Search
 from streamer.engine.slots import Slots, SlotsFull
 from streamer.engine.stream import Clock, Stream
 
@@ -53,7 +54,7 @@ class Recogniser:
         searches: Mapping[str, Search],
         *,
         slots: int,
-        rule: EndpointRule | None = None,
+        calibration: Calibration | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -62,7 +63,7 @@ class Recogniser:
         self.searches = searches
         self._slots = Slots(slots)
         self._state = model.make_state(slots)
-        self._rule = rule or EndpointRule()
+        self._calibration = calibration or Calibration()
         self._idle_limit_s = idle_limit_s
         self._now = clock
         self._units = Clock(model.sample_rate, model.frame_samples)
@@ -85,7 +86,16 @@ class Recogniser:
             lease = self._slots.acquire()
         except SlotsFull as full:
             raise StreamError("full", f"{full}; try again when a stream has ended") from None
-        self._streams[stream] = Stream(lease, options, self._rule, self._units, last_used=self._now())
+        try:
+            for name, search in self.searches.items():
+                chosen = name == options.search
+                settle = math.ceil(options.settle_ms / self._units.frame_ms)
+                search.configure(lease.slot, options.hotwords if chosen else (), settle if chosen else 0)
+        except ValueError as error:
+            self._slots.release(lease)
+            raise StreamError("bad_options", str(error)) from None
+        scribe = Scribe(options, self._calibration)
+        self._streams[stream] = Stream(lease, options, scribe, self._units, last_used=self._now())
         self._start_afresh([lease.slot])
 
     def close(self, stream: int) -> None:
@@ -151,9 +161,13 @@ class Recogniser:
         slots = [stream.lease.slot for stream in streams]
         audio = torch.from_numpy(np.stack(samples)).to(self.model.device).float() / 32768
         emissions = self.model.step(self._state, torch.tensor(slots, device=self.model.device), audio)
+        activity: dict[int, list[float]] = {}
+        if ACTIVITY in emissions:
+            told = emissions[ACTIVITY].squeeze(2).exp().tolist()
+            activity = {stream.lease.slot: row for stream, row in zip(streams, told, strict=True)}
         ended = []
         for stream, hypothesis in self._searched(streams, emissions):
-            if stream.read(hypothesis, partial(self._finish, stream)):
+            if stream.read(hypothesis, activity.get(stream.lease.slot), self._ends(stream)):
                 ended.append(stream.lease.slot)
         self._start_afresh(ended)
 
@@ -168,12 +182,12 @@ class Recogniser:
             hypotheses = search.advance([streams[row].lease.slot for row in rows], own)
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
 
-    def _finish(self, stream: Stream) -> Hypothesis:
-        return self.searches[stream.options.search].finish([stream.lease.slot])[0]
+    def _ends(self, stream: Stream) -> _Ends:
+        return _Ends(self.searches[stream.options.search], stream.lease.slot)
 
     def _answer(self, chunk: Chunk, stream: Stream) -> list[Event]:
         if stream.flushing:
-            stream.conclude(partial(self._finish, stream))
+            stream.conclude(self._ends(stream))
             self._start_afresh([stream.lease.slot])
         if chunk.end:
             self.close(chunk.stream)
@@ -184,3 +198,17 @@ class Recogniser:
             self.model.reset(self._state, torch.tensor(slots, device=self.model.device))
             for search in self.searches.values():
                 search.reset(slots)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The search of one stream where its segment ends."""
+
+    search: Search
+    slot: int
+
+    def finish(self) -> Hypothesis:
+        return self.search.finish([self.slot])[0]
+
+    def alternatives(self, number: int) -> list[Alternative]:
+        return self.search.alternatives(self.slot, number)

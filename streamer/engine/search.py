@@ -22,7 +22,16 @@ class Word:
     text: str
     start: int
     end: int
-    confidence: float
+    confidence: float  # geometric mean of its phones' posteriors
+    share: float = 1.0  # the part of what a search believes in that has this word about here; `finish` fills it in
+
+
+@dataclass(frozen=True)
+class Hotword:
+    """A word or phrase that a stream expects; weight 1 is the tuned default, 0 changes nothing."""
+
+    text: str
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,8 +46,18 @@ class Hypothesis:
     running: tuple[int, int] | None = None
 
 
+Alternative = tuple[tuple[Word, ...], float]
+"""Words, and their probability among all that a search holds possible."""
+
+
 class Search(Protocol):
     """Keeps a hypothesis for every slot and advances those of a batch together."""
+
+    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
+        """What the stream that takes this slot asks for, until the next one does; called before `reset`.
+
+        Words that ended so many frames ago are settled, 0: never by age. ValueError says which hotword is impossible.
+        """
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
@@ -48,6 +67,9 @@ class Search(Protocol):
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
         """The hypotheses of these slots if nothing follows, in the same order; changes nothing."""
+
+    def alternatives(self, slot: int, number: int) -> list[Alternative]:
+        """At most so many different texts of a slot if nothing follows, the likeliest, that of `finish`, first."""
 
 
 @dataclass
@@ -99,6 +121,11 @@ class GreedySearch:
         self._head = head
         self._paths = [_GreedyPath() for _ in range(slots)]
 
+    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
+        """Refuses hotwords: letters as they are heard can't be made others. All it shows is settled at once."""
+        if hotwords:
+            raise ValueError("the greedy search knows no hotwords")
+
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
         for slot in slots:
@@ -124,3 +151,7 @@ class GreedySearch:
             # A greedy path only grows at its end: what is shown never changes.
             hypotheses.append(Hypothesis(words, stable=len(words)))
         return hypotheses
+
+    def alternatives(self, slot: int, number: int) -> list[Alternative]:
+        """The one path that there is."""
+        return [(self.finish([slot])[0].words, 1.0)][:number]

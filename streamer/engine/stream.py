@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.endpoint import EndpointRule
-from streamer.engine.events import Cut, Event, Final, Flushed, Heard, Partial, Speech, SpokenWord
+from streamer.engine.activity import ActivityRule, Track
+from streamer.engine.events import Cut, Event, Flushed, Heard, Speech
 from streamer.engine.options import StreamOptions
-from streamer.engine.search import Hypothesis, Word
+from streamer.engine.scribe import Place, Scribe
+from streamer.engine.search import Alternative, Hypothesis, Word
 from streamer.engine.slots import Lease
 
 BYTES_PER_SAMPLE = 2
@@ -23,8 +25,15 @@ _TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)
 
 NOTHING = Hypothesis((), 0)
 
-Finish = Callable[[], Hypothesis]
-"""Gives the hypothesis of a stream if nothing follows."""
+
+class Ends(Protocol):
+    """The search of one stream where a segment ends."""
+
+    def finish(self) -> Hypothesis:
+        """The hypothesis if nothing follows."""
+
+    def alternatives(self, number: int) -> list[Alternative]:
+        """The likeliest hypotheses if nothing follows."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class Stream:
 
     lease: Lease
     options: StreamOptions
-    rule: EndpointRule
+    scribe: Scribe
     clock: Clock
     last_used: float
     received: int = 0
@@ -61,9 +70,9 @@ class Stream:
     _base: int = 0  # the sample at which the running segment starts
     _computed: int = 0  # samples of the running segment that the model has read, the tail's included
     _segment: int = 0
-    _hypothesis: Hypothesis = NOTHING
-    _shown: str = ""
-    _speaking: bool = False
+    _track: Track | None = None  # of the running segment, if the model tells activity
+    _speaking: bool = False  # what was said last, and whether it was so at some time in the segment
+    _spoke: bool = False
 
     @property
     def step_samples(self) -> int:
@@ -87,35 +96,65 @@ class Stream:
             return np.concatenate([rest, tail])
         return None
 
-    def read(self, hypothesis: Hypothesis, finish: Finish) -> bool:
-        """Note what the search made of the step; True where the segment ended and the model must start afresh."""
+    def read(self, found: Hypothesis, activity: Sequence[float] | None, ends: Ends) -> bool:
+        """Note what the step gave; True where the segment ended and the model must start afresh.
+
+        `activity` is the probability of speech in each frame, None where the model does not tell.
+        """
         self._computed += self.step_samples
-        self._hypothesis = hypothesis
-        words = hypothesis.words
-        if words and not self._speaking:
-            self._speaking = True
-            self._say_speech("start", self._sample(words[0].start))
-        ending = self.rule.ending(hypothesis, self._computed // self.clock.frame_samples, self.clock.frame_ms)
+        quiet = self._follow(activity)
+        if not self._opened:
+            found = NOTHING  # words of a segment in which nobody spoke are those of music or keys
+        if found.words and not self._spoke:
+            self._say_speech(True, self._sample(found.words[0].start))
+        rule, frame_ms = self.options.endpoint, self.clock.frame_ms
+        ending = rule.ending(found, self._computed // self.clock.frame_samples, frame_ms, quiet)
         if ending is None:
-            self._show()
+            stable = min(found.stable, rule.settled(found.words, frame_ms))
+            partial = self.scribe.partial(found, stable, self._place)
+            if partial:
+                self.events.append(partial)
             return False
         # Behind a silence the last word is whole, whether the best hypothesis has said so yet or not.
-        words = finish().words if ending.silence else words
-        kept = [word for word in words if word.start < ending.frame]
-        self._end_segment(min(self._sample(ending.frame), self.received), kept, silence=ending.silence)
+        last = ends.finish().words if found.words or found.running else ()
+        words = last if ending.silence else _shared(found.words, last)
+        cut = min(self._sample(ending.frame), self.received)
+        self._end_segment(cut, words, ending.frame, ends, silence=ending.silence)
         return True
 
-    def conclude(self, finish: Finish) -> None:
+    def conclude(self, ends: Ends) -> None:
         """Everything received has been read: make it final and answer the flush. The model must start afresh."""
         self.flushing = False
         # All words, also those that the model came out with in the tail: they were said before it.
-        self._end_segment(self.received, finish().words, silence=True)
+        words = ends.finish().words if self._opened else ()
+        self._end_segment(self.received, words, None, ends, silence=True)
         self.events.append(Flushed(self.clock.ms(self.received)))
 
     def take_events(self) -> list[Event]:
         """The events since the last call, and how much has been heard."""
         events, self.events = self.events, []
         return [*events, Heard(self.received, self.clock.ms(self.received))]
+
+    @property
+    def _place(self) -> Place:
+        # Frames of the tail lie behind the last sample: no time does.
+        heard = min(self._base + self._computed, self.received)
+        return Place(self._segment, self.clock.ms(self._base), self.clock.ms(heard), self.clock.frame_ms)
+
+    @property
+    def _opened(self) -> bool:
+        return self._track is None or self._track.opened
+
+    def _follow(self, activity: Sequence[float] | None) -> int | None:
+        """Read what the model says of speech; returns for how many frames there was none."""
+        if activity is None:
+            return None
+        if self._track is None:
+            self._track = Track(ActivityRule(), speaking=self._speaking)
+            self._spoke = self._speaking
+        for change in self._track.read(activity):
+            self._say_speech(change.speaking, self._sample(change.frame))
+        return self._track.quiet
 
     def _samples(self, start: int, end: int) -> NDArray[np.int16]:
         window = self._audio[start * BYTES_PER_SAMPLE : end * BYTES_PER_SAMPLE]
@@ -124,60 +163,47 @@ class Stream:
     def _sample(self, frame: int) -> int:
         return self._base + frame * self.clock.frame_samples
 
-    def _at_ms(self, frame: int) -> int:
-        # Frames of the tail lie behind the last sample: no time does.
-        return self.clock.ms(min(self._sample(frame), self.received))
-
-    def _show(self) -> None:
-        words = self._hypothesis.words
-        text = _text(words)
-        if not words or text == self._shown or not self.options.partials:
-            return
-        stable = min(self._hypothesis.stable, self.rule.settled(words, self.clock.frame_ms))
-        audio = min(self._base + self._computed, self.received)
-        self.events.append(
-            Partial(
-                self._segment,
-                text,
-                len(_text(words[:stable])),
-                self._at_ms(words[0].start),
-                self.clock.ms(audio),
-            )
-        )
-        self._shown = text
-
-    def _end_segment(self, cut: int, words: Sequence[Word], *, silence: bool) -> None:
-        if words:
-            self.events.append(self._final(words))
+    def _end_segment(self, cut: int, words: Sequence[Word], frame: int | None, ends: Ends, *, silence: bool) -> None:
+        """Make the words before `frame` final, and start again at the sample `cut`."""
+        kept = _before(words, frame)
+        if kept:
+            # More than are wanted: what differs only behind the cut is one.
+            others = ends.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
+            ranked = [(_before(other, frame), share) for other, share in others]
+            self.events.append(self.scribe.final(kept, ranked, self._place, pause=silence))
             self._segment += 1
+        else:
+            self.scribe.cut(pause=silence)
         if silence and self._speaking:
-            self._speaking = False
-            self._say_speech("end", self._sample(words[-1].end) if words else cut)
+            self._pause(self._sample(kept[-1].end) if kept else cut, over=frame is None)
         if cut > self._base:
             self.events.append(Cut(cut))
         del self._audio[: (cut - self._base) * BYTES_PER_SAMPLE]
         self._base, self._computed = cut, 0
-        self._hypothesis, self._shown = NOTHING, ""
+        self._track, self._spoke = None, self._speaking
 
-    def _final(self, words: Sequence[Word]) -> Final:
-        spoken = tuple(
-            SpokenWord(w.text, self._at_ms(w.start), self._at_ms(w.end), round(w.confidence, 3)) for w in words
-        )
-        confidence = round(sum(word.confidence for word in words) / len(words), 3)
-        return Final(
-            self._segment,
-            _text(words),
-            spoken[0].start_ms,
-            spoken[-1].end_ms,
-            self.clock.ms(min(self._base + self._computed, self.received)),
-            confidence,
-            spoken if self.options.words else None,
-        )
+    def _pause(self, sample: int, *, over: bool) -> None:
+        """A segment ended in silence: so does speech, unless it is heard that somebody speaks on without a word."""
+        if self._track is None or not self._track.speaking:
+            self._say_speech(False, sample)
+        elif over or self._track.quiet * self.clock.frame_ms >= self.options.endpoint.quiet_ms:
+            change = self._track.end()
+            self._say_speech(False, self._sample(change.frame) if change else sample)
 
-    def _say_speech(self, state: str, sample: int) -> None:
+    def _say_speech(self, speaking: bool, sample: int) -> None:
+        if speaking == self._speaking:
+            return
+        self._speaking = speaking
+        self._spoke = self._spoke or speaking
         if self.options.speech:
-            self.events.append(Speech(state, self.clock.ms(min(sample, self.received))))
+            self.events.append(Speech("start" if speaking else "end", self.clock.ms(min(sample, self.received))))
 
 
-def _text(words: Sequence[Word]) -> str:
-    return " ".join(word.text for word in words)
+def _before(words: Sequence[Word], frame: int | None) -> tuple[Word, ...]:
+    return tuple(word for word in words if frame is None or word.start < frame)
+
+
+def _shared(words: Sequence[Word], judged: Sequence[Word]) -> list[Word]:
+    """Words with the shares that they have in a judgement of the whole beam; half of it where it has others."""
+    shares = {(word.text, word.start): word.share for word in judged}
+    return [replace(word, share=shares.get((word.text, word.start), 0.5)) for word in words]

@@ -18,14 +18,16 @@ CTM_COLUMNS = (5, 6)  # the last one is a confidence
 
 
 class Placed(NamedTuple):
-    """A word of a reference, normalised, and when it ends."""
+    """A word of a reference, normalised, and where it lies; `alone`: it is a whole word of the aligner too."""
 
     word: str
+    start_ms: int
     end_ms: int
+    alone: bool = True
 
 
-def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, list[int]]:
-    """For each utterance whose words are those of its reference: when each of them ends, in milliseconds."""
+def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, list[Placed]]:
+    """For each utterance whose words are those of its reference: where each of them lies."""
     try:
         with path.open(encoding="utf-8") as stream:
             lines = [(number, line) for number, line in enumerate(stream, start=1) if line.strip()]
@@ -49,7 +51,7 @@ def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, lis
             f"{path} holds no utterance of the manifest: it has {example}, the manifest '{utterances[0].name}'."
         )
     return {
-        utterance.name: [word.end_ms for word in placed[utterance.name]]
+        utterance.name: placed[utterance.name]
         for utterance in utterances
         if tuple(word.word for word in placed.get(utterance.name, ())) == utterance.words
     }
@@ -59,7 +61,7 @@ def _json_line(line: str) -> tuple[str, list[Placed]]:
     content: dict[str, Any] = json.loads(line)
     if not content.get("aligned", True):
         return str(content["name"]), []
-    placed = [_placed(word, start + length) for word, start, length in content["words"]]
+    placed = [_placed(word, start, start + length) for word, start, length in content["words"]]
     return str(content["name"]), [word for words in placed for word in words]
 
 
@@ -68,9 +70,10 @@ def _ctm_line(line: str) -> tuple[str, list[Placed]]:
     if len(columns) not in CTM_COLUMNS:
         raise ValueError(line)
     name, _, start, length, word = columns[:5]
-    return name, list(_placed(word, round(1000 * (float(start) + float(length)))))
+    return name, list(_placed(word, round(1000 * float(start)), round(1000 * (float(start) + float(length)))))
 
 
-def _placed(word: str, end_ms: int) -> Iterator[Placed]:
-    """What an aligner takes for one word may be several ones of ours: they end together."""
-    return (Placed(part, int(end_ms)) for part in normalise(word))
+def _placed(word: str, start_ms: int, end_ms: int) -> Iterator[Placed]:
+    """What an aligner takes for one word may be several ones of ours: they lie where it does."""
+    parts = normalise(word)
+    return (Placed(part, int(start_ms), int(end_ms), len(parts) == 1) for part in parts)

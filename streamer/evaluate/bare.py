@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import torch
 from streamer.audio.files import SAMPLE_RATE, Block
 from streamer.audio.recording import AudioError
 from streamer.engine.bundle import load_recogniser
+from streamer.engine.events import as_json
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.evaluate.emission import Arrival
@@ -37,7 +39,9 @@ class Bare:
         # Nobody is late here: streams wait for one another, however slow the machine.
         folder = bundle or asr_repository() / _BUNDLE
         self._recogniser = load_recogniser(folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf)
-        self._options = StreamOptions(**{**options, "partials": True})
+        self._options = StreamOptions.from_dict(
+            {**options, "partials": True}, self._recogniser.model.step_ms, list(self._recogniser.searches)
+        )
         self._at_once = at_once
         self._streams: dict[int, _Stream] = {}
         self._hearings: dict[int, Hearing] = {}
@@ -85,7 +89,7 @@ class Bare:
                 self._recogniser.close(numbers[place])
                 continue
             wall_ms = 1000 * (time.monotonic() - stream.began)
-            stream.arrivals += [Arrival(wall_ms, {"type": event.type, **vars(event)}) for event in answer]
+            stream.arrivals += [Arrival(wall_ms, json.loads(as_json(event))) for event in answer]
 
 
 @dataclass

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
 from streamer.client import StreamError
 from streamer.evaluate.alignment import read_alignment
-from streamer.evaluate.emission import delays
+from streamer.evaluate.comparison import Setting, comparison, settings
 from streamer.evaluate.hearing import Progress, Run
 from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
 from streamer.evaluate.report import Evaluation, content, hypothesis_line, text
 from streamer.evaluate.scores import scored
+from streamer.evaluate.words import Alignments
 from streamer.recordings import EMBEDDED
 from streamer.terminal import StatusLine, is_terminal
 from streamer.timing import Timing
 from streamer.triton import TritonError
+from streamer.wishes import wishes
 
 if TYPE_CHECKING:
     from streamer.embedded import Embedded
@@ -42,33 +44,40 @@ def evaluate(options: argparse.Namespace) -> int:
         if path and not Path(path).parent.is_dir():
             return _fail(f"{path}: there is no folder {Path(path).parent}.", 2)
     try:
-        manifest = Path(options.manifest)
-        utterances = chosen(read_manifest(manifest), options.corpus, options.limit)
-        ends_ms = read_alignment(Path(options.alignment), utterances) if options.alignment else None
-        run = heard_by(utterances, options)
+        compared = settings(options.compare)
+    except ValueError as error:
+        return _fail(f"{error}.", 2)
+    if compared[0] and options.hypotheses:
+        return _fail("--hypotheses are those of one setting: leave --compare out.", 2)
+    varied = [_with(options, setting) for setting in compared]
+    found: list[tuple[Setting, Evaluation]] = []
+    try:
+        utterances = chosen(read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half)
+        alignments = read_alignment(Path(options.alignment), utterances) if options.alignment else None
+        for setting, each in zip(compared, varied, strict=True):
+            run = heard_by(utterances, each)
+            if isinstance(run, int):
+                return run
+            found.append((setting, _evaluation(each, run, alignments)))
     except (ManifestError, Unavailable, TritonError, StreamError) as error:
         return _fail(str(error))
-    if isinstance(run, int):
-        return run
-    return _report(options, run, ends_ms)
+    return _report(options, found)
 
 
 def heard_by(utterances: Sequence[Utterance], options: argparse.Namespace) -> Run | int:
     """The utterances through what the options ask for: a service, or the bare engine; an exit status if interrupted."""
-    wishes = {"step_ms": options.step_ms}
-    if options.search:
-        wishes["search"] = options.search
+    asked = wishes(options)
     progress = _Progress(utterances)
     try:
         if options.engine:
-            return _through_engine(utterances, wishes, options, progress)
-        return _through_service(utterances, wishes, options, progress)
+            return _through_engine(utterances, asked, options, progress)
+        return _through_service(utterances, asked, options, progress)
     finally:
         progress.clear()
 
 
 def _through_engine(
-    utterances: Sequence[Utterance], wishes: dict[str, Any], options: argparse.Namespace, progress: Progress
+    utterances: Sequence[Utterance], asked: dict[str, Any], options: argparse.Namespace, progress: Progress
 ) -> Run:
     try:
         # Here and nowhere else: the way through a service does without torch.
@@ -77,14 +86,14 @@ def _through_engine(
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error
     try:
-        bare = Bare(wishes, at_once=options.sessions, bundle=options.bundle, precision=options.precision)
+        bare = Bare(asked, at_once=options.sessions, bundle=options.bundle, precision=options.precision)
     except BundleError as error:
         raise Unavailable(f"{str(error).rstrip('.')}.") from error
     return bare.hear(utterances, progress)
 
 
 def _through_service(
-    utterances: Sequence[Utterance], wishes: dict[str, Any], options: argparse.Namespace, progress: Progress
+    utterances: Sequence[Utterance], asked: dict[str, Any], options: argparse.Namespace, progress: Progress
 ) -> Run | int:
     server = options.server
     if server is None and is_ready(DEFAULT_HOST, DEFAULT_PORT):
@@ -101,7 +110,7 @@ def _through_service(
         runs: list[Run] = []
 
         async def hear(url: str) -> int:
-            sessions = Sessions(url, wishes, at_once=options.sessions, paced=options.paced, ours=embedded is not None)
+            sessions = Sessions(url, asked, at_once=options.sessions, paced=options.paced, ours=embedded is not None)
             runs.append(await sessions.hear(utterances, progress))
             return 0
 
@@ -115,39 +124,49 @@ def _through_service(
         return runs[0] if runs else status
 
 
-def _report(options: argparse.Namespace, run: Run, ends_ms: dict[str, list[int]] | None) -> int:
+def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
+    """The same options but for some of them; the program ends where these are none."""
+    from streamer.cli import Parser, add_hearing_arguments
+
+    parser = Parser(prog="streamer evaluate", allow_abbrev=False)
+    add_hearing_arguments(parser)
+    return parser.parse_args([options.manifest, *setting], argparse.Namespace(**vars(options)))
+
+
+def _evaluation(options: argparse.Namespace, run: Run, alignments: Alignments | None) -> Evaluation:
     results = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
-    found = None
-    if ends_ms is not None:
-        found = {
-            hearing.utterance.name: delays(
-                hearing.utterance.words,
-                ends_ms[hearing.utterance.name],
-                hearing.emissions,
-                round(1000 * hearing.seconds),
-            )
-            for hearing in run.hearings
-            if hearing.utterance.name in ends_ms and not hearing.failure
-        }
-    used = {"step_ms": options.step_ms, "sessions": options.sessions, "paced": options.paced}
-    if options.search:
-        used["search"] = options.search
+    used = {**wishes(options), "sessions": options.sessions, "paced": options.paced}
+    if options.half:
+        used["half"] = options.half
     through = "the engine" if options.engine else "the service"
-    evaluation = Evaluation(options.manifest, through, used, run, results, found, options.paced)
-    sys.stdout.write(text(evaluation, options.worst))
+    return Evaluation(options.manifest, through, used, run, results, alignments, options.paced)
+
+
+def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluation]]) -> int:
+    [*_, (setting, evaluation)] = found
+    if setting:
+        sys.stdout.write(f"{comparison(found)}\n")
+        report: dict[str, Any] = {"settings": [content(each, options.worst) for _, each in found]}
+    else:
+        sys.stdout.write(text(evaluation, options.worst))
+        report = content(evaluation, options.worst)
     try:
         if options.json:
-            _write(options.json, [json.dumps(content(evaluation, options.worst), ensure_ascii=False, indent=1)])
+            _write(options.json, [json.dumps(report, ensure_ascii=False, indent=1)])
         if options.hypotheses:
             lines = (
                 hypothesis_line(result, hearing.emissions)
-                for result, hearing in zip(results, run.hearings, strict=True)
+                for result, hearing in zip(evaluation.results, evaluation.run.hearings, strict=True)
             )
             _write(options.hypotheses, (json.dumps(line, ensure_ascii=False) for line in lines))
     except OSError as error:
         return _fail(f"{error.filename} cannot be written: {error.strerror}.")
-    if evaluation.failed:
-        return _fail(f"{len(evaluation.failed)} of {len(results)} utterances failed; the report names them.")
+    failed = max(len(each.failed) for _, each in found)
+    broken = sum(hearing.showings.broken for _, each in found for hearing in each.run.hearings)
+    if failed:
+        return _fail(f"{failed} of {len(evaluation.results)} utterances failed; the report names them.")
+    if broken:
+        return _fail(f"{broken} words that were shown as stable did not stay: this must never happen.")
     return 0
 
 

@@ -1,19 +1,15 @@
-"""When the words of a transcript came: first shown and kept, and final. By the audio's clock, and by the wall's. Pure.
+"""The words of a transcript and when they came: first shown and kept, stable, final. Pure.
 
-The audio's clock is how much audio had been computed when an event was made (`audio_ms`), so it does not depend on
-how fast the audio was sent. A word counts as shown from the event on since which it has stood in the same place of its
-segment.
+There are two clocks. The audio's is how much audio had been computed when an event was made (`audio_ms`), so it does
+not depend on how fast the audio was sent; the wall's is when the event arrived. A word counts as shown from the event
+on since which it has stood in the same place of its segment, and as stable from the first one whose stable text has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from streamer.evaluate.errors import RIGHT, aligned
 from streamer.evaluate.normalise import normalise
 
 
@@ -31,69 +27,121 @@ class Moment(NamedTuple):
     wall_ms: float
 
 
+class Span(NamedTuple):
+    """Where a word is said to lie."""
+
+    start_ms: int
+    end_ms: int
+
+
 class Emission(NamedTuple):
-    """A word of the transcript, normalised."""
+    """A word of the transcript, normalised; without span or confidence where it has none of its own."""
 
     word: str
     shown: Moment
+    stable: Moment
     final: Moment
+    span: Span | None = None
+    confidence: float | None = None
 
 
-class Delay(NamedTuple):
-    """How long after a word's end it was shown and final; `at_end`: shown only because the audio was over."""
+class Final(NamedTuple):
+    """A final: its words as they were spoken, and how likely they are right."""
 
-    shown: Moment
-    final: Moment
-    at_end: bool
-
-
-@dataclass(frozen=True)
-class Delays:
-    """Delays of many words: medians and 95th percentiles in milliseconds."""
-
-    words: int
-    at_end: int
-    shown: tuple[float, float]
-    final: tuple[float, float]
+    words: tuple[Emission, ...]
+    confidence: float | None = None
 
 
-def emissions(arrivals: Sequence[Arrival]) -> list[Emission]:
-    """The words of all finals, in order."""
-    found = []
-    shown: dict[int, list[tuple[list[str], Moment]]] = {}
+class View(NamedTuple):
+    """What a partial shows: words of which the first so many are stable."""
+
+    words: list[str]
+    stable: int
+    moment: Moment
+
+
+class Piece(NamedTuple):
+    """Words of a final's text that belong together, and what was spoken for them."""
+
+    shown: list[str]
+    spoken: list[str]
+    span: Span | None = None
+    confidence: float | None = None
+
+
+def view(event: Mapping[str, Any], moment: Moment) -> View:
+    """A partial, or a final, which is stable as a whole."""
+    text: str = event["text"]
+    stable = event.get("stable", 0) if event["type"] == "partial" else len(text)
+    cut = 0 < stable < len(text) and " " not in text[stable - 1 : stable + 1]  # in the middle of a word
+    return View(text.split(), len(text[:stable].split()) - cut, moment)
+
+
+def views(arrivals: Sequence[Arrival]) -> Iterator[tuple[Mapping[str, Any], View]]:
+    """The partials and finals, in order, with what they show."""
     for (wall_ms, event), audio_ms in zip(arrivals, _clock(arrivals), strict=True):
-        moment = Moment(audio_ms, wall_ms)
-        if event["type"] == "partial":
-            shown.setdefault(event["segment"], []).append((event["text"].split(), moment))
-        elif event["type"] == "final":
-            earlier = shown.pop(event["segment"], [])
-            for place, word in enumerate(event["text"].split()):
-                first = _first_shown(place, word, earlier) or moment
-                found += [Emission(part, first, moment) for part in normalise(word)]
-    return found
+        if event["type"] in ("partial", "final"):
+            yield event, view(event, Moment(audio_ms, wall_ms))
 
 
-def delays(reference: Sequence[str], ends_ms: Sequence[int], emitted: Sequence[Emission], audio_ms: int) -> list[Delay]:
-    """The delays of those words that were understood rightly, against where an alignment has them end."""
+def finals(arrivals: Sequence[Arrival]) -> list[Final]:
+    """All finals, in order."""
     found = []
-    for pair in aligned(reference, [emission.word for emission in emitted]):
-        if pair.kind == RIGHT and pair.reference is not None and pair.hypothesis is not None:
-            end, emission = ends_ms[pair.reference], emitted[pair.hypothesis]
-            at_end = emission.shown.audio_ms >= audio_ms
-            found.append(Delay(_since(end, emission.shown), _since(end, emission.final), at_end))
+    running: dict[int, list[View]] = {}
+    for event, seen in views(arrivals):
+        if event["type"] == "partial":
+            running.setdefault(event["segment"], []).append(seen)
+            continue
+        earlier = running.pop(event["segment"], [])
+        words: list[Emission] = []
+        place = 0
+        for piece in _pieces(event):
+            behind = place + len(piece.shown)
+            shown, stable = _since(place, piece.shown, earlier), _stable(behind, earlier)
+            words += [
+                Emission(
+                    word,
+                    shown or seen.moment,
+                    # Stable text that was changed was none.
+                    max(stable or seen.moment, shown or seen.moment),
+                    seen.moment,
+                    piece.span,
+                    piece.confidence,
+                )
+                for word in piece.spoken
+            ]
+            place = behind
+        found.append(Final(tuple(words), event.get("confidence")))
     return found
 
 
-def summary(found: Sequence[Delay], *, wall: bool = False) -> Delays | None:
-    """Medians and 95th percentiles, by the audio's clock or the wall's; None of nothing."""
-    if not found:
-        return None
-    return Delays(
-        words=len(found),
-        at_end=sum(delay.at_end for delay in found),
-        shown=_spread([delay.shown[wall] for delay in found]),
-        final=_spread([delay.final[wall] for delay in found]),
-    )
+def _pieces(event: Mapping[str, Any]) -> list[Piece]:
+    """In the written form one piece may stand for several words, which have no times of their own then."""
+    text: str = event["text"]
+    words: Sequence[Mapping[str, Any]] = event.get("words") or ()
+    if words and " ".join(word["word"] for word in words) == text:
+        found = []
+        for word in words:
+            spoken = normalise(word.get("spoken", word["word"]))
+            span = Span(word["start_ms"], word["end_ms"]) if len(spoken) == 1 else None
+            found.append(Piece(word["word"].split(), spoken, span, word.get("confidence")))
+        return found
+    if "spoken" in event:
+        return [Piece(text.split(), normalise(event["spoken"]))]
+    return [Piece([word], normalise(word)) for word in text.split()]
+
+
+def _since(place: int, words: list[str], earlier: Sequence[View]) -> Moment | None:
+    first = None
+    for seen in reversed(earlier):
+        if seen.words[place : place + len(words)] != words:
+            break
+        first = seen.moment
+    return first
+
+
+def _stable(behind: int, earlier: Sequence[View]) -> Moment | None:
+    return next((seen.moment for seen in earlier if seen.stable >= behind), None)
 
 
 def _clock(arrivals: Sequence[Arrival]) -> list[int]:
@@ -104,20 +152,3 @@ def _clock(arrivals: Sequence[Arrival]) -> list[int]:
         later = arrival.event.get("audio_ms", later)
         clock.append(later)
     return clock[::-1]
-
-
-def _first_shown(place: int, word: str, shown: Sequence[tuple[list[str], Moment]]) -> Moment | None:
-    first = None
-    for words, moment in reversed(shown):
-        if words[place : place + 1] != [word]:
-            break
-        first = moment
-    return first
-
-
-def _since(end_ms: int, moment: Moment) -> Moment:
-    return Moment(moment.audio_ms - end_ms, moment.wall_ms - end_ms)
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float]:
-    return float(np.percentile(values, 50)), float(np.percentile(values, 95))

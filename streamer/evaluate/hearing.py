@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamer.audio.files import SAMPLE_RATE, Block
-from streamer.evaluate.emission import Arrival, Emission, emissions
+from streamer.evaluate.emission import Arrival, Emission, Final, finals
 from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.partials import NOTHING_SHOWN, Showings, showings
 
 Progress = Callable[[Utterance, float], None]
 """Told after each utterance: which one, and its seconds."""
@@ -19,8 +20,14 @@ class Hearing:
 
     utterance: Utterance
     seconds: float
-    emissions: tuple[Emission, ...]
+    finals: tuple[Final, ...]
     failure: str = ""
+    showings: Showings = NOTHING_SHOWN
+
+    @property
+    def emissions(self) -> tuple[Emission, ...]:
+        """The words of all finals."""
+        return tuple(emission for final in self.finals for emission in final.words)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -44,4 +51,5 @@ class Run:
 
 def heard(utterance: Utterance, samples: Block, arrivals: Sequence[Arrival], failure: str = "") -> Hearing:
     """What the events of one session come to."""
-    return Hearing(utterance, len(samples) / SAMPLE_RATE, tuple(emissions(arrivals)), failure)
+    found = tuple(finals(arrivals))
+    return Hearing(utterance, len(samples) / SAMPLE_RATE, found, failure, showings(arrivals))

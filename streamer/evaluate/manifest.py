@@ -7,6 +7,7 @@ with audio files. Paths are relative to the manifest. docs/evaluation.md has bot
 from __future__ import annotations
 
 import csv
+import hashlib
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ _IN_FILES: Final = ("file", "text")
 # Optional columns that name the corpus, the better one first.
 _CORPUS: Final = ("corpus", "source")
 _NO_SPEAKER: Final = ("", "-", "unknown")
+HALVES: Final = ("first", "second")
 
 
 class ManifestError(Exception):
@@ -82,17 +84,33 @@ def read_manifest(path: Path) -> list[Utterance]:
     return utterances
 
 
-def chosen(utterances: Sequence[Utterance], corpora: Sequence[str] = (), limit: int | None = None) -> list[Utterance]:
-    """Those of these corpora (all, if none is named); of them at most `limit`, spread evenly over the corpora."""
+def chosen(
+    utterances: Sequence[Utterance], corpora: Sequence[str] = (), limit: int | None = None, part: str | None = None
+) -> list[Utterance]:
+    """Those of these corpora (all, if none is named) and this half; at most `limit`, evenly spread over the corpora."""
     known = dict.fromkeys(utterance.corpus for utterance in utterances)
     for name in corpora:
         if name not in known:
             raise ManifestError(f"there is no corpus '{name}'; there is {', '.join(known)}.")
-    wanted = [utterance for utterance in utterances if not corpora or utterance.corpus in corpora]
+    wanted = [
+        utterance
+        for utterance in utterances
+        if (not corpora or utterance.corpus in corpora) and part in (None, half(utterance.name))
+    ]
+    if not wanted:
+        raise ManifestError(f"no recording falls into the {part} half.")
     if limit is None or limit >= len(wanted):
         return wanted
     by_corpus = sorted(wanted, key=lambda utterance: utterance.corpus)
     return [by_corpus[(2 * number + 1) * len(by_corpus) // (2 * limit)] for number in range(limit)]
+
+
+def half(name: str) -> str:
+    """The half to which an utterance of this name belongs: what is fitted is fitted on the first, judged on the second.
+
+    By the name alone, so that every tool means the same halves, whatever part of a manifest it was given.
+    """
+    return HALVES[hashlib.sha256(name.encode()).digest()[0] & 1]
 
 
 def _utterances(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[Utterance]:

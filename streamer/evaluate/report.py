@@ -8,25 +8,27 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from streamer.evaluate.bootstrap import CONFIDENCE, FEWEST_SPEAKERS, RESAMPLES, Interval
-from streamer.evaluate.emission import Delay, Delays, Emission, summary
+from streamer.evaluate.emission import Emission
 from streamer.evaluate.errors import aligned
 from streamer.evaluate.hearing import Run
-from streamer.evaluate.scores import ALL, Scored, as_dict, by_corpus, rates, worst
+from streamer.evaluate.scores import ALL, Scored, as_dict, rates, worst
+from streamer.evaluate.sections import confidence_text, delays_text, showings_text, times_text, words_content
+from streamer.evaluate.table import LINE, table
+from streamer.evaluate.words import Alignments, WordFigures, word_figures
 
-_LINE: Final = 100
 _NOTHING: Final = "***"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that a report is made of. `delays` are those of each utterance that the alignment has."""
+    """Everything that a report is made of; `alignments` are of the utterances that the alignment places, if one is."""
 
     manifest: str
     through: str
     options: dict[str, Any]
     run: Run
     results: Sequence[Scored]
-    delays: dict[str, list[Delay]] | None
+    alignments: Alignments | None
     paced: bool
 
     @property
@@ -34,10 +36,25 @@ class Evaluation:
         """The utterances whose session failed."""
         return [result for result in self.results if result.failure]
 
+    @property
+    def placed(self) -> int | None:
+        """How many utterances the alignment places."""
+        if self.alignments is None:
+            return None
+        return sum(result.utterance.name in self.alignments for result in self.results)
+
+    def word_figures(self) -> dict[str, WordFigures]:
+        """What is told of single words, by corpus."""
+        return word_figures(self.run.hearings, self.alignments)
+
 
 def text(evaluation: Evaluation, number_of_worst: int) -> str:
     """The report for people."""
-    parts = [_head(evaluation), _rates(evaluation), _kinds(evaluation), _speed(evaluation.run), _delays(evaluation)]
+    figures = evaluation.word_figures()
+    parts = [head(evaluation), _rates(evaluation), _kinds(evaluation), _speed(evaluation.run)]
+    parts += [paragraph(figures) for paragraph in (showings_text, confidence_text)]
+    if evaluation.alignments is not None:
+        parts += [delays_text(figures, evaluation.paced), times_text(figures), _placed(evaluation)]
     listed = worst(evaluation.results, number_of_worst)
     if listed:
         parts.append("\n\n".join(["The utterances with the most errors:", *map(side_by_side, listed)]))
@@ -45,6 +62,14 @@ def text(evaluation: Evaluation, number_of_worst: int) -> str:
         lines = [f"  {result.utterance.name}: {result.failure}" for result in evaluation.failed]
         parts.append("\n".join([f"FAILED: {len(lines)} of {len(evaluation.results)} utterances", *lines]))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def head(evaluation: Evaluation) -> str:
+    """What was heard, and through what."""
+    # Of lists, such as hotwords, the length is enough.
+    told = {name: len(value) if isinstance(value, list) else value for name, value in evaluation.options.items()}
+    options = ", ".join(f"{name} {value}" for name, value in told.items())
+    return f"{len(evaluation.results)} utterances of {evaluation.manifest} through {evaluation.through} ({options})"
 
 
 def content(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
@@ -65,7 +90,7 @@ def content(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
             "times_real_time": round(run.seconds / run.wall_s, 2) if run.wall_s else None,
             "cpu_per_audio_s": {name: round(used, 4) for name, used in _cpu(run).items()},
         },
-        "delay": _delay_content(evaluation),
+        **words_content(evaluation.word_figures(), evaluation.placed, evaluation.paced),
         "worst": [hypothesis_line(result) for result in worst(evaluation.results, number_of_worst)],
         "failed": [{"name": result.utterance.name, "reason": result.failure} for result in evaluation.failed],
         "intervals": {"confidence": CONFIDENCE, "resamples": RESAMPLES},
@@ -107,32 +132,17 @@ def side_by_side(result: Scored) -> str:
     ]
     row: list[tuple[str, str]] = []
     for column in columns:
-        if row and sum(len(said) + 1 for said, _ in row) + len(column[0]) > _LINE - 9:
+        if row and sum(len(said) + 1 for said, _ in row) + len(column[0]) > LINE - 9:
             lines += _row(row)
             row = []
         row.append(column)
     return "\n".join(lines + _row(row))
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need to be; the first one left, the others right."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    lines = []
-    for row in (header, *rows):
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
 def shown(found: Interval) -> str:
     """A rate in percent with its bounds."""
     bounds = "" if found.low is None or found.high is None else f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
     return f"{100 * found.value:.1f}{bounds}"
-
-
-def _head(evaluation: Evaluation) -> str:
-    options = ", ".join(f"{name} {value}" for name, value in evaluation.options.items())
-    return f"{len(evaluation.results)} utterances of {evaluation.manifest} through {evaluation.through} ({options})"
 
 
 def _rates(evaluation: Evaluation) -> str:
@@ -146,7 +156,7 @@ def _rates(evaluation: Evaluation) -> str:
         f"where at least {FEWEST_SPEAKERS} are known, else over its utterances."
     )
     header = ["corpus", "utterances", "speakers", "words", "word errors %", "character errors %"]
-    return f"{table(header, rows)}\n{textwrap.fill(note, _LINE)}"
+    return f"{table(header, rows)}\n{textwrap.fill(note, LINE)}"
 
 
 def _kinds(evaluation: Evaluation) -> str:
@@ -173,57 +183,12 @@ def _cpu(run: Run) -> dict[str, float]:
     return {name: used / run.seconds for name, used in run.cpu.items()} if run.seconds else {}
 
 
-def _delays(evaluation: Evaluation) -> str:
-    found = _delays_by_corpus(evaluation)
-    if found is None:
-        return ""
-    header = ["delay after a word's end, ms", "words", "at the end", "shown", "95th %", "final", "95th %"]
-    rows = []
-    for name, clock, delays in found:
-        values = (*delays.shown, *delays.final)
-        label = name if clock == "audio" else f"{name}, by the wall's clock"
-        rows.append([label, str(delays.words), str(delays.at_end), *(f"{value:.0f}" for value in values)])
+def _placed(evaluation: Evaluation) -> str:
     note = (
-        f"Medians and 95th percentiles over the words that were understood rightly, in the "
-        f"{len(evaluation.delays or {})} of {len(evaluation.results)} utterances that the alignment places. "
-        "'At the end': shown only because the recording was over."
+        f"Delays and times are those of the words that were understood rightly, in the {evaluation.placed} of "
+        f"{len(evaluation.results)} utterances that the alignment places: medians and 90th percentiles."
     )
-    return f"{table(header, rows)}\n{textwrap.fill(note, _LINE)}"
-
-
-def _delay_content(evaluation: Evaluation) -> dict[str, Any] | None:
-    found = _delays_by_corpus(evaluation)
-    if found is None:
-        return None
-    result: dict[str, Any] = {"utterances_placed": len(evaluation.delays or {}), "audio": {}, "wall": {}}
-    for name, clock, delays in found:
-        result[clock][name] = {
-            "words": delays.words,
-            "at_end": delays.at_end,
-            **dict(zip(("shown_median_ms", "shown_p95_ms"), (round(value, 1) for value in delays.shown), strict=True)),
-            **dict(zip(("final_median_ms", "final_p95_ms"), (round(value, 1) for value in delays.final), strict=True)),
-        }
-    return result
-
-
-def _delays_by_corpus(evaluation: Evaluation) -> list[tuple[str, str, Delays]] | None:
-    """(corpus, clock, delays); the wall's clock only where the audio came as fast as it was spoken."""
-    if evaluation.delays is None:
-        return None
-    groups = {
-        name: [delay for result in results for delay in evaluation.delays.get(result.utterance.name, ())]
-        for name, results in by_corpus(evaluation.results).items()
-    }
-    if len(groups) > 1:
-        groups[ALL] = [delay for group in groups.values() for delay in group]
-    clocks = ("audio", "wall") if evaluation.paced else ("audio",)
-    lines = []
-    for name, group in groups.items():
-        for clock in clocks:
-            delays = summary(group, wall=clock == "wall")
-            if delays:
-                lines.append((name, clock, delays))
-    return lines
+    return textwrap.fill(note, LINE)
 
 
 def _row(columns: Sequence[tuple[str, str]]) -> list[str]:

@@ -219,7 +219,7 @@ def test_a_silent_pipe_gives_empty_blocks(pipe: tuple[io.FileIO, io.FileIO]) -> 
 
 @pytest.mark.parametrize(
     ("sent", "words"),
-    [(b"", "is empty"), (b"\1\2\3", "3 bytes is an odd number"), (b"RIFF" + bytes(60), "not raw PCM")],
+    [(b"", "is empty"), (b"\1\2\3", "3 bytes do not divide by 2"), (b"RIFF" + bytes(60), "not raw PCM")],
 )
 def test_what_is_wrong_with_a_pipe_is_said(pipe: tuple[io.FileIO, io.FileIO], sent: bytes, words: str) -> None:
     """No bytes, half a sample and a whole audio file in the pipe are errors with one sentence."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.bridge.backlog import BYTES_PER_S
-from streamer.bridge.session import Limits, Request, Session, State
+from streamer.bridge.lane import Request
+from streamer.bridge.session import Limits, Session, State
 
 STEP = 320 * BYTES_PER_S // 1000
 START = '{"type":"start"}'
@@ -16,7 +17,7 @@ LIMITS = Limits(start_s=10, idle_s=60, refresh_s=5)
 
 
 class Driven:
-    """A session together with the time and with the audio that its model has got."""
+    """A session of one lane together with the time and with the audio that its model has got."""
 
     def __init__(self, start: str | None = START, now: float = 100.0) -> None:
         self.now = now
@@ -35,18 +36,19 @@ class Driven:
         self.session.receive_audio(data, self.now)
 
     def request(self) -> Request | None:
-        request = self.session.request(self.now)
-        if request is not None:
-            self.heard += len(request.pcm)
+        asked = self.session.requests(self.now)
+        if not asked:
+            return None
+        [(lane, request)] = asked
+        assert lane == 0
+        self.heard += len(request.pcm)
         return request
 
     def answer(self, *events: dict[str, Any]) -> None:
-        audio_ms = self.heard * 1000 // BYTES_PER_S
-        heard = {"type": "heard", "sample": self.heard // 2, "audio_ms": audio_ms}
-        self.session.answer([*events, heard], self.now)
+        self.session.answer(0, [*events, heard(self.heard)], self.now)
 
     def fail(self, code: str = "unavailable", *, lost: bool = False) -> None:
-        self.session.fail(code, "it broke", lost=lost)
+        self.session.fail(0, code, "it broke", lost=lost)
 
     def messages(self) -> list[dict[str, Any]]:
         return self.session.take_messages()
@@ -82,6 +84,11 @@ class Driven:
         assert self.request() is None
         assert self.messages() == []
         assert self.session.over
+
+
+def heard(size: int) -> dict[str, Any]:
+    """What a model says of so many bytes."""
+    return {"type": "heard", "sample": size // 2, "audio_ms": size * 1000 // BYTES_PER_S}
 
 
 def partial(text: str, audio_ms: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ async def test_at_most(triton: TritonServer) -> None:
     admission = Admission(metrics)
     async with await Link.connect(triton.grpc_address) as link:
         admission.open(link, 2)
-        assert admission.take({}).id != admission.take({}).id
+        assert admission.take({})[0].id != admission.take({})[0].id
         with pytest.raises(Refused, match="All 2 sessions are taken") as refused:
             admission.take({})
         assert refused.value.code == "full"
@@ -24,6 +24,24 @@ async def test_at_most(triton: TritonServer) -> None:
         admission.give_back()
         admission.take({})
         assert admission.taken == 2
+
+
+async def test_all_or_none(triton: TritonServer) -> None:
+    """A session of several channels gets a sequence for each, or none: it never waits with half of them."""
+    metrics = Metrics()
+    admission = Admission(metrics)
+    async with await Link.connect(triton.grpc_address) as link:
+        admission.open(link, 3)
+        assert len({sequence.id for sequence in admission.take({}, 2)}) == 2
+        assert (admission.taken, admission.sessions) == (2, 1)
+        with pytest.raises(Refused, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
+            admission.take({}, 2)
+        assert refused.value.code == "full"
+        admission.take({})
+        assert b"streamer_sequences 3.0" in metrics.exposition()
+        assert b"streamer_sessions 2.0" in metrics.exposition()
+        admission.give_back(2)
+        assert (admission.taken, admission.sessions) == (1, 1)
 
 
 async def test_when_there_is_none(triton: TritonServer) -> None:

@@ -100,7 +100,7 @@ async def test_flush(service: Service) -> None:
         ([b"\0\0"], "unexpected", 4000),
         (['{"type":"stop"}'], "unexpected", 4000),
         ([START, START], "unexpected", 4000),
-        (['{"type":"start","sample_rate":8000}'], "unsupported_audio", 4001),
+        (['{"type":"start","sample_rate":7000}'], "unsupported_audio", 4001),
         (['{"type":"start","encoding":"opus"}'], "unsupported_audio", 4001),
         (['{"type":"start","colour":"red"}'], "unknown_option", 4000),
         ([START, b"\0\0\0", '{"type":"stop"}'], "odd_bytes", 4000),

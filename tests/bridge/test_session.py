@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.bridge.backlog import HIGH_MARK
-from streamer.bridge.session import Request
+from streamer.bridge.lane import Request
 from tests.bridge.driven import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, partial
 
 # What a session is for.
@@ -226,8 +226,8 @@ def test_bad_message(text: str, code: str, close_code: int) -> None:
 def test_unsupported_audio() -> None:
     """Audio of a kind that is not taken is refused before a slot is asked for."""
     driven = Driven(start=None)
-    driven.text('{"type":"start","sample_rate":8000}')
-    driven.assert_refused("unsupported_audio", 4001, "send 16000")
+    driven.text('{"type":"start","sample_rate":7000}')
+    driven.assert_refused("unsupported_audio", 4001, "from 8000 to 192000")
     assert driven.request() is None
     assert driven.session.over
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from streamer.bridge.backlog import HIGH_MARK, MOST_FLUSHES
-from streamer.bridge.session import LIVE_MARK, Request, Sequence, SessionError, State
+from streamer.bridge.lane import LaneError, Request, Sequence
+from streamer.bridge.session import LIVE_MARK, State
 from tests.bridge.driven import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final
 
 # Pace.
@@ -171,7 +172,7 @@ def test_model_is_lost() -> None:
     driven.fail(lost=True)
     driven.assert_refused("failed", 1011, "unavailable")
     assert driven.request() is None
-    assert driven.session.sequence is Sequence.ENDED
+    assert driven.session.lanes[0].sequence is Sequence.ENDED
     assert driven.session.over
 
 
@@ -257,7 +258,7 @@ def test_refuse() -> None:
 
 def test_misuse() -> None:
     """An answer that nobody asked for is an error of the driver, naming both states."""
-    with pytest.raises(SessionError, match="expected a request under way, met none while streaming"):
+    with pytest.raises(LaneError, match="expected a request under way, met none while the sequence is open"):
         Driven().answer()
 
 
@@ -287,8 +288,7 @@ def test_any_order(seed: int) -> None:
             driven.text(text)
             flushes += taking and text == FLUSH
         elif action < 0.7 and not under_way:
-            request = session.request(driven.now)
-            if request is not None:
+            for _, request in session.requests(driven.now):
                 requests.append(request)
                 under_way = True
         elif action < 0.97 and under_way:
@@ -309,8 +309,7 @@ def test_any_order(seed: int) -> None:
         driven.text(STOP)
     while not session.over:
         if not under_way:
-            request = session.request(driven.now)
-            assert request is not None
+            [(_, request)] = session.requests(driven.now)
             requests.append(request)
         driven.answer(*([{"type": "flushed", "audio_ms": 0}] if requests[-1].flush else []))
         under_way = False

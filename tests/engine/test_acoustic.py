@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from streamer.engine.acoustic import AcousticModel, BundleError, Description
+from streamer.engine.acoustic import AcousticModel, BundleError, Description, save_activity
+from streamer.engine.activity import ActivityHead
 from streamer.engine.encoder import EncoderConfig, Output
 
 ENCODER = EncoderConfig(outputs=(Output("characters", 2, 3),), stem=8, width=16, layers=2, heads=2, feedforward=16)
@@ -78,3 +79,34 @@ def test_a_step_of_broken_frames_is_refused(model: AcousticModel) -> None:
     """Samples that do not fill whole frames are an error."""
     with pytest.raises(ValueError, match="multiple of 640"):
         model.step(model.make_state(1), torch.tensor([0]), torch.zeros(1, 1000))
+
+
+def test_a_bundle_may_tell_activity(model: AcousticModel, tmp_path: Path) -> None:
+    """With an activity file steps of any length tell activity; it is no part of the weights and outlives new ones."""
+    model.save(tmp_path)
+    assert "activity" not in model.step(model.make_state(1), torch.tensor([0]), torch.zeros(1, 5120))
+    torch.manual_seed(1)
+    save_activity(ActivityHead(), tmp_path)
+    loaded = AcousticModel.load(tmp_path, dtype=torch.bfloat16)
+    assert loaded.state_dict().keys() == model.state_dict().keys()
+    samples, told = torch.randn(2, 640 * 32) * 0.1, []
+    for size in (2560, 5120, 10_240):
+        state = loaded.make_state(4)
+        loaded.step(state, torch.tensor([2, 0]), torch.randn(2, 5120))
+        loaded.reset(state, torch.tensor([2, 0]))
+        steps = [loaded.step(state, torch.tensor([2, 0]), piece)["activity"] for piece in samples.split(size, dim=1)]
+        told.append(torch.cat(steps, dim=1))
+    assert told[0].dtype == torch.float32
+    assert told[0].shape == (2, 32, 1)
+    torch.testing.assert_close(told[0], told[1], atol=1e-5, rtol=0)
+    torch.testing.assert_close(told[0], told[2], atol=1e-5, rtol=0)
+    loaded.save(tmp_path)
+    assert {"activity_past", "activity_memory"} <= AcousticModel.load(tmp_path).make_state(1).keys()
+
+
+def test_a_damaged_activity_file_is_named(model: AcousticModel, tmp_path: Path) -> None:
+    """An activity file that cannot be read is an error of the bundle."""
+    model.save(tmp_path)
+    (tmp_path / "activity.pt").write_bytes(b"nothing")
+    with pytest.raises(BundleError, match=r"activity\.pt"):
+        AcousticModel.load(tmp_path)

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from streamer.engine.beam import BeamSearch
-from streamer.engine.prefixes import BeamOptions
-from streamer.engine.search import Hypothesis
+from streamer.engine.beam_options import BeamOptions
+from streamer.engine.search import Hypothesis, Word
 from tests.engine.tongue import BLANK, BOUNDARY, UNITS, Tongue, emissions, forward
 
 WIDE = BeamOptions(
-    beam=600, tokens=3, endings=600, language_weight=0.7, word_bonus=0.3, blank_penalty=0.4, boundary_floor=0.0,
-    blank_ceiling=2.0,
+    beam=600, tokens=3, endings=600, language_weight=0.7, word_bonus=0.3, blank_penalty=0.4, end_weight=0.6,
+    boundary_floor=0.0, blank_ceiling=2.0,
 )  # fmt: skip
 NARROW = BeamOptions(beam=8, tokens=3, endings=8, language_weight=0.7, word_bonus=0.3)
 
@@ -51,7 +51,7 @@ def enumerated(tongue: Tongue, log_probs: Tensor, options: BeamOptions, longest:
             masses = [forward(lowered, labels) for labels in ways]
             total = sum(math.exp(mass) for mass in masses if mass > -math.inf)
             if total:
-                found[words] = math.log(total) + tongue.score(words, options.language_weight, options.word_bonus)
+                found[words] = math.log(total) + tongue.score(words, options)
     return found
 
 
@@ -142,6 +142,65 @@ def test_finishing_changes_nothing() -> None:
         asked.finish([0])
         wanted = advance(quiet, [0], log_probs[:, frame : frame + 1])
         assert found == wanted
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_alternatives_are_the_ranking(seed: int) -> None:
+    """Different texts, the likeliest first, with their part of all; the first one is what finish says."""
+    beam = search(Tongue(seed), NARROW)
+    advance(beam, [0], emissions(seed, 1, 24))
+    ranking = beam.ranking(0)
+    found = beam.alternatives(0, 1000)
+    assert [[word.text for word in words] for words, _ in found] == [[w.text for w in words] for words, _ in ranking]
+    assert len({texts(Hypothesis(words, 0)) for words, _ in found}) == len(found) > 3
+    assert sum(probability for _, probability in found) == pytest.approx(1)
+    for (_, score), (_, probability) in zip(ranking, found, strict=True):
+        assert math.log(probability / found[0][1]) == pytest.approx(score - ranking[0][1])
+    assert beam.alternatives(0, 3) == found[:3]
+    assert found[0][0] == beam.finish([0])[0].words
+    assert search(Tongue(seed), NARROW).alternatives(0, 2) == [((), 1.0)]
+
+
+def heard_in(word: Word, words: Sequence[Word]) -> bool:
+    """Whether these words have this one, overlapping in time."""
+    return any(word.text == other.text and word.start < other.end and other.start < word.end for other in words)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_share_is_the_part_that_has_the_word(seed: int) -> None:
+    """The share of a word is the probability of all hypotheses that have it too, about there."""
+    beam = search(Tongue(seed), NARROW)
+    for step in emissions(seed, 1, 32).split(4, dim=1):
+        advance(beam, [0], step)
+        found = beam.alternatives(0, 1000)
+        [final] = beam.finish([0])
+        for word in final.words:
+            wanted = sum(probability for words, probability in found if heard_in(word, words))
+            assert word.share == pytest.approx(wanted, abs=1e-3)
+        assert all(word.share == 1.0 for word in final.words[: final.stable])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_words_are_settled_by_age(seed: int) -> None:
+    """What ended so long ago is stable, no hypothesis says otherwise, and nothing that was stable changes."""
+    tongue, log_probs = Tongue(seed), emissions(seed, 2, 80)
+    beam, free = search(tongue, NARROW, 2), search(tongue, NARROW, 2)
+    beam.configure(1, [], 6)
+    stable: tuple[str, ...] = ()
+    earlier = 0
+    for frame in range(80):
+        step = log_probs[:, frame : frame + 1]
+        [other, found] = advance(beam, [0, 1], step)
+        [same, later] = advance(free, [0, 1], step)
+        assert other == same
+        old = [word for word in found.words if word.end <= frame + 1 - 6 and word in beam._histories[1].words(0)]
+        assert found.stable >= len(old)
+        assert texts(found)[: len(stable)] == stable
+        stable = texts(found)[: found.stable]
+        assert all(texts(Hypothesis(words, 0))[: len(stable)] == stable for words, _ in beam.alternatives(1, 1000))
+        earlier += found.stable > later.stable
+    assert earlier
+    assert beam.ranking(0) == free.ranking(0)
 
 
 def test_a_word_needs_no_boundary_at_the_end() -> None:

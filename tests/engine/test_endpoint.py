@@ -62,9 +62,60 @@ def test_settled_words_survive_any_cut() -> None:
         assert ending.frame >= 390
 
 
+def test_a_silence_is_wordless_and_quiet() -> None:
+    """Somebody who is heard but has no word yet keeps the segment open; quiet alone does not end it."""
+    words = found([word(5, 10)])
+    assert RULE.ending(words, 36, FRAME_MS, quiet=4) is None
+    assert RULE.ending(words, 30, FRAME_MS, quiet=20) is None
+    assert RULE.ending(words, 36, FRAME_MS, quiet=26) == Ending(23, silence=True)
+    assert RULE.ending(found([]), 64, FRAME_MS, quiet=2) is None
+
+
+def test_the_cut_lies_in_the_quiet() -> None:
+    """However short the quiet before a cut was, the cut is inside it and behind the last word."""
+    for silent in range(400, 3000, 40):
+        rule = EndpointRule(after_text_ms=silent)
+        for quiet in range(10, 80):
+            frames = 10 + silent // 40
+            ending = rule.ending(found([word(5, 10)]), frames, FRAME_MS, quiet)
+            assert ending is not None
+            assert max(10, frames - quiet) < ending.frame <= frames - 5
+
+
+def test_noise_that_is_taken_for_speech_ends_too() -> None:
+    """Where no word comes for long, the words decide against activity."""
+    late = 35 + RULE.patience_ms // 40
+    assert RULE.ending(found([word(5, 10)]), late - 1, FRAME_MS, quiet=0) is None
+    assert RULE.ending(found([word(5, 10)]), late, FRAME_MS, quiet=0) == Ending(late - 8, silence=True)
+
+
+def test_without_silence_only_the_longest_length_cuts() -> None:
+    """Silences end nothing; the longest segment is cut in its gap as ever."""
+    rule = EndpointRule(silence=False)
+    words = [word(0, 100), word(120, 390)]
+    assert rule.ending(found(words), 499, FRAME_MS) is None
+    assert rule.ending(found(words), 499, FRAME_MS, quiet=109) is None
+    assert rule.ending(found(words), 500, FRAME_MS, quiet=110) == Ending(445, silence=False)
+
+
+def test_the_longest_segment_without_a_word_is_cut_too() -> None:
+    """Where nothing was found, the cut lies a little back, for a word may just have begun; before one that is heard."""
+    rule = EndpointRule(silence=False)
+    assert rule.ending(found([]), 500, FRAME_MS) == Ending(492, silence=False)
+    assert rule.ending(found([]), 500, FRAME_MS, quiet=500) == Ending(492, silence=False)
+    assert rule.ending(found([], running=(480, 500)), 500, FRAME_MS, quiet=0) == Ending(480, silence=False)
+
+
+def test_the_newest_audio_is_no_gap() -> None:
+    """A word that has just begun may not be there yet: the gap behind the last word counts only where it was quiet."""
+    words = found([word(0, 380), word(384, 430), word(432, 490)])
+    assert RULE.ending(words, 500, FRAME_MS) == Ending(382, silence=False)
+    assert RULE.ending(words, 500, FRAME_MS, quiet=10) == Ending(495, silence=False)
+
+
 def test_limits_that_cannot_work_are_refused() -> None:
     """A silence no longer than the look-back, or a longest segment inside its stretch of gaps, is an error."""
     with pytest.raises(ValueError, match="look-back"):
-        EndpointRule(silence_after_text_ms=320)
+        EndpointRule(after_text_ms=320)
     with pytest.raises(ValueError, match="longest segment"):
         EndpointRule(longest_ms=5000)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from streamer.engine.model import Emissions
-from streamer.engine.search import GreedySearch
+from streamer.engine.search import GreedySearch, Hotword
 from tests.engine.speech import UNITS
 
 
@@ -63,3 +63,14 @@ def test_units_without_a_space_are_refused() -> None:
     """Words cannot be told apart without a unit for the space."""
     with pytest.raises(ValueError, match="space"):
         GreedySearch(["<blank>", "a"], 1)
+
+
+def test_the_greedy_search_has_one_path_and_no_hotwords() -> None:
+    """Its only alternative is what it shows, for certain; hotwords are refused, any other stream is welcome."""
+    search = GreedySearch(UNITS, 1)
+    search.configure(0, [], settle_frames=25)
+    search.advance([0], emissions("hey"))
+    assert search.alternatives(0, 5) == [(search.finish([0])[0].words, 1.0)]
+    assert search.alternatives(0, 0) == []
+    with pytest.raises(ValueError, match="hotwords"):
+        search.configure(0, [Hotword("hey")], settle_frames=0)

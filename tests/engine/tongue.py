@@ -6,11 +6,15 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Sequence
+from string import ascii_lowercase
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from streamer.engine.beam_options import BeamOptions
 from streamer.engine.language import LanguageModel
+from streamer.engine.letters import BEGIN, END, Graphone, LetterToSound
 from streamer.engine.lexicon import Lexicon
 
 PHONES = ["a", "b", "c"]
@@ -28,7 +32,24 @@ def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
     for triple in itertools.product(before, names, names):
         if triple[:2] in ngrams and dice.random() < 0.5:
             ngrams[triple] = -dice.uniform(0.1, 3.0), 0.0
+    ends = random.Random(len(ngrams))  # of its own: the words stay what they are
+    for context in [(), *(ngram for ngram in ngrams if len(ngram) < 3)]:
+        if not context or ends.random() < 0.5:
+            ngrams[(*context, "</s>")] = -ends.uniform(0.1, 3.0), 0.0
     return LanguageModel.build(names, ngrams)
+
+
+def spelling() -> LetterToSound:
+    """Words over the letters a, b and c sound as they are written, c mostly like b."""
+    graphones: list[Graphone] = [BEGIN, END, *((letter, (letter,)) for letter in "abc"), ("c", ("b",))]
+    count = len(graphones)
+    tensors = {
+        "graphones": np.arange(count, dtype=np.uint8),
+        "children": np.array([count, *[0] * count], np.uint8),
+        "scores": np.array([0] * (count - 1) + [1], np.uint8),
+        "backoffs": np.zeros(count + 1, np.uint8),
+    }
+    return LetterToSound(graphones, tensors, {"scores": [-2.0, 0.5], "backoffs": [0.0, 1.0], "order": [2]})
 
 
 class Tongue:
@@ -36,7 +57,7 @@ class Tongue:
 
     def __init__(self, seed: int, words: int = 4) -> None:
         dice = random.Random(seed)
-        names = [f"w{number}" for number in range(words)]
+        names = [f"w{letter}" for letter in ascii_lowercase[:words]]
         self.model = random_trigrams(names, dice)
         self.pronunciations = {name: self._ways(dice) for name in names}
         # At least one pair sounds alike.
@@ -57,12 +78,13 @@ class Tongue:
             if said:
                 yield said[:-1]
 
-    def score(self, words: Sequence[str], weight: float, bonus: float) -> float:
-        """What the language model and the bonus say of these words."""
-        numbers = [self.model.words.index(word) for word in words]
+    def score(self, words: Sequence[str], options: BeamOptions) -> float:
+        """What the language model and the bonus say of these words, if nothing follows them."""
+        numbers = [self.model.words.index(word) for word in [*words, "</s>"]]
         history = [*self.model.start, *numbers]
-        total = bonus * len(words)
-        for place, number in enumerate(numbers):
+        weights = [options.language_weight] * len(words) + [options.end_weight]
+        total = options.word_bonus * len(words)
+        for place, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
             total += weight * float(self.model.score(torch.tensor(history[place : place + 2]), torch.tensor(number)))
         return total
 

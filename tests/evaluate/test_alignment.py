@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.evaluate.alignment import read_alignment
+from streamer.evaluate.alignment import Placed, read_alignment
 from streamer.evaluate.manifest import ManifestError, Place, Utterance
 
 
@@ -19,7 +19,7 @@ SPOKEN = [utterance("a/1.ogg", "well known man"), utterance("a/2.ogg", "yes"), u
 
 
 def test_json_lines(tmp_path: Path) -> None:
-    """Ends by utterance; a word that is two of ours ends both; those not aligned or with other words are left out."""
+    """Places by utterance; a word that is two of ours is both; those not aligned or with other words are left out."""
     lines = [
         {"name": "a/1.ogg", "aligned": True, "words": [["Well-known", 100, 400], ["man", 600, 50]], "phones": []},
         {"name": "a/2.ogg", "aligned": False, "words": [["yes", 0, 0]]},
@@ -28,7 +28,9 @@ def test_json_lines(tmp_path: Path) -> None:
     ]
     path = tmp_path / "dev.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    assert read_alignment(path, SPOKEN) == {"a/1.ogg": [500, 500, 650]}
+    assert read_alignment(path, SPOKEN) == {
+        "a/1.ogg": [Placed("well", 100, 500, False), Placed("known", 100, 500, False), Placed("man", 600, 650)]
+    }
 
 
 def test_ctm(tmp_path: Path) -> None:
@@ -37,7 +39,10 @@ def test_ctm(tmp_path: Path) -> None:
     path.write_text(
         "a/2.ogg 1 0.25 0.50 YES\na/1.ogg A 0.1 0.2 well 0.9\na/1.ogg A 0.3 0.1 known 1\na/1.ogg A 1 1 man 1\n"
     )
-    assert read_alignment(path, SPOKEN) == {"a/1.ogg": [300, 400, 2000], "a/2.ogg": [750]}
+    assert read_alignment(path, SPOKEN) == {
+        "a/1.ogg": [Placed("well", 100, 300), Placed("known", 300, 400), Placed("man", 1000, 2000)],
+        "a/2.ogg": [Placed("yes", 250, 750)],
+    }
 
 
 @pytest.mark.parametrize(

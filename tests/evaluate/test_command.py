@@ -14,6 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from streamer.bridge.service import Service
+from streamer.evaluate.manifest import half
 from tests.samples import FILES, FOLDER, reference
 
 MANIFEST = str(FOLDER / "samples.tsv")
@@ -101,10 +102,30 @@ def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
     assert report["delay"]["utterances_placed"] == 1
     audio, wall = report["delay"]["audio"]["b"], report["delay"]["wall"]["b"]
     assert audio["words"] == wall["words"] == len(words)
-    assert 100 <= audio["shown_median_ms"] <= audio["final_median_ms"] <= 3200
+    assert 100 <= audio["shown_median_ms"] <= audio["stable_median_ms"] <= audio["final_median_ms"] <= 3200
     assert audio["shown_median_ms"] == pytest.approx(sorted(spoken["shown_ms"])[len(words) // 2] - 100, abs=320)
     # Nobody can show a word before its audio was there.
     assert wall["shown_median_ms"] >= audio["shown_median_ms"] - 1
+    times, sure = report["times"]["b"], report["confidence"]["b"]
+    assert times["words"] == sure["words"]["number"] == len(words)
+    assert 100 < times["start"]["signed_ms"] < times["end"]["signed_ms"] < 3200
+    assert sure["words"]["right"] == sure["finals"]["right"] == 1.0
+    assert report["partials"]["b"]["shown"] >= len(words) // 2
+    assert report["partials"]["b"]["broken"] == 0
+
+
+def test_settings_are_compared(tmp_path: Path) -> None:
+    """A line for each value, and the whole report of each; only of the half that is asked for."""
+    name = str(FOLDER / FILES[2])
+    (tmp_path / "a.tsv").write_text(f"file\ttext\n{name}\t{reference(FILES[2])}\n")
+    command = ["a.tsv", "--engine", "--half", half(name), "--compare", "step-ms=320,640", "--json", "a.json"]
+    done = evaluate(*command, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = [line for line in done.stdout.splitlines() if line.startswith(("setting", "step-ms"))]
+    assert [line.split("  ")[0] for line in table] == ["setting", "step-ms 320", "step-ms 640"]
+    found = json.loads((tmp_path / "a.json").read_text())["settings"]
+    assert [report["options"]["step_ms"] for report in found] == [320, 640]
+    assert all(report["all"]["utterances"] == 1 for report in found)
 
 
 def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) -> None:
@@ -129,6 +150,11 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
         ([MANIFEST, "--limit", "0"], 2, "1 or more"),
         ([MANIFEST, "--step-ms", "100"], 2, "choose from 160, 320, 640"),
         ([MANIFEST, "--engine", "--server", AWAY], 2, "not allowed with"),
+        ([MANIFEST, "--half", "third"], 2, "choose from"),
+        ([MANIFEST, "--compare", "step-ms"], 2, "such as step-ms=160,320"),
+        ([MANIFEST, "--compare", "step-ms=100"], 2, "choose from 160, 320, 640"),
+        ([MANIFEST, "--compare", "size=1"], 2, "unrecognized arguments: --size"),
+        ([MANIFEST, "--compare", "step-ms=160", "--hypotheses", "a"], 2, "--hypotheses are those of one setting"),
         ([MANIFEST, "--engine", "--paced"], 2, "--paced is about a service"),
         ([MANIFEST, "--json", "missing/a.json"], 2, "there is no folder missing"),
         ([MANIFEST, "--corpus", "x"], 1, "there is no corpus 'x'"),

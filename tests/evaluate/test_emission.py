@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.evaluate.emission import Arrival, Delay, Moment, delays, emissions, summary
+from streamer.evaluate.emission import Arrival, Emission, Moment, Span, finals
+from tests.evaluate.events import arrived, final, partial
 
 
-def arrived(*events: dict[str, Any]) -> list[Arrival]:
-    """Events that come a millisecond after one another."""
-    return [Arrival(float(place), event) for place, event in enumerate(events)]
-
-
-def partial(text: str, audio_ms: int, segment: int = 0) -> dict[str, Any]:
-    return {"type": "partial", "segment": segment, "text": text, "audio_ms": audio_ms}
-
-
-def final(text: str, segment: int = 0, **more: int) -> dict[str, Any]:
-    return {"type": "final", "segment": segment, "text": text, **more}
+def words(*events: dict[str, Any]) -> list[Emission]:
+    """The words of all finals."""
+    return [word for found in finals(arrived(*events)) for word in found.words]
 
 
 def moments(*events: dict[str, Any]) -> list[tuple[str, int, int]]:
     """Each word with the audio's clock when it was shown and final."""
-    return [(word.word, word.shown.audio_ms, word.final.audio_ms) for word in emissions(arrived(*events))]
+    return [(word.word, word.shown.audio_ms, word.final.audio_ms) for word in words(*events)]
 
 
 def test_a_word_is_shown_when_it_stays() -> None:
@@ -38,6 +31,22 @@ def test_a_word_is_shown_when_it_stays() -> None:
         {"type": "done", "audio_ms": 2000},
     ]
     assert moments(*events) == [("the", 320, 1920), ("cat", 1280, 1920), ("sat", 1920, 1920)]
+
+
+def test_a_word_is_stable_when_all_of_it_is_called_so() -> None:
+    """From the first event whose stable text has it to its end; never before it is shown for good."""
+    events = [
+        partial("the cat", 320, stable=0),
+        partial("the cats sat", 640, stable=len("the cat")),
+        partial("the cats sat", 960, stable=len("the cats")),
+        partial("a cats sat", 1280, stable=len("a cats ")),
+        final("a cats sat", audio_ms=1600),
+    ]
+    assert [(word.word, word.stable.audio_ms) for word in words(*events)] == [
+        ("a", 1280),
+        ("cats", 960),
+        ("sat", 1600),
+    ]
 
 
 def test_segments_are_apart() -> None:
@@ -65,29 +74,38 @@ def test_an_event_without_the_clock_has_that_of_the_next_one() -> None:
 
 def test_the_walls_clock_is_beside() -> None:
     """Each moment says when the event arrived here."""
-    [word] = emissions([Arrival(5.0, partial("Yes", 320)), Arrival(9.5, final("Yes", audio_ms=640))])
-    assert word == ("yes", Moment(320, 5.0), Moment(640, 9.5))
+    [found] = finals([Arrival(5.0, partial("Yes", 320, stable=3)), Arrival(9.5, final("Yes", audio_ms=640))])
+    assert found.words == (Emission("yes", Moment(320, 5.0), Moment(320, 5.0), Moment(640, 9.5)),)
 
 
-def test_delays_are_those_of_right_words() -> None:
-    """Matched through the errors: a substituted word has none, an inserted one shifts nothing."""
-    heard = emissions(
-        arrived(partial("uh the bat", 500), partial("uh the bat sat", 900), final("uh the bat sat", audio_ms=1000))
-    )
-    found = delays(["the", "cat", "sat"], [200, 600, 1000], heard, audio_ms=900)
-    assert [(delay.shown.audio_ms, delay.final.audio_ms, delay.at_end) for delay in found] == [
-        (300, 800, False),
-        (-100, 0, True),
+def test_words_have_their_span_and_confidence() -> None:
+    """Those of the final; a word that is two of ours has no span of its own."""
+    told = [
+        {"word": "Well-known", "start_ms": 100, "end_ms": 700, "confidence": 0.5},
+        {"word": "man", "start_ms": 700, "end_ms": 900, "confidence": 0.25},
+    ]
+    [found] = finals(arrived(final("Well-known man", confidence=0.4, words=told)))
+    assert found.confidence == 0.4
+    assert [(word.word, word.span, word.confidence) for word in found.words] == [
+        ("well", None, 0.5),
+        ("known", None, 0.5),
+        ("man", Span(700, 900), 0.25),
     ]
 
 
-def test_medians_and_percentiles() -> None:
-    """By either clock; of nothing there are none."""
-    found = [Delay(Moment(number, 2.0 * number), Moment(10 * number, 0.0), number == 3) for number in range(101)]
-    spread = summary(found)
-    assert spread is not None
-    assert (spread.words, spread.at_end, spread.shown, spread.final) == (101, 1, (50, 95), (500, 950))
-    by_wall = summary(found, wall=True)
-    assert by_wall is not None
-    assert by_wall.shown == (100, 190)
-    assert summary([]) is None
+def test_the_written_form_is_judged_as_it_was_spoken() -> None:
+    """What was spoken counts; it was shown when all that is written for it was."""
+    told = [
+        {"word": "It", "spoken": "it", "start_ms": 0, "end_ms": 100, "confidence": 0.9},
+        {"word": "5 p.m.", "spoken": "five p m", "start_ms": 100, "end_ms": 900, "confidence": 0.8},
+    ]
+    events = [
+        partial("It 5", 320),
+        partial("It 5 p.m.", 640),
+        final("It 5 p.m.", words=told, spoken="it five p m", audio_ms=960),
+    ]
+    found = words(*events)
+    assert [(word.word, word.shown.audio_ms) for word in found] == [("it", 320), ("five", 640), ("p", 640), ("m", 640)]
+    assert [word.span for word in found] == [Span(0, 100), None, None, None]
+    del events[-1]["words"]
+    assert [word.shown.audio_ms for word in words(*events)] == [640] * 4

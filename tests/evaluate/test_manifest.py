@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamer import cli
 from streamer.audio.files import read_audio
 from streamer.audio.recording import AudioError
-from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
+from streamer.evaluate.manifest import HALVES, ManifestError, Utterance, chosen, half, read_manifest
 from tests.samples import FILES, FOLDER
 
 HEADER = "shard\tmember\tseconds\tcorpus\tspeaker\ttext"
@@ -130,3 +131,19 @@ def test_corpora_by_name(shards: Path) -> None:
     assert chosen(utterances, ["voice", "libri"]) == utterances
     with pytest.raises(ManifestError, match="no corpus 'x'; there is libri, voice"):
         chosen(utterances, ["x"])
+
+
+def test_halves_go_by_the_name(shards: Path) -> None:
+    """Every recording is in one of two, always the same, whatever else the manifest has."""
+    names = [f"a/{number}.ogg" for number in range(1000)]
+    assert 450 < sum(half(name) == "first" for name in names) < 550
+    assert [half(name) for name in names[:4]] == ["first", "second", "second", "first"]
+    assert HALVES == cli.HALVES
+    utterances = read_manifest(shards)
+    found = [set(chosen(utterances, part=name)) for name in HALVES if any(half(u.name) == name for u in utterances)]
+    assert set.union(*found) == set(utterances)
+    assert sum(map(len, found)) == len(utterances)
+    [one] = utterances[:1]
+    [other] = set(HALVES) - {half(one.name)}
+    with pytest.raises(ManifestError, match=f"no recording falls into the {other} half"):
+        chosen([one], part=other)

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-from streamer.evaluate.emission import Delay, Emission, Moment
-from streamer.evaluate.hearing import Hearing, Run
-from streamer.evaluate.manifest import Place, Utterance
-from streamer.evaluate.report import Evaluation, content, hypothesis_line, side_by_side, table, text
+from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.report import content, hypothesis_line, side_by_side, text
 from streamer.evaluate.scores import scored
-
-CAT = Utterance("cat.wav", "pets", "s1", ("the", "cat", "sat"), Place(Path("unused")))
-DOG = Utterance("dog.wav", "pets", None, ("dogs", "run"), Place(Path("unused")))
-
-
-def evaluation(failure: str = "", paced: bool = False) -> Evaluation:
-    """Two utterances: "the bat sat" and nothing."""
-    words = [Emission(word, Moment(500, 600.0), Moment(1000, 1200.0)) for word in ("the", "bat", "sat")]
-    run = Run([Hearing(CAT, 3.0, tuple(words)), Hearing(DOG, 1.0, (), failure)], 2.0, {"engine": 1.0})
-    results = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
-    delays = {"cat.wav": [Delay(Moment(100, 200.0), Moment(600, 800.0), False)]}
-    return Evaluation("pets.tsv", "the engine", {"step_ms": 320}, run, results, delays, paced)
+from streamer.evaluate.table import table
+from tests.evaluate.pets import CAT, evaluation
 
 
 def test_text() -> None:
-    """Counts, rates with intervals, kinds, speed, delays, the worst, in this order."""
+    """Counts, rates with intervals, kinds, speed, partials, confidence, delays, times, the worst, in this order."""
     shown = text(evaluation(), 1)
     wanted = [
         "2 utterances of pets.tsv through the engine (step_ms 320)",
@@ -33,7 +20,11 @@ def test_text() -> None:
         "pets 1 (20.0 %) 2 (40.0 %) 0 (0.0 %)",
         "4 s of audio in 2.0 s, 2.0 times real time",
         "engine 0.250",
-        "pets 1 0 100 100 600 600",
+        "pets 4 1 (25.0 %) 0",
+        "pets 3 66.7 66.7 0.444 0.500 1 66.7 66.7 0.000",
+        "sure of words, % 66.7 66.7 66.7 right, % 0.0 100.0 100.0",
+        "pets 2 100 100 300 300 600 600 0",
+        "pets 2 20 20 20 10 10 10",
         "in the 1 of 2 utterances",
         "dog.wav (pets): 2 errors in 2 words",
     ]
@@ -71,13 +62,25 @@ def test_json() -> None:
         "cpu_per_audio_s": {"engine": 0.3333},
     }
     assert found["delay"]["audio"]["pets"] == {
-        "words": 1,
+        "words": 2,
         "at_end": 0,
         "shown_median_ms": 100.0,
-        "shown_p95_ms": 100.0,
+        "shown_p90_ms": 100.0,
+        "stable_median_ms": 300.0,
+        "stable_p90_ms": 300.0,
         "final_median_ms": 600.0,
-        "final_p95_ms": 600.0,
+        "final_p90_ms": 600.0,
     }
+    assert found["times"]["pets"] == {
+        "words": 2,
+        "start": {"median_ms": 20.0, "p90_ms": 20.0, "signed_ms": 20.0},
+        "end": {"median_ms": 10.0, "p90_ms": 10.0, "signed_ms": 10.0},
+    }
+    assert found["partials"]["pets"] == {"shown": 4, "changed": 1, "broken": 0, "changed_share": 0.25}
+    sure = found["confidence"]["pets"]["words"]
+    assert (sure["number"], sure["confidence"], sure["right"]) == (3, 0.6667, 0.6667)
+    assert [each["right"] for each in sure["bins"]] == [0, 1, 1]
+    assert found["confidence"]["pets"]["finals"]["calibration_error"] == 0.0
     assert found["delay"]["wall"]["pets"]["shown_median_ms"] == 200.0
     assert found["failed"] == [{"name": "dog.wav", "reason": "Lost."}]
     assert [line["name"] for line in found["worst"]] == ["dog.wav"]

@@ -11,9 +11,9 @@ from training.corpus import Utterance
 from training.decoding import error_rates, halves, mean_over_corpora, run_beam, tune, whole_steps
 from training.emissions import Spoken
 
+from streamer.engine.beam_options import BeamOptions
 from streamer.engine.language import LanguageModel
 from streamer.engine.lexicon import Lexicon
-from streamer.engine.prefixes import BeamOptions
 
 WAYS = {"cat": "K AE T", "dog": "D AO G", "cats": "K AE T S", "a": "AH"}
 
@@ -46,6 +46,7 @@ def test_every_utterance_is_searched(lexicon: Lexicon, language: LanguageModel, 
     spoken = [said(text) for text in ("a dog", "cats", "dog a cat", "a", "cat cats dog a", "dog")]
     trial = run_beam(spoken, lexicon, language, BeamOptions(), streams)
     assert trial.words == [one.words for one in spoken]
+    assert [[word.text for word in words] for words in trial.placed] == trial.words
     assert trial.frames == sum(len(whole_steps(one.emissions)) for one in spoken)
     assert error_rates(spoken, trial.words) == {"one": 0.0, "all": 0.0}
 
@@ -59,12 +60,13 @@ def test_rates_count_every_corpus_alike() -> None:
 
 
 def test_halves_share_nothing() -> None:
-    """Each half has half of every corpus."""
-    spoken = [said(f"a {'dog ' * number}", corpus) for number in range(4) for corpus in ("one", "other")]
+    """Every utterance is in one of them, by its name alone; they are about as large."""
+    spoken = [said(f"a {'dog ' * number}", corpus) for number in range(20) for corpus in ("one", "other")]
     first, second = halves(spoken)
-    assert not {id(one) for one in first} & {id(one) for one in second}
-    for half in (first, second):
-        assert [one.utterance.corpus for one in half] == ["one"] * 2 + ["other"] * 2
+    assert not {one.utterance.name for one in first} & {one.utterance.name for one in second}
+    assert len(first) + len(second) == len(spoken)
+    assert min(len(first), len(second)) >= 12
+    assert [id(one) for one in halves(spoken[:7])[0]] == [id(one) for one in spoken[:7] if id(one) in map(id, first)]
 
 
 def test_tuning_finds_the_bottom(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,95 @@
+"""Processes that are watched from outside: how much memory and processor time they took. Linux only."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+# Programs behind the bridge, and what they are called here.
+_NAMES = {"tritonserver": "Triton", "triton_python_backend_stub": "model"}
+
+
+class Watched:
+    """Processes of this machine whose memory and processor time are read; none of a service elsewhere."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = pids
+
+    def memory_mb(self) -> dict[str, float]:
+        """What belongs to each of them alone (RssAnon and RssShmem): mapped tables do not count."""
+        return {name: _memory_mb(pid) for name, pid in self._pids.items()}
+
+    def cpu_s(self) -> float:
+        """The processor time of all together."""
+        return sum(map(_cpu_s, self._pids.values()))
+
+
+@contextmanager
+def service(server: str | None) -> Iterator[tuple[str, Watched]]:
+    """The service to use, started for this if `server` names none, and what can be seen of its processes."""
+    if server:
+        yield server, Watched({})
+        return
+    command = [sys.executable, "-m", "streamer", "serve", "--port", "0", "--instances", "1"]
+    # A file and no pipe: nobody reads the service's log while the session runs.
+    with TemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as process:
+        try:
+            url = _ready(process, log)
+            pids = {"bridge": process.pid}
+            for pid in _descendants(process.pid):
+                name = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode().rpartition("/")[2]
+                if name in _NAMES:
+                    pids[_NAMES[name]] = pid
+            yield url, Watched(pids)
+        finally:
+            process.terminate()
+
+
+def _ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
+    """The address that the service says once it is ready."""
+    while True:
+        ended = process.poll() is not None
+        log.seek(0)
+        said = log.read()
+        if found := re.search(r"ready: (ws:[^ ;]+)", said):
+            return found[1]
+        if ended:
+            raise OSError(f"the service did not start: {said.strip()}")
+        time.sleep(0.1)
+
+
+def _descendants(pid: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents.setdefault(int(_fields(int(folder.name))[1]), []).append(int(folder.name))
+        except OSError:  # it has ended
+            continue
+    found, waiting = [], [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def _fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name, which may have spaces."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _memory_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024
+
+
+def _cpu_s(pid: int) -> float:
+    fields = _fields(pid)
+    return (int(fields[11]) + int(fields[12])) / 100

@@ -1,0 +1,185 @@
+"""The options of a session: their names, defaults and bounds, and the sentence for a client that is outside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from streamer.wire.errors import CloseCode, WireError, bad, kind_of, named, shown
+
+# Bytes of a sample. Two encodings have one value for each; what they decode to is the business of streamer.audio.
+SAMPLE_BYTES = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}
+ENCODINGS = tuple(SAMPLE_BYTES)
+SAMPLE_RATES = (8_000, 192_000)
+MOST_CHANNELS = 8
+STEPS_MS = (160, 320, 640)
+SEARCHES = ("lexicon", "greedy")
+STABILITIES = ("low", "medium", "high")
+MOST_ALTERNATIVES = 10
+SETTLE_MS = (500, 10_000)
+MOST_HOTWORDS = 200
+MOST_HOTWORD_WORDS = 6
+LONGEST_HOTWORD = 60
+HEAVIEST_HOTWORD = 5.0
+OFF = "off"
+
+
+Rule = Callable[[str, Any], Any]
+"""Takes the name of an option and what a client gave; what to keep of it, or a WireError."""
+
+
+def read(kind: type[Any], owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a message or of an object within one, each checked by its rule; `owner` is its name."""
+    rules: dict[str, Rule] = {each.name: each.metadata["rule"] for each in fields(kind)}
+    for name in given:
+        if name not in rules:
+            takes = f"it takes {', '.join(rules)}" if rules else "it takes none"
+            raise bad("unknown_option", f"'{owner}' has no option {shown(name)}; {takes}.")
+    return {name: rules[name](name, value) for name, value in given.items()}
+
+
+def _typed(name: str, value: Any, expected: type) -> Any:
+    # type() and not isinstance(): a boolean is no number here, and 1 is no boolean.
+    if type(value) is not expected:
+        raise bad("bad_option", f"'{name}' must be {named(expected)}, not {kind_of(value)}.")
+    return value
+
+
+def _refuse(name: str, right: str, value: Any, *, audio: bool = False) -> WireError:
+    if audio:
+        what = f"'{name}' {shown(value)} is not supported; send {right}."
+        return WireError("unsupported_audio", CloseCode.BAD_AUDIO, what)
+    return bad("bad_option", f"'{name}' must be {right}, not {shown(value)}.")
+
+
+def _flag(name: str, value: Any) -> bool:
+    return bool(_typed(name, value, bool))
+
+
+def _one_of(*accepted: Any, audio: bool = False) -> Rule:
+    def rule(name: str, value: Any) -> Any:
+        if _typed(name, value, type(accepted[0])) not in accepted:
+            raise _refuse(name, " or ".join(map(str, accepted)), value, audio=audio)
+        return value
+
+    return rule
+
+
+def _within(low: int, high: int, *, audio: bool = False, also: tuple[int, ...] = ()) -> Rule:
+    def rule(name: str, value: Any) -> Any:
+        if not low <= _typed(name, value, int) <= high and value not in also:
+            right = " or ".join([*map(str, also), f"a whole number from {low} to {high}"])
+            raise _refuse(name, right, value, audio=audio)
+        return value
+
+    return rule
+
+
+def _weight(name: str, value: Any) -> float:
+    # JSON has one kind of number: 1 is as good as 1.0. What is no number compares as false.
+    if type(value) not in (int, float) or not 0 <= value <= HEAVIEST_HOTWORD:
+        raise bad("bad_option", f"'{name}' of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}.")
+    return float(value)
+
+
+def _phrase(name: str, value: Any) -> str:
+    text = str(_typed(name, value, str))
+    words = len(text.split())
+    if not 1 <= words <= MOST_HOTWORD_WORDS or len(text) > LONGEST_HOTWORD:
+        bounds = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
+        raise bad("bad_option", f"A hotword has {bounds}, unlike {shown(value)}.")
+    if not text.isprintable() or not any(character.isalpha() for character in text):
+        raise bad("bad_option", f"A hotword is made of letters, unlike {shown(value)}.")
+    return text
+
+
+def _endpoint(name: str, value: Any) -> Endpoint:
+    if value == OFF:
+        return Endpoint(silence=False)
+    if type(value) is not dict:
+        raise bad("bad_option", f"'{name}' must be \"{OFF}\" or an object, not {shown(value)}.")
+    return Endpoint(**read(Endpoint, name, value))
+
+
+def _hotwords(name: str, value: Any) -> tuple[Hotword, ...]:
+    given = _typed(name, value, list)
+    if len(given) > MOST_HOTWORDS:
+        raise bad("bad_option", f"'{name}' has {len(given)} phrases; at most {MOST_HOTWORDS} are taken.")
+    return tuple(hotword(entry) for entry in given)
+
+
+def _option(default: Any, rule: Rule) -> Any:
+    return field(default=default, metadata={"rule": rule})
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """When a pause makes what was said final; without `silence` only the longest length does."""
+
+    silence: bool = _option(True, _flag)
+    after_text_ms: int = _option(1000, _within(400, 10_000))
+    without_text_ms: int = _option(2400, _within(400, 20_000))
+    longest_ms: int = _option(20_000, _within(6_000, 60_000))
+
+
+_USUAL = Endpoint()
+
+
+@dataclass(frozen=True)
+class Hotword:
+    """A word or phrase to listen for; 1 is the usual weight, 0 changes nothing."""
+
+    text: str = _option("", _phrase)
+    weight: float = _option(1.0, _weight)
+
+
+def hotword(entry: Any) -> Hotword:
+    """A hotword as a client writes it: its text, or an object with a weight beside it."""
+    if type(entry) not in (str, dict):
+        raise bad("bad_option", f"A hotword must be a string or an object, not {kind_of(entry)}.")
+    given = {"text": entry} if type(entry) is str else entry
+    if "text" not in given:
+        raise bad("bad_option", "A hotword needs a 'text'.")
+    return Hotword(**read(Hotword, "hotwords", given))
+
+
+@dataclass(frozen=True)
+class Start:
+    """Opens the session. Every option has a default."""
+
+    encoding: str = _option("pcm_s16le", _one_of(*ENCODINGS, audio=True))
+    sample_rate: int = _option(16_000, _within(*SAMPLE_RATES, audio=True))
+    channels: int = _option(1, _within(1, MOST_CHANNELS, audio=True))
+    multichannel: bool = _option(False, _flag)
+    partials: bool = _option(True, _flag)
+    words: bool = _option(True, _flag)
+    partial_words: bool = _option(False, _flag)
+    speech: bool = _option(True, _flag)
+    step_ms: int = _option(320, _one_of(*STEPS_MS))
+    search: str = _option("lexicon", _one_of(*SEARCHES))
+    alternatives: int = _option(0, _within(0, MOST_ALTERNATIVES))
+    written: bool = _option(False, _flag)
+    stability: str = _option("low", _one_of(*STABILITIES))
+    settle_ms: int = _option(0, _within(*SETTLE_MS, also=(0,)))
+    endpoint: Endpoint = field(default=_USUAL, metadata={"rule": _endpoint})
+    hotwords: tuple[Hotword, ...] = _option((), _hotwords)
+    live: bool = _option(False, _flag)
+
+    @property
+    def frame_bytes(self) -> int:
+        """One sample of every channel."""
+        return SAMPLE_BYTES[self.encoding] * self.channels
+
+    @property
+    def bytes_per_s(self) -> int:
+        """A second of the client's audio."""
+        return self.frame_bytes * self.sample_rate
+
+    def model_options(self) -> dict[str, Any]:
+        """The part of the options that the recogniser acts on, as JSON takes it."""
+        return {name: value for name, value in asdict(self).items() if name not in _SERVICE_ONLY}
+
+
+# What the service itself acts on: the recogniser gets 16 kHz and one channel, and knows nothing of the client's pace.
+_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live")

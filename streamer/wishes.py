@@ -1,0 +1,153 @@
+"""What a command line may ask of the recogniser: the arguments for it, and the session's options that come of them.
+
+Bounds and sentences are those of the wire, so that nothing is started for what would be refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from streamer.wire.errors import WireError
+from streamer.wire.options import (
+    MOST_ALTERNATIVES,
+    MOST_HOTWORDS,
+    OFF,
+    SEARCHES,
+    SETTLE_MS,
+    STABILITIES,
+    STEPS_MS,
+    Hotword,
+    Start,
+    hotword,
+    read,
+)
+
+_ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
+_NAMES: Final = ("step_ms", "search", "alternatives", "written", "stability", "settle_ms", "endpoint", "hotwords")
+
+
+def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Everything that changes what is recognised, or how it is told."""
+    add = parser.add_argument
+    add("--step-ms", type=int, choices=STEPS_MS, help="how much sound is recognised at once (320)")
+    add("--search", choices=SEARCHES, help="words of the lexicon, or letters as they are heard (lexicon)")
+    add(
+        "--alternatives",
+        type=option("alternatives", int),
+        metavar="N",
+        help=f"so many texts that each final might have had, up to {MOST_ALTERNATIVES}; shown by json and jsonl (0)",
+    )
+    add("--written", action="store_const", const=True, help="figures and capitals, as one writes, not as one speaks")
+    add(
+        "--stability",
+        choices=STABILITIES,
+        help="what is shown early: the best guess, what two steps agree on, or only what will not change (low)",
+    )
+    add(
+        "--settle-ms",
+        type=option("settle_ms", int),
+        metavar="MS",
+        help=f"so long after its end a word changes no more: {SETTLE_MS[0]} to {SETTLE_MS[1]}, or 0 for no limit (0)",
+    )
+    add(
+        "--endpoint",
+        type=_endpoint,
+        metavar="MS",
+        help=f"a silence of so long makes what was said final (1000). AFTER:WITHOUT:LONGEST sets the silence after "
+        f"text, that without text, and the longest segment; '{OFF}': only the longest length ends one",
+    )
+    add(
+        "--hotwords",
+        action=_AddHotwords,
+        type=_hotword_file,
+        metavar="FILE",
+        help="names and terms to listen for: a phrase a line, perhaps with a tab and a weight from 0 to 5 (1)",
+    )
+    add(
+        "--hotword",
+        dest="hotwords",
+        action=_AddHotwords,
+        type=_hotword,
+        metavar="TEXT",
+        help="one of them; may be given several times",
+    )
+
+
+def wishes(options: argparse.Namespace) -> dict[str, Any]:
+    """The session's options that were asked for; what was not is left to the service."""
+    asked = ((name, getattr(options, name)) for name in _NAMES)
+    return {name: value for name, value in asked if value is not None}
+
+
+def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]:
+    """Reads one option of the session from a command line, within the bounds that it has on the wire."""
+
+    def read_one(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{text}' is no whole number.") from None
+        return _checked(lambda: read(Start, "start", {name: value})[name])
+
+    return read_one
+
+
+def _checked(checking: Callable[[], Any]) -> Any:
+    try:
+        return checking()
+    except WireError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+
+
+def _endpoint(text: str) -> str | dict[str, int]:
+    if text == OFF:
+        return OFF
+    parts = text.split(":")
+    if len(parts) > len(_ENDPOINT) or not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is neither '{OFF}' nor milliseconds such as 800 or 800:2000:15000.")
+    given = dict(zip(_ENDPOINT, map(int, parts), strict=False))
+    _checked(lambda: read(Start, "start", {"endpoint": given}))
+    return given
+
+
+def _hotword(text: str) -> list[Hotword]:
+    return [_checked(lambda: hotword(text))]
+
+
+def _hotword_file(name: str) -> list[Hotword]:
+    try:
+        lines = Path(name).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise argparse.ArgumentTypeError(f"{name} cannot be read: {reason}.") from None
+    return [_of_line(f"{name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _of_line(place: str, line: str) -> Hotword:
+    text, tab, weight = line.partition("\t")
+    try:
+        return hotword({"text": text.strip(), "weight": float(weight)} if tab else text.strip())
+    except (ValueError, WireError) as error:
+        reason = error.message if isinstance(error, WireError) else f"'{weight}' is no weight."
+        raise argparse.ArgumentTypeError(f"{place}: {reason}") from None
+
+
+class _AddHotwords(argparse.Action):
+    """Gathers hotwords from both arguments, no more of them than a session takes."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Adds what one argument brought."""
+        gathered = [*(getattr(namespace, self.dest) or ()), *map(asdict, values)]
+        if len(gathered) > MOST_HOTWORDS:
+            raise argparse.ArgumentError(self, f"{len(gathered)} are too many; a session takes {MOST_HOTWORDS}.")
+        setattr(namespace, self.dest, gathered)

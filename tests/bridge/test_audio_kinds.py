@@ -1,0 +1,169 @@
+"""Audio of every kind through the real service: the same words, whatever the client's rate and encoding."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from rapidfuzz.distance import Levenshtein
+
+from streamer.bridge.service import Service
+from streamer.client import StreamError, connect, transcribe
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
+from tests.samples import pcm
+
+SECONDS = 8
+
+
+@pytest.fixture
+async def service(triton: TritonServer) -> AsyncIterator[Service]:
+    async with serving(triton) as service:
+        yield service
+    await no_streams(triton)
+
+
+def speech(name: str, start_s: float = 0, seconds: float = SECONDS) -> np.ndarray:
+    """A part of a recording, full scale being 1."""
+    samples = np.frombuffer(pcm(name), np.int16)[round(start_s * 16_000) :][: round(seconds * 16_000)]
+    return (samples / 32768).astype(np.float32)
+
+
+def sent(samples: np.ndarray, rate: int, encoding: str) -> bytes:
+    """The same sound as a client has it."""
+    samples = soxr.resample(samples, 16_000, rate)
+    if encoding == "pcm_f32le":
+        return samples.astype("<f4").tobytes()
+    if encoding == "pcm_s16le":
+        return np.clip(np.rint(samples * 32768), -32768, 32767).astype("<i2").tobytes()
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, format="RAW", subtype={"mulaw": "ULAW", "alaw": "ALAW"}[encoding])
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "rate", "most"),
+    [
+        # A telephone takes away all above 4 kHz, and with it some of the words.
+        ("mulaw", 8_000, 0.6),
+        ("alaw", 8_000, 0.6),
+        ("pcm_s16le", 44_100, 0.1),
+        ("pcm_f32le", 48_000, 0.1),
+        ("pcm_s16le", 22_050, 0.1),
+    ],
+)
+async def test_another_rate_gives_the_words(service: Service, encoding: str, rate: int, most: float) -> None:
+    """At most so many words differ from those of 16 kHz, the times are the same, and no sample is missing."""
+    samples = speech("talk.flac")
+    expected = text(await recognise(service.url, sent(samples, 16_000, "pcm_s16le"))).split()
+    audio = sent(samples, rate, encoding)
+    events = await recognise(service.url, audio, [39_997] * 40, encoding=encoding, sample_rate=rate)
+    assert Levenshtein.distance(expected, text(events).split()) <= most * len(expected)
+    assert events[-1]["audio_ms"] == pytest.approx(1000 * SECONDS, abs=1)
+    ends = [event["end_ms"] for event in events if event["type"] == "final"]
+    assert ends == sorted(ends)
+    assert ends[-1] <= 1000 * SECONDS
+
+
+async def test_any_pieces(service: Service) -> None:
+    """Pieces of any size give what the whole gives, also at another rate."""
+    audio = sent(speech("talk.flac", seconds=4), 44_100, "pcm_s16le")
+    options: dict[str, Any] = {"sample_rate": 44_100}
+    whole = await recognise(service.url, audio, **options)
+    assert said(await recognise(service.url, audio, [1, 2, 333, 8821, 40_001], **options)) == said(whole)
+
+
+def call() -> tuple[np.ndarray, np.ndarray]:
+    """A speaker a side, who take turns."""
+    left, right = speech("quilter.ogg"), speech("talk.flac")
+    silence = np.zeros(len(left) + 16_000, np.float32)
+    length = len(silence) + len(right)
+    return np.resize(np.concatenate([left, np.zeros(length, np.float32)]), length), np.concatenate([silence, right])
+
+
+async def test_a_speaker_a_side(service: Service) -> None:
+    """Each channel gets what it gets alone, named in every event about it; segments count in each from 0."""
+    left, right = call()
+    alone = [said(await recognise(service.url, sent(side, 16_000, "pcm_s16le"))) for side in (left, right)]
+    both = sent(np.stack([left, right], axis=1), 16_000, "pcm_s16le")
+    events = await recognise(service.url, both, [10_001] * 20, channels=2, multichannel=True)
+    assert [event["n"] for event in events] == list(range(2, len(events) + 2))
+    for channel in (0, 1):
+        own = said([event for event in events if event.get("channel") == channel])
+        assert [{**event, "channel": channel} for event in alone[channel] if event["type"] != "done"] == own
+        segments = [event["segment"] for event in own if event["type"] == "final"]
+        assert segments == list(range(len(segments)))
+        assert segments
+    assert {event["type"] for event in events if "channel" not in event} <= {"heard", "done"}
+    assert events[-1] == {"type": "done", "n": len(events) + 1, "audio_ms": len(left) // 16}
+
+
+async def test_mixed(service: Service) -> None:
+    """Without it there is one transcript, with the words of both sides one after the other."""
+    left, right = call()
+    both = np.stack([left, right], axis=1)
+    mixed = await recognise(service.url, sent(both.mean(axis=1), 16_000, "pcm_s16le"))
+    events = await recognise(service.url, sent(both, 16_000, "pcm_s16le"), channels=2)
+    assert not any("channel" in event for event in events)
+    # Both round the mean, each in its own way.
+    assert Levenshtein.distance(text(events).split(), text(mixed).split()) <= 2
+    assert len(text(events).split()) > 10
+
+
+async def test_a_flush_of_two_channels(service: Service) -> None:
+    """It is answered once, after the finals of both."""
+    left, right = speech("talk.flac", seconds=3), speech("quilter.ogg", seconds=3)
+    async with session(service.url, channels=2, multichannel=True) as websocket:
+        await websocket.send(sent(np.stack([left, right], axis=1), 16_000, "pcm_s16le"))
+        await websocket.send('{"type":"flush"}')
+        events = [await receive(websocket)]
+        while events[-1]["type"] != "flushed":
+            events.append(await receive(websocket))
+        assert {event["channel"] for event in events if event["type"] == "final"} == {0, 1}
+        assert events[-1]["audio_ms"] == 3000
+        await websocket.send('{"type":"stop"}')
+        assert [event["type"] for event in await rest(websocket) if event["type"] != "speech"] == ["done"]
+
+
+async def test_a_flush_at_another_rate(service: Service) -> None:
+    """All but the last 30 ms become final at once; those are not lost, and are not heard twice."""
+    audio = sent(speech("talk.flac"), 8_000, "mulaw")
+    async with session(service.url, encoding="mulaw", sample_rate=8_000) as websocket:
+        marks = []
+        for half in (audio[:32_000], audio[32_000:]):
+            await websocket.send(half)
+            await websocket.send('{"type":"flush"}')
+            while (event := await receive(websocket))["type"] != "flushed":
+                pass
+            marks.append(event["audio_ms"])
+        assert [mark // 1000 for mark in (marks[0] + 31, marks[1] + 31)] == [4, 8]
+        await websocket.send('{"type":"stop"}')
+        assert (await rest(websocket))[-1]["audio_ms"] == 8000
+
+
+async def test_too_many_channels(triton: TritonServer) -> None:
+    """A session that cannot have a slot for each channel gets none, and leaves those that are there to others."""
+    async with serving(triton, sessions=3) as service, session(service.url, channels=2, multichannel=True):
+        with pytest.raises(StreamError, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
+            await connect(service.url, {"channels": 2, "multichannel": True})
+        assert refused.value.code == "full"
+        assert text(await recognise(service.url, sent(speech("quilter.ogg"), 16_000, "pcm_s16le")))
+    await no_streams(triton)
+
+
+async def test_a_file_with_its_channels_apart(service: Service, tmp_path: Path) -> None:
+    """The client sends a file's channels each on its own, at 16 kHz."""
+    left, right = (soxr.resample(side, 16_000, 44_100) for side in (speech("quilter.ogg", seconds=4), np.zeros(64_000)))
+    soundfile.write(tmp_path / "call.wav", np.stack([right, left], axis=1), 44_100)
+    events = [event async for event in transcribe(tmp_path / "call.wav", service.url, channels="separate")]
+    assert {event["channel"] for event in events if event["type"] == "final"} == {1}
+    assert events[-1]["audio_ms"] == pytest.approx(4000, abs=1)
+    numbers = [event["n"] for event in events]
+    assert all(after == before + 1 for before, after in pairwise(numbers))

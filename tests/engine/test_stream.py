@@ -1,0 +1,130 @@
+"""Speech as the model hears it, beside the words: with a model that tells activity."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.events import Event, Final, Partial, Speech
+from streamer.engine.model import ACTIVITY, Emissions, State
+from streamer.engine.options import StreamOptions
+from streamer.engine.recogniser import Chunk, Recogniser
+from streamer.engine.search import GreedySearch
+from tests.engine.speech import FRAME, LEVEL, UNITS, LevelModel, say, silence
+from tests.engine.test_recogniser import NOTHING, hear, one, pieces, talk, text
+
+MUSIC = 1  # added to every sample of what is no speech
+HELD = 4  # frames: the model hears speech for so long behind its last sound
+
+
+class HearingModel(LevelModel):
+    """Hears speech in what is loud, and none in what is marked as music, whatever words it makes of it."""
+
+    def make_state(self, slots: int) -> State:
+        return {**super().make_state(slots), "quiet": torch.randint(0, 9, (slots,))}
+
+    def reset(self, state: State, slots: torch.Tensor) -> None:
+        super().reset(state, slots)
+        state["quiet"][slots] = HELD
+
+    def step(self, state: State, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
+        frames = (samples.unflatten(1, (-1, FRAME)) * 32768).round()
+        loud = (frames.abs().amax(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
+        quiet, told = state["quiet"][slots], []
+        for frame in loud.unbind(1):
+            quiet = torch.where(frame, 0, quiet + 1)
+            told.append(torch.where(quiet < HELD, 0.9, 0.05))
+        state["quiet"][slots] = quiet
+        return {**super().step(state, slots, samples), ACTIVITY: torch.stack(told, 1).log().unsqueeze(2)}
+
+
+def make(slots: int = 1) -> Recogniser:
+    return Recogniser(HearingModel(), {"lexicon": GreedySearch(UNITS, slots)}, slots=slots)
+
+
+def music(words: str) -> NDArray[np.int16]:
+    """Sound that the model takes for these words, and hears that nobody speaks."""
+    return say(words) + np.int16(MUSIC)
+
+
+def speech(events: list[Event]) -> list[tuple[str, int]]:
+    return [(event.state, event.at_ms) for event in events if isinstance(event, Speech)]
+
+
+def test_speech_starts_and_ends_without_waiting_for_words() -> None:
+    """The start lies where sound begins, and the end comes before the final that waits for a longer silence."""
+    spoken = say("abc")
+    events = hear(make(), [silence(1200), spoken, silence(3000)])
+    [(_, start), (_, end)] = speech(events)
+    assert abs(start - 1200) <= 80
+    assert abs(end - (1200 + len(spoken) // 16)) <= 160
+    kinds = [event.state if isinstance(event, Speech) else type(event).__name__ for event in events]
+    assert kinds.index("start") < kinds.index("Partial") < kinds.index("end") < kinds.index("Final")
+
+
+def test_a_short_pause_ends_speech_and_no_segment() -> None:
+    """A speaker who pauses for less than the silence of the endpoint starts twice within one final."""
+    events = hear(make(), [say("abc"), silence(800), say("cab")])
+    assert [state for state, _ in speech(events)] == ["start", "end", "start", "end"]
+    assert [event.text for event in events if isinstance(event, Final)] == ["abc cab"]
+
+
+def test_music_opens_no_utterance() -> None:
+    """What is found in sound that is no speech is neither shown nor final, and no speech is told."""
+    events = hear(make(), [music("abc"), silence(3000), music("abcde " * 12)])
+    assert not [event for event in events if isinstance(event, (Partial, Final, Speech))]
+
+
+def test_words_after_music_are_all_there() -> None:
+    """A segment in which somebody speaks has all its words, from where the speech begins."""
+    events = hear(make(), [music("d"), silence(3000), say("abc cab")])
+    assert text(events) == "abc cab"
+
+
+def test_the_end_of_the_audio_ends_speech() -> None:
+    """Whoever is speaking at the end or at a flush has stopped there; what follows starts anew."""
+    recogniser = make()
+    recogniser.open(1)
+    first = one(recogniser, Chunk(1, say("abc"), flush=True))
+    second = one(recogniser, Chunk(1, say("cab"), end=True))
+    assert [state for state, _ in speech(first)] == ["start", "end"]
+    assert [state for state, _ in speech(second)] == ["start", "end"]
+    assert speech(first)[1][1] <= len(say("abc")) // 16
+    assert (text(first), text(second)) == ("abc", "cab")
+
+
+def test_endless_speech_starts_once() -> None:
+    """A cut at the longest length is no end of speech."""
+    events = hear(make(), np.array_split(say("abcd efgh " * 30), 4))
+    assert len([event for event in events if isinstance(event, Final)]) > 1
+    assert [state for state, _ in speech(events)] == ["start", "end"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_word_is_in_one_final_in_any_chunking(seed: int) -> None:
+    """No word is lost, doubled or split where activity decides too; starts and ends alternate and times only grow."""
+    dice = random.Random(seed)
+    words, audio = talk(seed, words=25)
+    audio = audio[: 16_000 * 29]
+    options = StreamOptions(step_ms=dice.choice([160, 320, 640]))
+    rule = replace(options.endpoint, after_text_ms=dice.choice([400, 700, 1000]), without_text_ms=1500)
+    options = replace(options, endpoint=rule)
+    events = hear(make(), [audio], options)
+    assert hear(make(), pieces(audio, dice), options) == events
+    assert words.startswith(text(events)[:-6])  # the audio is cut off within a word
+    told = speech(events)
+    assert all(one != other for (one, _), (other, _) in itertools.pairwise(told))
+    assert [at for _, at in told] == sorted(at for _, at in told)
+
+
+def test_speech_events_can_be_left_out() -> None:
+    """They are then not told, and everything else is as it was."""
+    events = hear(make(), [say("abc"), silence(2000), NOTHING], StreamOptions(speech=False))
+    assert not speech(events)
+    assert text(events) == "abc"

@@ -1,0 +1,171 @@
+"""The options of a session: what is taken, what is refused, and that the recogniser means the same by them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from streamer.audio.codecs import ENCODINGS as DECODED
+from streamer.engine import options as engine
+from streamer.wire import options as wire
+from streamer.wire.errors import WireError
+from streamer.wire.native import encode, parse
+from streamer.wire.options import Endpoint, Hotword, Start
+
+
+def start(**given: Any) -> Start:
+    """The message of a client that asks for this."""
+    message = parse(encode({"type": "start", **given}))
+    assert isinstance(message, Start)
+    return message
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"encoding": "mulaw", "sample_rate": 8000}, Start(encoding="mulaw", sample_rate=8000)),
+        ({"sample_rate": 192_000, "channels": 8}, Start(sample_rate=192_000, channels=8)),
+        ({"channels": 2, "multichannel": True}, Start(channels=2, multichannel=True)),
+        ({"alternatives": 10, "written": True}, Start(alternatives=10, written=True)),
+        ({"stability": "high", "settle_ms": 500}, Start(stability="high", settle_ms=500)),
+        ({"settle_ms": 0, "partial_words": True}, Start(partial_words=True)),
+        ({"endpoint": "off"}, Start(endpoint=Endpoint(silence=False))),
+        ({"endpoint": {}}, Start()),
+        ({"endpoint": {"longest_ms": 6000, "after_text_ms": 400}}, Start(endpoint=Endpoint(True, 400, 2400, 6000))),
+        ({"hotwords": ["zoë o'neill"]}, Start(hotwords=(Hotword("zoë o'neill", 1.0),))),
+        (
+            {"hotwords": [{"text": "a b", "weight": 5}, {"text": "c"}]},
+            Start(hotwords=(Hotword("a b", 5.0), Hotword("c"))),
+        ),
+        ({"hotwords": ["x"] * 200}, Start(hotwords=(Hotword("x"),) * 200)),
+    ],
+)
+def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
+    """Every option can be given, the nested ones in part."""
+    assert start(**given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "says"),
+    [
+        ({"encoding": "opus"}, "unsupported_audio", "send pcm_s16le or pcm_f32le or mulaw or alaw"),
+        ({"sample_rate": 7999}, "unsupported_audio", "send a whole number from 8000 to 192000"),
+        ({"sample_rate": 192_001}, "unsupported_audio", "192001 is not supported"),
+        ({"sample_rate": 44_100.0}, "bad_option", "a whole number, not a number with a fraction"),
+        ({"channels": 0}, "unsupported_audio", "from 1 to 8"),
+        ({"channels": 9}, "unsupported_audio", "from 1 to 8"),
+        ({"multichannel": 2}, "bad_option", "'multichannel' must be true or false"),
+        ({"alternatives": 11}, "bad_option", "from 0 to 10, not 11"),
+        ({"alternatives": True}, "bad_option", "a whole number, not true or false"),
+        ({"written": "yes"}, "bad_option", "true or false, not a string"),
+        ({"stability": "most"}, "bad_option", 'low or medium or high, not "most"'),
+        ({"settle_ms": 499}, "bad_option", "0 or a whole number from 500 to 10000, not 499"),
+        ({"endpoint": "on"}, "bad_option", '"off" or an object, not "on"'),
+        ({"endpoint": {"silence": 1}}, "bad_option", "'silence' must be true or false"),
+        ({"endpoint": {"after_text_ms": 399}}, "bad_option", "'after_text_ms' must be a whole number from 400"),
+        ({"endpoint": {"longest_ms": 5999}}, "bad_option", "from 6000 to 60000"),
+        ({"endpoint": {"pause_ms": 1}}, "unknown_option", "'endpoint' has no option \"pause_ms\"; it takes silence"),
+        ({"hotwords": "kubernetes"}, "bad_option", "'hotwords' must be a list, not a string"),
+        ({"hotwords": ["x"] * 201}, "bad_option", "201 phrases; at most 200"),
+        ({"hotwords": [7]}, "bad_option", "a string or an object, not a whole number"),
+        ({"hotwords": [{"weight": 1}]}, "bad_option", "needs a 'text'"),
+        ({"hotwords": [{"text": "x", "boost": 1}]}, "unknown_option", "'hotwords' has no option \"boost\""),
+        ({"hotwords": [{"text": "x", "weight": 5.1}]}, "bad_option", "a number from 0 to 5"),
+        ({"hotwords": [{"text": "x", "weight": float("nan")}]}, "bad_option", "a number from 0 to 5"),
+        ({"hotwords": [{"text": "x", "weight": True}]}, "bad_option", "a number from 0 to 5"),
+        ({"hotwords": ["  "]}, "bad_option", "1 to 6 words"),
+        ({"hotwords": ["a b c d e f g"]}, "bad_option", "1 to 6 words"),
+        ({"hotwords": ["x" * 61]}, "bad_option", "at most 60 characters"),
+        ({"hotwords": ["1984"]}, "bad_option", "made of letters"),
+        ({"hotwords": ["a\u0000b"]}, "bad_option", "made of letters"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], code: str, says: str) -> None:
+    """The sentence names the option, what it got and what would be right."""
+    with pytest.raises(WireError) as caught:
+        start(**given)
+    assert caught.value.code == code
+    assert caught.value.close_code == (4001 if code == "unsupported_audio" else 4000)
+    assert says in caught.value.message
+    assert len(caught.value.message) < 250
+
+
+def test_a_lone_surrogate_is_no_letter() -> None:
+    """What UTF-8 cannot hold is refused before anybody tries to write it down."""
+    with pytest.raises(WireError, match="made of letters"):
+        parse('{"type":"start","hotwords":["a\\ud800"]}')
+
+
+def test_the_size_of_the_audio() -> None:
+    """A frame is a sample of every channel."""
+    telephone = Start(encoding="alaw", sample_rate=8000, channels=2)
+    assert (telephone.frame_bytes, telephone.bytes_per_s) == (2, 16_000)
+    assert Start(encoding="pcm_f32le", sample_rate=48_000).bytes_per_s == 192_000
+
+
+def test_every_encoding_can_be_decoded() -> None:
+    """What a client may declare is what the decoder knows."""
+    assert set(wire.ENCODINGS) == set(DECODED)
+
+
+def test_what_the_recogniser_is_told() -> None:
+    """Its options are JSON, without what only the service acts on."""
+    options = start(
+        encoding="mulaw", sample_rate=8000, channels=2, multichannel=True, live=True, hotwords=["x"], endpoint="off"
+    ).model_options()
+    assert not {"encoding", "sample_rate", "channels", "multichannel", "live"} & set(options)
+    told = json.loads(json.dumps(options))
+    assert told["hotwords"] == [{"text": "x", "weight": 1.0}]
+    assert told["endpoint"] == {"silence": False, "after_text_ms": 1000, "without_text_ms": 2400, "longest_ms": 20000}
+
+
+def recognised(options: dict[str, Any]) -> engine.StreamOptions:
+    """What the recogniser reads out of what it is told."""
+    told = json.loads(json.dumps(options))
+    return engine.StreamOptions.from_dict(told, wire.STEPS_MS, wire.SEARCHES)
+
+
+def test_the_recogniser_has_the_same_options() -> None:
+    """Names and defaults are the same on the wire and in the recogniser."""
+    told = Start().model_options()
+    assert set(told) == {field.name for field in fields(engine.StreamOptions)}
+    assert recognised(told) == engine.StreamOptions()
+    assert recognised({**told, "endpoint": {}}) == engine.StreamOptions()
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "wrong"),
+    [
+        ("alternatives", [0, 10], [-1, 11]),
+        ("settle_ms", [0, 500, 10_000], [1, 499, 10_001]),
+        ("stability", ["low", "medium", "high"], ["", "off"]),
+        ("endpoint", ["off", {}, {"silence": False}], ["on", None, True, {"other": 1}, {"silence": 0}]),
+        *(
+            ("endpoint", [{name: low}, {name: high}], [{name: low - 1}, {name: high + 1}, {name: float(low)}])
+            for name, low, high in (
+                ("after_text_ms", 400, 10_000),
+                ("without_text_ms", 400, 20_000),
+                ("longest_ms", 6_000, 60_000),
+            )
+        ),
+        ("hotwords", [[], ["a b c d e f"], ["x" * 60], ["x"] * 200], ["x", ["x" * 61], ["a b c d e f g"], ["x"] * 201]),
+        (
+            "hotwords",
+            [[{"text": "x", "weight": w}] for w in (0, 1, 2.5, 5)],
+            [[{"text": "x", "weight": w}] for w in (-1, 6)],
+        ),
+        ("hotwords", [[{"text": "x"}]], [[{"weight": 1}], [" "], [{"text": "x", "more": 1}]]),
+    ],
+)
+def test_the_recogniser_has_the_same_bounds(name: str, good: list[Any], wrong: list[Any]) -> None:
+    """What the wire takes the recogniser takes, and what the one refuses the other refuses."""
+    for value in good:
+        assert recognised(start(**{name: value}).model_options())
+    for value in wrong:
+        with pytest.raises(WireError):
+            start(**{name: value})
+        with pytest.raises(engine.BadOptions):
+            recognised({name: value})
