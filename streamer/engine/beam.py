@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from streamer.engine.beam_options import BeamOptions
+from streamer.engine.beliefs import Beliefs, shares
 from streamer.engine.histories import NOWHERE, Ended, Histories
 from streamer.engine.hotwords import Speller
 from streamer.engine.hypotheses import BACK, END, HISTORY, START, Beams
@@ -50,6 +51,7 @@ class BeamSearch:
         self._beams = Beams.make(slots, beam, device)
         self._histories = [Histories(beam) for _ in range(slots)]
         self._frames = [0] * slots
+        self._beliefs = [Beliefs() for _ in range(slots)]
         self._settle_frames = [0] * slots
         # The texts of hotwords that the language model does not know, of those slots that have hotwords.
         self._expected: dict[int, tuple[str, ...]] = {}
@@ -73,6 +75,7 @@ class BeamSearch:
         self._beams.put(numbers, beams)
         for slot in slots:
             self._histories[slot] = Histories(self.options.beam)
+            self._beliefs[slot] = Beliefs()
             self._frames[slot] = 0
 
     @torch.inference_mode()
@@ -100,7 +103,14 @@ class BeamSearch:
             return [(history.words(0), 1.0)][:number]
         total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
         likely = [(words, math.exp(score - ranked[0][1]) / total) for words, score in ranked]
-        return [(_with_shares(words, likely, settled), probability) for words, probability in likely[:number]]
+        likely_now = [(words[settled:], probability) for words, probability in likely if probability >= _NEGLIGIBLE]
+        believed = self._beliefs[slot].of
+        found = []
+        for words, probability in likely[:number]:
+            now = [1.0] * settled + shares(words[settled:], likely_now)
+            judged = (replace(word, share=believed(word, share)) for word, share in zip(words, now, strict=True))
+            found.append((tuple(judged), probability))
+        return found
 
     def ranking(self, slot: int) -> list[Ranked]:
         """All whole-word hypotheses of a slot if nothing follows, with their scores, best first."""
@@ -137,6 +147,7 @@ class BeamSearch:
         listed = self._prefixes.step(beams, log_probabilities, credits).cpu().numpy()
         back = torch.where(beams.total > 0, beams.numbers[:, BACK], NOWHERE).tolist()
         beams.numbers[:, BACK] = torch.arange(self.options.beam, device=self._device)
+        totals = beams.total.tolist()
         for row, slot in enumerate(slots):
 
             def ended(number: int, slot: int = slot) -> Ended:
@@ -146,6 +157,7 @@ class BeamSearch:
             self._histories[slot].follow(back[row], ended)
             self._frames[slot] += log_probabilities.shape[1]
             self._settle(slot, row, beams)
+            self._beliefs[slot].note(self._histories[slot].open, totals[row])
         self._beams.put(numbers, beams)
         running = self._prefixes.running(beams, 1, credits)
         nodes, starts, ends = beams.nodes[:, 0].tolist(), *beams.numbers[:, START : END + 1, 0].T.tolist()
@@ -190,22 +202,3 @@ class BeamSearch:
 
     def _numbers(self, slots: Sequence[int]) -> Tensor:
         return torch.tensor(list(slots), dtype=torch.int64, device=self._device)
-
-
-def _with_shares(words: Sequence[Word], likely: Sequence[Alternative], settled: int) -> tuple[Word, ...]:
-    """These words, each with the probability of those that have it too, about here; the settled ones all have."""
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(words[settled:], settled):
-        places.setdefault(word.text, []).append(place)
-    shares = [1.0] * settled + [0.0] * (len(words) - settled)
-    for others, probability in likely:
-        if probability < _NEGLIGIBLE:
-            break
-        have = set()
-        for other in others[settled:]:
-            for place in places.get(other.text, ()):
-                if other.start < words[place].end and words[place].start < other.end:
-                    have.add(place)
-        for place in have:
-            shares[place] += probability
-    return tuple(replace(word, share=min(share, 1.0)) for word, share in zip(words, shares, strict=True))

@@ -23,7 +23,7 @@ class Word:
     start: int
     end: int
     confidence: float  # geometric mean of its phones' posteriors
-    share: float = 1.0  # the part of what a search believes in that has this word about here; `finish` fills it in
+    share: float = 1.0  # of all that a search held possible, the part that has this word about here; filled by `finish`
 
 
 @dataclass(frozen=True)
