@@ -25,7 +25,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
 from streamer.triton import TritonError
-from streamer.triton.link import CHANNEL_OPTIONS
+from streamer.triton.dial import CHANNEL_OPTIONS
 from streamer.triton.server import TritonServer
 
 WAYS = (

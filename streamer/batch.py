@@ -20,7 +20,7 @@ from streamer.timing import Timing
 from streamer.wishes import wishes
 
 # With these no other recording can succeed either.
-_HOPELESS: Final = ("away", "bad_address", "no_service", "refused")
+_HOPELESS: Final = ("away", "bad_address", "bad_origin", "no_service", "refused", "unauthorized", "untrusted")
 
 _MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final": "first final"}
 

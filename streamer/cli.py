@@ -33,6 +33,7 @@ _EXAMPLES: Final = """\
 commands:
   streamer FILE…          transcribe recordings (what this page is about)
   streamer serve          run the service for other programs; see streamer serve --help
+  streamer key NAME       make an API key for it
   streamer evaluate       error rates, speed and delays on recordings with references; see streamer evaluate --help
 
 examples:
@@ -40,6 +41,7 @@ examples:
   streamer --format srt -o subs/ *.mp3     subtitles for each recording, into an existing folder
   streamer --format json a.flac b.ogg      one JSON object a recording
   streamer --server example.org:8080 a.wav a service that runs elsewhere does the work
+  STREAMER_KEY=… streamer --server wss://example.org a.wav   … which asks for a key
   arecord -t raw -f S16_LE -r 16000 -c 1 | streamer -
                                            sound from another program: raw PCM, int16, mono, 16 kHz
   … | streamer --encoding mulaw --sample-rate 8000 -
@@ -65,6 +67,18 @@ examples:
   streamer evaluate dev.tsv --engine --half second --alignment dev.phones.jsonl --compare step-ms=160,320,640
 
 The exit status is 0 only if every utterance was heard to its end."""
+
+
+_KEY_EXAMPLES: Final = """\
+The line for the file of `serve --keys` goes to standard output, the key itself to standard error, once: the file has
+only its hash.
+
+example:
+  streamer key alice >> keys          shows the key of alice, and lets her in, without a restart
+  streamer serve --keys keys
+  STREAMER_KEY=streamer_… streamer --server wss://example.org talk.wav
+
+Who takes a line out of the file ends that key."""
 
 
 @dataclass(frozen=True)
@@ -175,14 +189,40 @@ def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--host", default=DEFAULT_HOST, help=f"address to listen on ({DEFAULT_HOST})")
     add("--port", type=_port, default=DEFAULT_PORT, help=f"port to listen on, 0 for any free one ({DEFAULT_PORT})")
+    add(
+        "--triton",
+        type=_tritons,
+        metavar="HOST:PORT[,…]",
+        help="gRPC addresses of Tritons that run already, instead of an embedded one; a name may stand for several",
+    )
     add("--instances", type=_count, help="processes that recognise (as in the model's config.pbtxt)")
     add("--slots", type=_count, help="streams for each of them (as in the model's config.pbtxt)")
+    from streamer.bridge.logs import FORMATS as LOG_FORMATS
+    from streamer.bridge.logs import LEVELS
+    from streamer.doorkeeper import add_entrance_arguments
+
+    add("--log-format", choices=LOG_FORMATS, default="text", help="of the log on standard error (text)")
+    add("--log-level", choices=LEVELS, default="info", help="the least that is logged (info)")
+    add("--traces", metavar="URL", help="send OpenTelemetry traces to this collector (OTLP over gRPC)")
+    add_entrance_arguments(parser)
 
 
 def _serve(options: argparse.Namespace) -> int:
     from streamer.serve import serve
 
     return serve(options)
+
+
+def _add_key_arguments(parser: argparse.ArgumentParser) -> None:
+    from streamer.doorkeeper import add_key_arguments
+
+    add_key_arguments(parser)
+
+
+def _key(options: argparse.Namespace) -> int:
+    from streamer.doorkeeper import print_key
+
+    return print_key(options)
 
 
 def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
@@ -256,12 +296,22 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _tritons(text: str) -> list[str]:
+    addresses = [address.strip() for address in text.split(",")]
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+            raise argparse.ArgumentTypeError(f"'{address}' is no address of a Triton: that is HOST:PORT.")
+    return addresses
+
+
 def _number(text: str) -> int:
     return 0 if text.isdecimal() and int(text) == 0 else _count(text)
 
 
 COMMANDS: Final = {
     "serve": Command(_add_serve_arguments, _serve, "Runs the service until it is told to stop."),
+    "key": Command(_add_key_arguments, _key, "Makes an API key for the service.", _KEY_EXAMPLES),
     "evaluate": Command(
         _add_evaluate_arguments,
         _evaluate,

@@ -14,6 +14,7 @@ import asyncio
 import ipaddress
 import json
 import os
+import ssl
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -48,6 +49,7 @@ CONNECT_S: Final = 10.0
 # fault.
 PATIENCE_S: Final = 90.0
 CLOSE_S: Final = 2.0
+KEY_VARIABLE: Final = "STREAMER_KEY"
 KEEPALIVE_S: Final = 5.0
 PACED_MS: Final = 100
 LONGEST_MS: Final = 1_000
@@ -62,12 +64,13 @@ class StreamError(Exception):
         self.code = code
 
 
-def connect(url: str, options: Mapping[str, Any] | None = None) -> Opening:
+def connect(url: str, options: Mapping[str, Any] | None = None, key: str | None = None) -> Opening:
     """Opens a session: `async with connect(url) as session`, or `session = await connect(url)`.
 
-    `options` are those of the protocol's `start`; `url` may also be `host:port`.
+    `options` are those of the protocol's `start`; `url` may also be `host:port`. Without a `key` the one in the
+    environment variable STREAMER_KEY is shown to the service, if there is one.
     """
-    return Opening(url, options or {})
+    return Opening(url, options or {}, os.environ.get(KEY_VARIABLE, "") if key is None else key)
 
 
 async def transcribe(
@@ -77,6 +80,7 @@ async def transcribe(
     options: Mapping[str, Any] | None = None,
     paced: bool = False,
     channels: Literal["mix", "separate"] = "mix",
+    key: str | None = None,
 ) -> AsyncGenerator[Event, None]:
     """All events of one recording, from `ready` to `done`.
 
@@ -92,7 +96,7 @@ async def transcribe(
     blocks: Iterable[Sound] | AsyncIterable[Sound]
     blocks = recording.blocks() if recording else source  # type: ignore[assignment]
     try:
-        async with connect(url, options) as session:
+        async with connect(url, options, key) as session:
             sender = asyncio.create_task(_send(session, blocks, _Measure.of(options), paced))
             try:
                 yield session.ready
@@ -160,7 +164,9 @@ class Session:
 
     async def start(self, options: Mapping[str, Any]) -> None:
         """Opens the session on a new connection; `connect` has done it."""
-        await self._send(encode({"type": "start", **options}))
+        # Who is refused may be told so before it has said anything: then the answer is there, and tells why.
+        with suppress(StreamError):
+            await self._send(encode({"type": "start", **options}))
         self.ready = await self._receive()
         if self.ready["type"] != "ready":
             raise self._nonsense(self.ready)
@@ -217,8 +223,9 @@ class Session:
 class Opening:
     """A session that is being opened: to be awaited, or entered."""
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, url: str, options: Mapping[str, Any], key: str) -> None:
         self._url = url
+        self._key = key
         self._options = options
         self._session: Session | None = None
 
@@ -236,7 +243,7 @@ class Opening:
             await self._session.close()
 
     async def _open(self) -> Session:
-        with _clear_errors(self._url):
+        with _clear_errors(_shown(self._url)):
             url = websocket_url(self._url)
             websocket = await open_websocket(
                 url,
@@ -246,8 +253,9 @@ class Opening:
                 # A busy service reads no further: a ping would wait behind minutes of sound.
                 ping_interval=None,
                 close_timeout=CLOSE_S,
+                additional_headers={"Authorization": f"Bearer {self._key}"} if self._key else None,
             )
-        session = Session(url, websocket)
+        session = Session(_shown(url), websocket)
         try:
             await session.start(self._options)
         except BaseException:
@@ -338,6 +346,9 @@ def _clear_errors(address: str) -> Iterator[None]:
     """Everything that can happen while a connection is opened as a StreamError."""
     try:
         yield
+    except ssl.SSLCertVerificationError as error:  # a ValueError and an OSError, too
+        untrusted = f"The certificate of {address} is not trusted ({error.verify_message})"
+        raise StreamError("untrusted", f"{untrusted}: SSL_CERT_FILE names a file of roots to trust.") from error
     except (ValueError, InvalidURI) as error:
         raise StreamError("bad_address", str(error)) from error
     except InvalidStatus as error:
@@ -358,6 +369,11 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused"
     return (error.strerror or str(error) or type(error).__name__).strip().rstrip(".")
+
+
+def _shown(url: str) -> str:
+    """An address for people: without its query, which may hold a key."""
+    return url.partition("?")[0]
 
 
 def _is_local(url: str) -> bool:

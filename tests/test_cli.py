@@ -147,6 +147,7 @@ def test_version_and_help() -> None:
         (["serve", "--port", "x"], "'x' is no port"),
         (["serve", "--port", "70000"], "'70000' is no port"),
         (["serve", "--slots", "0"], "1 or more"),
+        (["serve", "--triton", "10.0.0.7:8001,somewhere"], "'somewhere' is no address of a Triton"),
         (["serve", "a.wav"], "unrecognized arguments: a.wav"),
         (["a.wav", "--output", "missing/a.txt"], "there is no folder missing"),
     ],

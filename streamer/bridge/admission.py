@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamer.bridge.metrics import Metrics
-from streamer.triton.link import Link, Sequence
+from streamer.bridge.upstream import Lease
+from streamer.bridge.upstreams import Upstreams
+from streamer.triton.link import LinkError
 
 
 class Refused(Exception):
@@ -23,16 +25,22 @@ class Admission:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._link: Link | None = None
-        self._most = 0
+        self._upstreams: Upstreams | None = None
+        self._limit: int | None = None
         self._taken = 0
         self._sessions = 0
         self._closed = False
 
     @property
+    def ready(self) -> bool:
+        """Whether a session that comes now would be served, if there is room for it."""
+        return not self._closed and self._upstreams is not None and self._upstreams.ready
+
+    @property
     def most(self) -> int:
         """How many sequences there are."""
-        return self._most
+        known = 0 if self._upstreams is None else self._upstreams.most
+        return known if self._limit is None else min(self._limit, known)
 
     @property
     def taken(self) -> int:
@@ -49,36 +57,52 @@ class Admission:
         """Whether the service is shutting down."""
         return self._closed
 
-    def open(self, link: Link, most: int) -> None:
-        """The recogniser is there: `most` sequences may be held on this link."""
-        self._link, self._most = link, most
-        self._metrics.sessions_limit.set(most)
+    def open(self, upstreams: Upstreams, limit: int | None = None) -> None:
+        """The recogniser is there: as many sequences may be held as it takes, or `limit`."""
+        self._upstreams, self._limit = upstreams, limit
+        self._metrics.sessions_limit.set_function(lambda: self.most)
+        self._metrics.ready.set_function(lambda: self.ready)
 
     def close(self) -> None:
         """From now on nobody gets a sequence."""
         self._closed = True
 
-    def take(self, options: Mapping[str, Any], number: int = 1) -> list[Sequence]:
-        """The sequences of a session, all or none of them, to be given back; Refused if there are too few."""
+    def take(self, options: Mapping[str, Any], number: int = 1) -> list[Lease]:
+        """The places of a session, all or none of them, to be given back; Refused if there are too few."""
         if self._closed:
             raise Refused("shutting_down", "The service is shutting down; try again later.")
-        if self._link is None or not self._link.alive:
+        if self._upstreams is None or not self._upstreams.well:
             raise Refused("not_ready", "The recogniser is not ready; try again in some seconds.")
-        free = self._most - self._taken
+        most = self.most
+        free = max(0, min(most - self._taken, self._upstreams.free))
         if not free:
-            raise Refused("full", f"All {self._most} sessions are taken; try again when one has ended.")
+            raise Refused("full", f"All {most} sessions are taken; try again when one has ended.")
         if number > free:
             raise Refused(
                 "full",
-                f"{number} channels need as many sessions, of which {free} of {self._most} are free; "
+                f"{number} channels need as many sessions, of which {free} of {most} are free; "
                 "try again when others have ended, or with fewer channels.",
             )
         self._count(number, 1)
-        return [self._link.sequence(options) for _ in range(number)]
+        leases = [self._upstreams.lease(options) for _ in range(number)]
+        return [lease for lease in leases if lease is not None]
 
-    def give_back(self, number: int = 1) -> None:
+    def replace(self, lost: Lease, options: Mapping[str, Any]) -> Lease:
+        """Another place for a sequence that has failed, also while the service shuts down; LinkError if none is well.
+
+        It is not counted again: the session was let in.
+        """
+        lost.discard()
+        lease = None if self._upstreams is None else self._upstreams.lease(options, instead_of=lost)
+        if lease is None:
+            raise LinkError("unavailable", "no recogniser is well, or those that are have no room")
+        return lease
+
+    def give_back(self, leases: list[Lease]) -> None:
         """The sequences of a session have ended."""
-        self._count(-number, -1)
+        for lease in leases:
+            lease.discard()
+        self._count(-len(leases), -1)
 
     def _count(self, sequences: int, sessions: int) -> None:
         self._taken += sequences

@@ -44,6 +44,11 @@ class Backlog:
         return len(self._waiting)
 
     @property
+    def received(self) -> int:
+        """Bytes that were ever added."""
+        return self._received
+
+    @property
     def full(self) -> bool:
         """Whether nothing should be added for now."""
         return self._full
@@ -80,6 +85,13 @@ class Backlog:
             self._flushes.popleft()
         self._measure()
         return portion
+
+    def put_back(self, pcm: bytes, *, flush: bool) -> None:
+        """Audio that was taken has to go to the model once more, before what waits; with `flush` also that."""
+        if flush:
+            self._flushes.appendleft(self._received - len(self._waiting))
+        self._waiting[:0] = pcm
+        self._measure()
 
     def clear(self) -> None:
         """Nothing of it is wanted any more."""

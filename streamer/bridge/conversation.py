@@ -7,7 +7,6 @@ the model. The pump outlives the connection until the sequence is ended.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from contextlib import suppress
 from typing import Any
@@ -16,17 +15,19 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge.admission import Admission, Refused
+from streamer.bridge.allowance import Visit
 from streamer.bridge.lane import Request
+from streamer.bridge.logs import Log
 from streamer.bridge.metrics import Metrics
 from streamer.bridge.session import Session
-from streamer.triton.link import ConnectionLost, LinkError, Sequence
+from streamer.bridge.upstream import Lease
+from streamer.bridge.watch import Watch
+from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import close_reason, encode
 
-log = logging.getLogger("streamer.bridge")
+log = Log("streamer.bridge")
 
-# An answer that takes longer is not worth waiting for; Triton gives up a START without a slot before that.
-ANSWER_LIMIT_S = 30.0
 # A client that does not read what it was sent for so long is closed: its results would have to be kept somewhere.
 # Shorter than Triton's idle limit, because nothing is asked of the model meanwhile.
 SEND_LIMIT_S = 10.0
@@ -39,12 +40,22 @@ _LIBRARY_CLOSES = {1007: "not_utf8", 1009: "too_large"}
 class Conversation:
     """Drives one session over one websocket until both of its sides have ended."""
 
-    def __init__(self, websocket: ServerConnection, session: Session, admission: Admission, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        websocket: ServerConnection,
+        session: Session,
+        admission: Admission,
+        metrics: Metrics,
+        visit: Visit | None = None,
+    ) -> None:
         self.session = session
         self._websocket = websocket
         self._admission = admission
         self._metrics = metrics
-        self._sequences: list[Sequence] = []  # of the lanes
+        self._watch = Watch(session, metrics)
+        self._visit = visit  # what its caller may have
+        self._leases: list[Lease] = []  # of the lanes
+        self._begun: set[int] = set()  # the lanes that have used theirs
         self._ready = False
         self._wake = asyncio.Event()  # something happened that the pump has to look at
         self._room = asyncio.Event()  # the reader may go on
@@ -60,9 +71,13 @@ class Conversation:
                 now = time.monotonic()
                 if isinstance(frame, str):
                     session.receive_text(frame, now)
+                    self._watch.asked(now)
                 else:
                     session.receive_audio(frame, now)
-                    self._metrics.received_seconds.inc(len(frame) / session.start.bytes_per_s)
+                    self._watch.received(len(frame), now)
+                    seconds = len(frame) / session.start.bytes_per_s * max(1, len(session.lanes))
+                    if self._visit is not None and (denied := self._visit.charge(seconds)) is not None:
+                        session.exhaust(denied.code, denied.message)
                 self._look()
         except ConnectionClosed as closed:
             if closed.sent is not None and not closed.rcvd_then_sent:
@@ -81,6 +96,7 @@ class Conversation:
                 self._wake.clear()
                 now = time.monotonic()
                 session.tick(now)
+                self._watch.ticked(now)
                 for task in asking.values():
                     if task.done():
                         task.result()
@@ -98,10 +114,10 @@ class Conversation:
             if closing is not None:
                 await closing
         except asyncio.CancelledError:
-            log.info("session=%s cut off", session.number)
+            log.info("cut off")
             raise
         except Exception:
-            log.exception("session=%s the bridge failed", session.number)
+            log.exception("the bridge failed")
             session.vanish("internal")
         finally:
             for running in (*asking.values(), closing):
@@ -134,34 +150,45 @@ class Conversation:
     def _admit(self) -> None:
         """The sequences of all lanes before any request, or none of them: half a session would wait for the other."""
         session = self.session
-        if self._sequences or not session.wanted:
+        if self._leases or not session.wanted:
             return
         try:
-            self._sequences = self._admission.take(session.start.model_options(), session.wanted)
+            self._leases = self._admission.take(session.start.model_options(), session.wanted)
         except Refused as refused:
             session.refuse(refused.code, refused.message)
 
     async def _ask(self, lane: int, request: Request) -> None:
         session, started = self.session, time.monotonic()
         try:
-            events = await self._sequences[lane].send(
-                request.pcm, flush=request.flush, end=request.end, timeout=ANSWER_LIMIT_S
-            )
+            if request.start:
+                self._place(lane, request)
+            events = await self._leases[lane].send(request.pcm, flush=request.flush, end=request.end)
         except LinkError as error:
-            log.warning("session=%s lane=%d request failed: %s", session.number, lane, error)
-            self._metrics.request_failures.labels(error.code).inc()
-            session.fail(lane, error.code, error.message, lost=isinstance(error, ConnectionLost))
+            # The model quotes options that it refuses, and these may be a client's own words.
+            detail = "" if error.code == "bad_options" else error.message
+            log.warning("request failed", lane=lane, code=error.code, detail=detail)
+            now = time.monotonic()
+            self._watch.failed(lane, error.code, now)  # first: then it still sees what is going to be played again
+            session.fail(lane, error.code, error.message, now, lost=isinstance(error, ConnectionLost))
         else:
             now = time.monotonic()
-            self._metrics.answer_seconds.observe(now - started)
             session.answer(lane, events, now)
+            self._watch.answered(now - started, now)
         finally:
             self._wake.set()
+
+    def _place(self, lane: int, request: Request) -> None:
+        """The first sequence of a lane has its place already, each further one gets another."""
+        if lane in self._begun:
+            options = {**self.session.start.model_options(), **request.options}
+            self._leases[lane] = self._admission.replace(self._leases[lane], options)
+        self._begun.add(lane)
 
     async def _deliver(self) -> None:
         messages = self.session.take_messages()
         if not messages:
             return
+        self._watch.outgoing = len(messages)
         try:
             await asyncio.wait_for(self._send(messages), SEND_LIMIT_S)
         except ConnectionClosed:
@@ -175,9 +202,10 @@ class Conversation:
             if kind == "ready":
                 self._ready = True
                 self._metrics.sessions_opened.inc()
-                log.info("session=%s ready %s", self.session.number, self.session.start)
+                start = self.session.start
+                log.info("ready", encoding=start.encoding, sample_rate=start.sample_rate, channels=start.channels)
             await self._websocket.send(encode(message))
-            self._metrics.messages.labels(kind).inc()
+            self._watch.said(message, time.monotonic())
 
     async def _close(self, code: CloseCode, reason: str) -> None:
         # The library's own limit begins when the close frame is written, which never happens when a client
@@ -191,13 +219,12 @@ class Conversation:
         """Release what the session held, once, however it ended."""
         session = self.session
         session.vanish("cut_off")
-        for sequence in self._sequences:
-            sequence.discard()  # does nothing when the END was sent
-        if self._sequences:
-            self._admission.give_back(len(self._sequences))
+        if self._leases:
+            self._admission.give_back(self._leases)
         self._room.set()
         if self._ready:
             self._metrics.sessions_ended.labels(session.ended_by).inc()
         elif session.ended_by != "vanished":
             self._metrics.refusals.labels(session.ended_by).inc()
-        log.info("session=%s ended reason=%s audio_ms=%d", session.number, session.ended_by, session.heard_ms)
+        self._watch.end(time.monotonic())
+        log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)

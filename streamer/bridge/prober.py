@@ -1,16 +1,15 @@
-"""Readiness that means something: a short real sequence through the model, again and again."""
+"""Readiness that means something: short real sequences through the model, again and again."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 
 from streamer.bridge.backlog import BYTES_PER_S
-from streamer.bridge.metrics import Metrics
+from streamer.bridge.logs import Log
 from streamer.triton.link import Link, LinkError
 
-log = logging.getLogger("streamer.bridge")
+log = Log("streamer.bridge")
 
 EVERY_S = 5.0
 ANSWER_LIMIT_S = 10.0
@@ -20,40 +19,37 @@ _AUDIO = bytes(320 * BYTES_PER_S // 1000)
 
 
 class Prober:
-    """Sends a sequence of one step every few seconds and remembers when it last came back."""
+    """Sends a sequence of one step to every instance of a model and remembers when all of them last came back."""
 
-    def __init__(self, link: Link, metrics: Metrics) -> None:
-        self._link = link
-        self._metrics = metrics
-        self._succeeded_at = float("-inf")
+    def __init__(self, link: Link, instances: int = 1) -> None:
         self.failure = ""  # of the last probe
+        self.reached: set[str] = set()  # the instances that answered it
+        self._link = link
+        self._instances = instances
+        self._succeeded_at = float("-inf")
 
     @property
     def ready(self) -> bool:
-        """Whether a sequence went through a moment ago."""
+        """Whether the sequences went through a moment ago."""
         return time.monotonic() - self._succeeded_at < FRESH_S
 
-    async def probe(self) -> bool:
-        """Send one sequence through the model; False if it did not come back."""
-        sequence = self._link.sequence()
+    async def probe(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
+        """Send sequences through the model; False if one of them did not come back in time."""
+        # Triton gives a new sequence to the instance with the lowest free slot: as many at once as there are instances
+        # reach each of them, unless it is busy with sessions, which find out themselves when it fails.
+        sequences = [self._link.sequence() for _ in range(self._instances)]
         try:
-            await sequence.send(_AUDIO, timeout=ANSWER_LIMIT_S)
-            await sequence.send(end=True, timeout=ANSWER_LIMIT_S)
+            first = await asyncio.gather(*(sequence.send(_AUDIO, timeout=limit_s) for sequence in sequences))
+            await asyncio.gather(*(sequence.send(end=True, timeout=limit_s) for sequence in sequences))
         except LinkError as error:
             if str(error) != self.failure:
-                log.warning("probe failed: %s", error)
+                log.warning("probe failed", code=error.code, detail=error.message)
             self.failure = str(error)
         else:
             self.failure = ""
+            self.reached = {str(event.get("instance")) for events in first for event in events[:1]}
             self._succeeded_at = time.monotonic()
         finally:
-            sequence.discard()
-        self._metrics.ready.set(self.ready)
+            for sequence in sequences:
+                sequence.discard()
         return not self.failure
-
-    async def run(self) -> None:
-        """Probe for as long as the link lives."""
-        while self._link.alive:
-            await asyncio.sleep(EVERY_S)
-            await self.probe()
-        log.error("the link to the recogniser is lost: %s", self.failure)

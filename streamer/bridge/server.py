@@ -8,36 +8,43 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from streamer import __version__
+from streamer.bridge import logs
+from streamer.bridge.access import SUBPROTOCOL
 from streamer.bridge.admission import Admission
+from streamer.bridge.allowance import Denied
 from streamer.bridge.conversation import CLOSE_LIMIT_S, Conversation
+from streamer.bridge.entrance import LARGEST_MESSAGE as LARGEST_MESSAGE
+from streamer.bridge.entrance import Entrance
+from streamer.bridge.logs import Log
 from streamer.bridge.metrics import Metrics
 from streamer.bridge.pages import Pages
-from streamer.bridge.prober import Prober
 from streamer.bridge.session import Limits, Session
-from streamer.wire.native import PATH
+from streamer.triton.link import origin
+from streamer.wire.native import PATH, close_reason, encode
 
-log = logging.getLogger("streamer.bridge")
+log = Log("streamer.bridge")
 # The library reports every broken handshake with a traceback, and any port scanner can make one.
 _library_log = logging.getLogger("streamer.bridge.websockets")
 _library_log.setLevel(logging.CRITICAL)
 
-LARGEST_MESSAGE = 1024 * 1024  # 32 s of audio
 FRAMES_AHEAD = 4  # frames of one connection that may wait for its reader
 # A client's pings stand in line behind its audio. With what the kernel offers by default that can be minutes of
 # it, and the client would think us dead.
 RECEIVE_BUFFER = 256 * 1024
 # What may lie in the kernel for a client that does not read.
 SEND_BUFFER = 64 * 1024
-HANDSHAKE_LIMIT_S = 10.0
 PING_EVERY_S = 20.0
 MOST_WAITING = 64  # connections that have no sequence: not started, or refused and still closing
+MOST_TURNED_AWAY = 64  # connections that are being told why they may not come in; more are just cut off
 # All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.
 DRAIN_LIMIT_S = 8.0
 CUT_LIMIT_S = 2.0
@@ -48,27 +55,38 @@ class PortError(Exception):
 
 
 class BridgeServer:
-    """Listens on one port. Sessions are admitted once the admission is open; the prober decides readiness."""
+    """Listens on one port. Sessions are admitted once the admission is open, which also knows whether it is ready."""
 
-    def __init__(self, host: str, port: int, model: str, metrics: Metrics, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        model: str,
+        metrics: Metrics,
+        limits: Limits | None = None,
+        entrance: Entrance | None = None,
+    ) -> None:
         self.admission = Admission(metrics)
-        self.prober: Prober | None = None
         self._host, self._port = host, port
         self._model = model
         self._metrics = metrics
         self._limits = limits
-        self._pages = Pages(metrics, self._state)
+        self._entrance = entrance or Entrance()
+        self._pages = Pages(metrics, self._state, self._entrance.access)
         self._server: Server | None = None
         self._conversations: dict[asyncio.Task[None], Conversation] = {}
+        self._turned_away = 0
 
     @property
     def url(self) -> str:
         """Where the websocket is."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"ws://{host}:{self._port}{PATH}"
+        scheme = "ws" if self._entrance.certificate is None else "wss"
+        return f"{scheme}://{host}:{self._port}{PATH}"
 
     async def start(self) -> None:
         """Listen; PortError if that is not possible. A port of 0 is replaced by a free one."""
+        entrance, certificate = self._entrance, self._entrance.certificate
         try:
             self._server = await serve(
                 self._converse,
@@ -77,9 +95,9 @@ class BridgeServer:
                 process_request=self._pages.answer,
                 # Audio does not shrink, and results are short.
                 compression=None,
-                max_size=LARGEST_MESSAGE,
+                max_size=entrance.largest_message,
                 max_queue=FRAMES_AHEAD,
-                open_timeout=HANDSHAKE_LIMIT_S,
+                open_timeout=entrance.handshake_s,
                 close_timeout=CLOSE_LIMIT_S,
                 # Pings keep proxies from closing a silent session. Their answers stand behind unread audio, so
                 # it is the session's own idle limit that finds out the dead.
@@ -87,6 +105,9 @@ class BridgeServer:
                 ping_timeout=None,
                 server_header="streamer",
                 logger=_library_log,
+                select_subprotocol=_subprotocol,
+                ssl=certificate.context if certificate else None,
+                ssl_handshake_timeout=entrance.handshake_s if certificate else None,
             )
         except OSError as error:
             raise PortError(_why(self._host, self._port, error)) from error
@@ -114,26 +135,70 @@ class BridgeServer:
             await asyncio.wait_for(self._server.wait_closed(), CUT_LIMIT_S)
 
     async def _converse(self, websocket: ServerConnection) -> None:
+        assert websocket.request is not None
+        try:
+            visit = self._entrance.access.enter(websocket.request, websocket.remote_address[0])
+        except Denied as denied:
+            await self._turn_away(websocket, denied)
+            return
         session = Session(secrets.token_hex(8), secrets.token_urlsafe(24), self._model, time.monotonic(), self._limits)
-        conversation = Conversation(websocket, session, self.admission, self._metrics)
+        # In this connection's context, and in that of the pump.
+        logs.session.set(session.number)
+        origin.set(f"{session.number}-")
+        if visit.caller.key:
+            log.info("admitted", key=visit.caller.key)
+        conversation = Conversation(websocket, session, self.admission, self._metrics, visit)
         if len(self._conversations) - self.admission.sessions >= MOST_WAITING:
             session.refuse("full", "Too many connections wait for a session; try again later.")
         pump = asyncio.create_task(conversation.pump())
         self._conversations[pump] = conversation
         pump.add_done_callback(self._conversations.pop)
+        pump.add_done_callback(lambda _: visit.leave())
         await conversation.read()
+
+    async def _turn_away(self, websocket: ServerConnection, denied: Denied) -> None:
+        """Say why not and close: a browser cannot read the status of a refused handshake."""
+        self._metrics.refusals.labels(denied.code).inc()
+        log.info("refused", reason=denied.code)
+        self._turned_away += 1
+        try:
+            if self._turned_away <= MOST_TURNED_AWAY:
+                await asyncio.wait_for(_refuse(websocket, denied), CLOSE_LIMIT_S)
+        except (asyncio.TimeoutError, ConnectionClosed):
+            pass
+        finally:
+            self._turned_away -= 1
+            websocket.transport.abort()
 
     def _state(self) -> dict[str, Any]:
         admission = self.admission
         return {
             "service": "streamer",
             "version": __version__,
-            "ready": not admission.closed and self.prober is not None and self.prober.ready,
+            "ready": admission.ready,
             "model": self._model,
             "sessions": admission.sessions,
             "sequences": admission.taken,
             "sessions_limit": admission.most,
         }
+
+
+async def _refuse(websocket: ServerConnection, denied: Denied) -> None:
+    error = {"type": "error", "n": 1, "code": denied.code, "message": denied.message, "fatal": True}
+    await websocket.send(encode(error))
+    closing = asyncio.create_task(websocket.close(denied.close_code, close_reason(denied.reason)))
+    try:
+        # The client's answer to the close stands behind what it has sent already.
+        async for _ in websocket:
+            pass
+        await closing
+    finally:
+        closing.cancel()
+
+
+def _subprotocol(websocket: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    """Never the one with the key in it."""
+    return Subprotocol(SUBPROTOCOL) if SUBPROTOCOL in offered else None
 
 
 async def _wait(tasks: Iterable[asyncio.Task[None]], limit: float) -> None:

@@ -27,6 +27,8 @@ HEARD_EVERY_S = 0.5
 # What a refused client is told to wait before it tries again, and the failures that are such refusals.
 RETRY_S = 5
 TRY_LATER = ("full", "not_ready", "shutting_down")
+# Failures of a sequence that another one can go on from: what follows a lost one, and what was wrong with its place.
+MENDABLE = ("unavailable", "overdue", "unknown_stream", "failed", "refused")
 
 
 class State(Enum):
@@ -45,6 +47,7 @@ class Limits:
     start_s: float = 10.0  # for `start` after the connection
     idle_s: float = 60.0  # for audio or keepalive
     refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
+    recover_s: float = 20.0  # for a recogniser that failed, until it or another one goes on
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,9 @@ class Session:
         self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
         self._ending = _Ending("done", CloseCode.DONE)
         self._complained = False
+        self._ready = False
+        self._failure = ""  # of the recogniser, the last one
+        self._lost_at: float | None = None  # since when the recogniser is missed, in whichever lane
         self._outbox: list[dict[str, Any]] = []
         self._said = 0
         self._flushed = 0
@@ -106,6 +112,16 @@ class Session:
     def heard_ms(self) -> int:
         """How much audio the model has acknowledged, in every lane."""
         return min((lane.heard_ms for lane in self.lanes), default=0)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much audio is not with the model yet, in all lanes."""
+        return sum(lane.waiting for lane in self.lanes)
+
+    @property
+    def waiting_messages(self) -> int:
+        """How many messages nobody has taken yet."""
+        return len(self._outbox)
 
     def receive_text(self, text: str, now: float) -> None:
         """A text frame of the client."""
@@ -175,23 +191,29 @@ class Session:
             message = f"{reason} Open a new session in {RETRY_S} s."
             self._finish(_Ending("shutting_down", CloseCode.TRY_LATER, message))
 
+    def exhaust(self, code: str, message: str) -> None:
+        """The caller has had its share: what was heard becomes final, then the message says when to come back."""
+        if self.state is State.STREAMING:
+            self._finish(_Ending(code, CloseCode.TRY_LATER, message))
+
     def requests(self, now: float) -> list[tuple[int, Request]]:
         """The next requests for the model, with the numbers of their lanes; at most one is under way in each."""
         # No lane runs ahead while another may still be refused: nothing is said before `ready`.
-        hold = any(lane.sequence in (Sequence.NONE, Sequence.OPENING) for lane in self.lanes)
+        hold = not self._ready and any(lane.sequence in (Sequence.NONE, Sequence.OPENING) for lane in self.lanes)
         asked = ((number, lane.request(now, hold=hold)) for number, lane in enumerate(self.lanes))
         return [(number, request) for number, request in asked if request is not None]
 
     def answer(self, number: int, events: Iterable[Mapping[str, Any]], now: float) -> None:
         """The model's events for the request under way in this lane."""
-        lane = self.lanes[number]
-        request = lane.answered()
+        request, told = self.lanes[number].answered(events, now)
         if request.pcm or request.flush:
             self._active_at = now
         if self.state is State.CLOSED:
             return
         said = self._said
-        if request.start and all(other.sequence is Sequence.OPEN for other in self.lanes):
+        if not self._ready and all(other.sequence is Sequence.OPEN for other in self.lanes):
+            self._ready = True
+            self._lost_at = None  # nobody was told anything that could have been missed
             self._say(
                 "ready",
                 session=self.number,
@@ -200,7 +222,9 @@ class Session:
                 sample_rate=self.start.sample_rate,
                 from_sample=0,
             )
-        for event in events:
+        if self._ready:
+            self._tell_recovery(now)
+        for event in told:
             # The end of a sequence flushes it too, which is nothing that this client asked for.
             if event["type"] != "flushed" or request.flush:
                 self._pass_on(number, event)
@@ -211,28 +235,40 @@ class Session:
         else:
             self._acknowledge(now)
 
-    def fail(self, number: int, code: str, message: str, *, lost: bool) -> None:
-        """The request under way in this lane failed; `lost` says that its sequence is gone and needs no END."""
-        self.lanes[number].failed(lost=lost)
+    def fail(self, number: int, code: str, message: str, now: float, *, lost: bool) -> bool:
+        """The request under way in this lane failed; `lost` says that its sequence is gone and needs no END.
+
+        True if a new sequence will go on where it failed; what was wrong with the old one is nobody's concern then.
+        """
+        lane = self.lanes[number]
+        # Whoever was let in waits for a place that is taken or not there yet.
+        passing = code in MENDABLE or (code in TRY_LATER and lane.lost_at is not None)
+        if passing and lane.mendable and self.state is not State.CLOSED:
+            lane.lose(now)
+            self._failure = f"{code}: {message}"
+            if self._lost_at is None:
+                self._lost_at = lane.lost_at
+            return True
+        lane.failed(lost=lost)
         if self.state is State.CLOSED:
-            return
+            return False
         if code in TRY_LATER:
             self.refuse(code, message)
         elif code == "bad_options":
             self._fail("bad_option", CloseCode.BAD_MESSAGE, f"The recogniser refused the options: {message}")
         else:
-            self._fail(
-                "failed",
-                CloseCode.FAILED,
-                f"The recogniser failed ({code}: {message}) after {self.heard_ms} ms of audio; "
-                "open a new session and send what followed again.",
-            )
+            self._give_up(f"The recogniser failed ({code}: {message})")
+        return False
 
     def tick(self, now: float) -> None:
         """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
         if self.state is State.OPENING and now - self._opened_at >= self._limits.start_s:
             waited = f"Nothing was started within {self._limits.start_s:g} s"
             self._fail("no_start", CloseCode.IDLE, waited + '; send {"type":"start"} after connecting.')
+            return
+        if any(at is not None and now >= at for at in self._hopeless):
+            waited = f"and did not come back within {self._limits.recover_s:g} s"
+            self._give_up(f"The recogniser failed ({self._failure}) {waited}")
         elif self.state is State.STREAMING:
             self._acknowledge(now)
             if self.full or any(lane.computing for lane in self.lanes):
@@ -246,7 +282,7 @@ class Session:
         """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
         if self.state is State.OPENING:
             return self._opened_at + self._limits.start_s
-        due = [at for at in (lane.due_at() for lane in self.lanes) if at is not None]
+        due = [at for at in (*(lane.due_at() for lane in self.lanes), *self._hopeless) if at is not None]
         if self.state is State.STREAMING:
             due.append(self._active_at + self._limits.idle_s)
             if self.heard_ms > self._told_ms:
@@ -257,6 +293,10 @@ class Session:
         """The messages for the client since the last call, in order."""
         messages, self._outbox = self._outbox, []
         return messages
+
+    @property
+    def _hopeless(self) -> list[float | None]:
+        return [lane.hopeless_at(self._limits.recover_s) for lane in self.lanes]
 
     @property
     def _told_ms(self) -> int:
@@ -270,19 +310,27 @@ class Session:
 
     def _pass_on(self, number: int, event: Mapping[str, Any]) -> None:
         kind, lane = event["type"], self.lanes[number]
-        if kind == "heard":
-            lane.heard_ms = event["audio_ms"]
-        elif kind == "flushed":
+        if kind == "flushed":
             lane.flushed += 1
             # It is about the session: said when the last lane has got to it, and all of them got to it at one time.
             if min(other.flushed for other in self.lanes) > self._flushed:
                 self._flushed += 1
                 self._tell(event["audio_ms"])
                 self._say(**event)
-        elif kind in ("partial", "final", "speech"):
+        else:
             lane.told_ms = max(lane.told_ms, event.get("audio_ms", 0))
             self._say(**({**event, "channel": number} if self.start.multichannel else event))
-        # What else a model says (`cut`, or what a later one adds) is not for clients.
+
+    def _tell_recovery(self, now: float) -> None:
+        """Once every lane is where it was, before anything new is told."""
+        if self._lost_at is not None and all(lane.lost_at is None for lane in self.lanes):
+            self._say("recovered", gap_ms=round((now - self._lost_at) * 1000))
+            self._lost_at = None
+
+    def _give_up(self, what: str) -> None:
+        rest = max((lane.unrecognised_ms for lane in self.lanes), default=0)
+        message = f"{what}; the last {rest} ms of audio are not recognised: open a new session and send them again."
+        self._fail("failed", CloseCode.FAILED, message, unrecognised_ms=rest)
 
     def _acknowledge(self, now: float) -> None:
         if self.heard_ms > self._told_ms and now - self._told_at >= HEARD_EVERY_S:
@@ -345,8 +393,8 @@ class Session:
             self._complained = True
             self._say("error", code="after_stop", message=f"{what} after 'stop' is ignored.", fatal=False)
 
-    def _fail(self, code: str, close_code: CloseCode, message: str, reason: str = "") -> None:
-        self._say("error", code=code, message=message, fatal=True)
+    def _fail(self, code: str, close_code: CloseCode, message: str, reason: str = "", **more: Any) -> None:
+        self._say("error", code=code, message=message, fatal=True, **more)
         self._shut(code)
         self.close = Close(close_code, reason or message)
 

@@ -66,10 +66,15 @@ class Speech:
 
 @dataclass(frozen=True)
 class Cut:
-    """A segment starts afresh at this sample: nothing before it will be needed again."""
+    """A segment starts afresh at this sample: nothing before it will be needed again.
+
+    `speaking` and `begins` are options for a stream that goes on from here.
+    """
 
     type: ClassVar[str] = "cut"
     sample: int
+    speaking: bool = False
+    begins: bool = True
 
 
 @dataclass(frozen=True)

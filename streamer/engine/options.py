@@ -43,6 +43,8 @@ class StreamOptions:
     settle_ms: int = 0
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
+    speaking: bool = False  # somebody speaks at its start, as the event `cut` of another stream told
+    begins: bool = True  # its first word begins a sentence
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:

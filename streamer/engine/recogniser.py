@@ -94,8 +94,10 @@ class Recogniser:
         except ValueError as error:
             self._slots.release(lease)
             raise StreamError("bad_options", str(error)) from None
-        scribe = Scribe(options, self._calibration)
-        self._streams[stream] = Stream(lease, options, scribe, self._units, last_used=self._now())
+        scribe = Scribe(options, self._calibration, begins=options.begins)
+        self._streams[stream] = Stream(
+            lease, options, scribe, self._units, last_used=self._now(), speaking=options.speaking
+        )
         self._start_afresh([lease.slot])
 
     def close(self, stream: int) -> None:

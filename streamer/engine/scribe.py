@@ -30,7 +30,7 @@ class Scribe:
     options: StreamOptions
     calibration: Calibration
     _told_ms: int = 0  # the end of the last word of a final: no later time is smaller
-    _begins: bool = True  # whether the next word begins a sentence
+    begins: bool = True  # whether the next word begins a sentence
     _agreed: tuple[str, ...] = ()  # the words of the last step
     _shown: tuple[str, int] = field(default=("", 0))
 
@@ -48,7 +48,7 @@ class Scribe:
             return None
         sure = min(stable, shown)
         if self.options.written:
-            sure = settled(texts[:shown], sure, begins=self._begins)
+            sure = settled(texts[:shown], sure, begins=self.begins)
             words = self._written(words)
             if self.options.stability == "high":
                 words = words[:sure]  # the rest of a number may still change how its begin is written
@@ -90,13 +90,13 @@ class Scribe:
             spoken,
             self._alternatives(_text(words), ranked) if self.options.alternatives else None,
         )
-        self._told_ms, self._begins = words[-1].end_ms, False
+        self._told_ms, self.begins = words[-1].end_ms, False
         self.cut(pause=pause)
         return final
 
     def cut(self, *, pause: bool) -> None:
         """A new segment starts; behind a pause it begins a sentence."""
-        self._begins = self._begins or pause
+        self.begins = self.begins or pause
         self._agreed, self._shown = (), ("", 0)
 
     def _timed(self, found: Sequence[Word], place: Place) -> list[SpokenWord]:
@@ -112,7 +112,7 @@ class Scribe:
 
     def _written(self, words: Sequence[SpokenWord]) -> list[SpokenWord]:
         found = []
-        for piece in written([word.word for word in words], begins=self._begins):
+        for piece in written([word.word for word in words], begins=self.begins):
             part = words[piece.first : piece.end]
             confidences = [word.confidence for word in part if word.confidence is not None]
             confidence = min(confidences) if confidences else None  # a number is right if all its words are
@@ -125,7 +125,7 @@ class Scribe:
         for words, probability in ranked:
             texts = [word.text for word in words]
             if self.options.written:
-                texts = [piece.text for piece in written(texts, begins=self._begins)]
+                texts = [piece.text for piece in written(texts, begins=self.begins)]
             text = " ".join(texts)
             merged[text] = merged.get(text, 0.0) + probability
         found = list(merged.items())[: self.options.alternatives]

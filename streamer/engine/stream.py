@@ -71,7 +71,7 @@ class Stream:
     _computed: int = 0  # samples of the running segment that the model has read, the tail's included
     _segment: int = 0
     _track: Track | None = None  # of the running segment, if the model tells activity
-    _speaking: bool = False  # what was said last, and whether it was so at some time in the segment
+    speaking: bool = False  # what was said last, and whether it was so at some time in the segment
     _spoke: bool = False
 
     @property
@@ -150,8 +150,8 @@ class Stream:
         if activity is None:
             return None
         if self._track is None:
-            self._track = Track(ActivityRule(), speaking=self._speaking)
-            self._spoke = self._speaking
+            self._track = Track(ActivityRule(), speaking=self.speaking)
+            self._spoke = self.speaking
         for change in self._track.read(activity):
             self._say_speech(change.speaking, self._sample(change.frame))
         return self._track.quiet
@@ -174,13 +174,13 @@ class Stream:
             self._segment += 1
         else:
             self.scribe.cut(pause=silence)
-        if silence and self._speaking:
+        if silence and self.speaking:
             self._pause(self._sample(kept[-1].end) if kept else cut, over=frame is None)
         if cut > self._base:
-            self.events.append(Cut(cut))
+            self.events.append(Cut(cut, self.speaking, self.scribe.begins))
         del self._audio[: (cut - self._base) * BYTES_PER_SAMPLE]
         self._base, self._computed = cut, 0
-        self._track, self._spoke = None, self._speaking
+        self._track, self._spoke = None, self.speaking
 
     def _pause(self, sample: int, *, over: bool) -> None:
         """A segment ended in silence: so does speech, unless it is heard that somebody speaks on without a word."""
@@ -191,9 +191,9 @@ class Stream:
             self._say_speech(False, self._sample(change.frame) if change else sample)
 
     def _say_speech(self, speaking: bool, sample: int) -> None:
-        if speaking == self._speaking:
+        if speaking == self.speaking:
             return
-        self._speaking = speaking
+        self.speaking = speaking
         self._spoke = self._spoke or speaking
         if self.options.speech:
             self.events.append(Speech("start" if speaking else "end", self.clock.ms(min(sample, self.received))))

@@ -19,20 +19,24 @@ import asyncio
 import json
 import re
 import secrets
+import time
 from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
+from streamer.triton.dial import PLAIN, Dial
+
 MODEL = "streaming_asr"
 QUEUE_LIMIT = 4096  # requests that wait to be written, over all sequences; at it, new ones are refused
 START_SHARE = 0.9  # of a request's time, after which Triton itself gives up a START that got no slot
-CHANNEL_OPTIONS = (
-    ("grpc.enable_http_proxy", 0),  # Triton is asked directly, whatever the environment says about the web
-    ("grpc.use_local_subchannel_pool", 1),  # a connection of its own for each link
-)
+# When an answer is overdue we may have been stopped ourselves: so long what came meanwhile is looked at.
+SECOND_LOOK_S = 0.5
+# Whose requests those of this context are: the ids begin with it, for whoever looks into Triton's log and traces.
+origin: ContextVar[str] = ContextVar("origin", default="")
 CODE_WORD = re.compile(r"([a-z][a-z_]*): (.*)", re.DOTALL)
 # Triton's own sentences that mean something to a caller, and the code word for it.
 KNOWN = (
@@ -73,7 +77,7 @@ class Overdue(LinkError):
 
 async def ready(address: str, model: str = MODEL, timeout: float = 2.0) -> bool:
     """Whether a Triton answers at `address` (gRPC) and has the model loaded."""
-    async with grpc.aio.insecure_channel(address, CHANNEL_OPTIONS) as channel:
+    async with PLAIN.channel(address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         try:
             return await _is_ready(stub, model, timeout)
@@ -90,13 +94,14 @@ class Link:
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._open: set[Sequence] = set()  # started and not ended
         self._count = 0
+        self.answered_at = float("-inf")  # time.monotonic() of the last answer to anybody
         self._lost: str | None = None
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
 
     @classmethod
-    async def connect(cls, address: str, model: str = MODEL, *, timeout: float = 5.0) -> Link:
+    async def connect(cls, address: str, model: str = MODEL, *, timeout: float = 5.0, dial: Dial = PLAIN) -> Link:
         """Open a link. LinkError("unavailable") when there is no such Triton or the model is not ready in it."""
-        channel = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
+        channel = dial.channel(address)
         try:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             # A stream for a model that is not there, or not decoupled, would crash the server.
@@ -132,6 +137,10 @@ class Link:
         """Requests that somebody waits for."""
         return len(self._waiting)
 
+    async def lost(self) -> None:
+        """Returns when the link has ended, for whatever reason."""
+        await asyncio.wait(self._tasks[1:])
+
     async def close(self, timeout: float = 10.0) -> None:
         """End the sequences that are open, wait for the answers that are due, and close.
 
@@ -158,7 +167,7 @@ class Link:
         if self._outgoing.qsize() >= QUEUE_LIMIT:
             raise LinkError("full", f"{QUEUE_LIMIT} requests wait to be sent to Triton already")
         self._count += 1
-        request.id = str(self._count)
+        request.id = f"{origin.get()}{self._count}"
         self._outgoing.put_nowait(request)
         future = self._waiting[request.id] = asyncio.get_running_loop().create_future()
         return future
@@ -184,6 +193,7 @@ class Link:
         why = "Triton closed the stream"
         try:
             while (message := await self._call.read()) is not grpc.aio.EOF:
+                self.answered_at = time.monotonic()
                 future = self._waiting.pop(message.infer_response.id, None)
                 if future is not None:  # else nobody waits for it any more
                     _settle(future, message)
@@ -220,12 +230,19 @@ class Sequence:
         request = self._request(pcm, end=end, flush=flush, timeout=timeout)
         answer_to = self._post(request, end=end)
         overdue = Overdue(f"no answer to sequence {self.id} within {timeout:g} s")
-        timer = asyncio.get_running_loop().call_later(timeout, _settle, answer_to, overdue)
+        loop = asyncio.get_running_loop()
+        timers: list[asyncio.TimerHandle] = []
+
+        def look_again() -> None:
+            timers.append(loop.call_later(min(SECOND_LOOK_S, timeout), _settle, answer_to, overdue))
+
+        timers.append(loop.call_later(timeout, look_again))
         self._busy = True
         try:
             answer = await answer_to
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
             self._link._forget(request)
             self._busy = False
         if isinstance(answer, LinkError):
@@ -244,6 +261,7 @@ class Sequence:
             request = self._request(b"", end=True)
             with suppress(LinkError):  # Triton frees the slot after its idle limit
                 self._post(request, end=True)
+            self._link._open.discard(self)
             self._link._forget(request)
 
     def _post(self, request: Any, *, end: bool) -> asyncio.Future[Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -118,6 +119,14 @@ class TritonServer:
             running, self._running = self._running, None
         if running is not None:
             running.close(self._grace)
+
+    def kill(self) -> None:
+        """End the server at once, whatever state it is in, and what belongs to it; start() makes another."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.kill()
+            running.close(0.0)
 
     @property
     def running(self) -> bool:
@@ -236,6 +245,13 @@ class _Running:
     def answers(self, models: Sequence[str]) -> bool:
         ready = all(_get(self.ports.http, f"/v2/models/{model}/ready") for model in models)
         return ready and _get(self.ports.metrics, "/metrics")
+
+    def kill(self) -> None:
+        """Kill the server, also one that is stopped; its guard then removes what is left of it."""
+        # The guard ends right after the server: while it lives the number is not yet another process's.
+        with suppress(TritonError, OSError):
+            if self.guard.poll() is None:
+                os.kill(self.pid(), signal.SIGKILL)
 
     def close(self, grace: float) -> None:
         assert self.guard.stdin is not None

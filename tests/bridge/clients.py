@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import urllib.request
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import psutil
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -85,6 +86,14 @@ def live(triton: TritonServer) -> float:
     with urllib.request.urlopen(f"http://{triton.metrics_address}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith("streamer_slots_live{"))
+
+
+def stubs(server: int) -> Iterator[psutil.Process]:
+    """The Python processes of a tritonserver: one for each instance of a model."""
+    for process in psutil.Process(server).children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            if "triton_python_backend_stub" in " ".join(process.cmdline()):
+                yield process
 
 
 async def no_streams(triton: TritonServer, seconds: float = 10.0) -> None:

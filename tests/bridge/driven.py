@@ -48,7 +48,7 @@ class Driven:
         self.session.answer(0, [*events, heard(self.heard)], self.now)
 
     def fail(self, code: str = "unavailable", *, lost: bool = False) -> None:
-        self.session.fail(0, code, "it broke", lost=lost)
+        self.session.fail(0, code, "it broke", self.now, lost=lost)
 
     def messages(self) -> list[dict[str, Any]]:
         return self.session.take_messages()

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from streamer.bridge.admission import Admission, Refused
 from streamer.bridge.metrics import Metrics
-from streamer.triton.link import Link
+from streamer.bridge.upstreams import Upstreams
+from streamer.triton.link import LinkError
 from streamer.triton.server import TritonServer
+
+
+@asynccontextmanager
+async def opened(triton: TritonServer) -> AsyncIterator[Upstreams]:
+    upstreams = Upstreams([triton.grpc_address])
+    await upstreams.open()
+    yield upstreams
+    await upstreams.close()
 
 
 async def test_at_most(triton: TritonServer) -> None:
     """There are so many sequences and no more, until one is given back."""
     metrics = Metrics()
     admission = Admission(metrics)
-    async with await Link.connect(triton.grpc_address) as link:
-        admission.open(link, 2)
-        assert admission.take({})[0].id != admission.take({})[0].id
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 2)
+        first, second = admission.take({}), admission.take({})
+        assert first[0].sequence.id != second[0].sequence.id
         with pytest.raises(Refused, match="All 2 sessions are taken") as refused:
             admission.take({})
         assert refused.value.code == "full"
         assert b"streamer_sessions 2.0" in metrics.exposition()
-        admission.give_back()
+        admission.give_back(first)
         admission.take({})
         assert admission.taken == 2
 
@@ -30,9 +43,10 @@ async def test_all_or_none(triton: TritonServer) -> None:
     """A session of several channels gets a sequence for each, or none: it never waits with half of them."""
     metrics = Metrics()
     admission = Admission(metrics)
-    async with await Link.connect(triton.grpc_address) as link:
-        admission.open(link, 3)
-        assert len({sequence.id for sequence in admission.take({}, 2)}) == 2
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 3)
+        both = admission.take({}, 2)
+        assert len({lease.sequence.id for lease in both}) == 2
         assert (admission.taken, admission.sessions) == (2, 1)
         with pytest.raises(Refused, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
             admission.take({}, 2)
@@ -40,21 +54,38 @@ async def test_all_or_none(triton: TritonServer) -> None:
         admission.take({})
         assert b"streamer_sequences 3.0" in metrics.exposition()
         assert b"streamer_sessions 2.0" in metrics.exposition()
-        admission.give_back(2)
+        admission.give_back(both)
         assert (admission.taken, admission.sessions) == (1, 1)
 
 
 async def test_when_there_is_none(triton: TritonServer) -> None:
-    """Before the recogniser is there, when its link has ended and after the close nobody gets a sequence."""
+    """Before the recogniser is there, when its links have ended and after the close nobody gets a sequence."""
     admission = Admission(Metrics())
-    link = await Link.connect(triton.grpc_address)
     with pytest.raises(Refused, match="not ready"):
         admission.take({})
-    admission.open(link, 2)
-    await link.close()
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 2)
+        assert admission.ready
+    assert not admission.ready
     with pytest.raises(Refused, match="not ready"):
         admission.take({})
     admission.close()
     with pytest.raises(Refused, match="shutting down"):
         admission.take({})
     assert admission.taken == 0
+
+
+async def test_replaced(triton: TritonServer) -> None:
+    """A sequence that failed gets another place, which counts for the same session; or none if none is well."""
+    admission = Admission(Metrics())
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 2)
+        [lost] = admission.take({})
+        admission.close()
+        lease = admission.replace(lost, {"speaking": True})
+        await lease.send()
+        assert (admission.taken, admission.sessions) == (1, 1)
+        admission.give_back([lease])
+        assert admission.taken == 0
+    with pytest.raises(LinkError, match="no recogniser is well"):
+        admission.replace(lease, {})

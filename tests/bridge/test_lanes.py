@@ -154,7 +154,7 @@ def test_one_failure_is_everybody_s() -> None:
     lanes = Lanes()
     lanes.audio(bytes(STEP), bytes(STEP))
     lanes.ask()
-    lanes.session.fail(0, "unavailable", "it broke", lost=True)
+    lanes.session.fail(0, "bad_request", "it broke", lanes.now, lost=True)
     [error] = lanes.messages()
     assert (error["code"], error["fatal"]) == ("failed", True)
     assert lanes.ask() == {}
@@ -170,7 +170,7 @@ def test_no_slot_for_one_is_none_for_all() -> None:
     lanes = Lanes(ready=False)
     lanes.ask()
     lanes.answer(0)
-    lanes.session.fail(1, "full", "no slot in time", lost=False)
+    lanes.session.fail(1, "full", "no slot in time", lanes.now, lost=False)
     assert lanes.messages()[0]["code"] == "full"
     assert lanes.ask() == {0: Request(end=True), 1: Request(end=True)}
     lanes.answer(0)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 
 import pytest
@@ -15,7 +13,7 @@ from streamer.bridge.service import Service
 from streamer.repository import asr_repository
 from streamer.triton.link import LinkError
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import recognise, rest, session, text
+from tests.bridge.clients import recognise, text
 from tests.samples import pcm
 
 
@@ -28,19 +26,6 @@ async def test_own_triton() -> None:
         assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
         assert triton.running
     assert not triton.running
-
-
-async def test_triton_dies() -> None:
-    """When Triton is killed open sessions fail with a reason, new ones are refused, and the service says so."""
-    triton = TritonServer(asr_repository(), slots=4)
-    async with Service(triton, port=0) as service, session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:200_000])
-        os.kill(triton.pid, signal.SIGKILL)
-        events = await rest(websocket)
-        assert (events[-1]["code"], websocket.close_code) == ("failed", 1011)
-        await asyncio.wait_for(service.lost(), 20)
-        with pytest.raises(AssertionError):
-            await recognise(service.url, b"")
 
 
 async def test_port_taken_with_a_starting_triton() -> None:

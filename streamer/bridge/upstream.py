@@ -1,0 +1,258 @@
+"""One Triton as the bridge sees it: a link that is made again when it is lost, probed, and left while it fails.
+
+It is left as soon as something is known against it: the link has ended, the model's process has died, or nothing at all
+is answered for longer than it should be. One request that is overdue while others are answered is a doubt: a probe of
+every instance decides. Sessions find a new place through their leases; here it is mended and tried until it is well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
+
+from streamer.bridge import prober
+from streamer.bridge.logs import Log
+from streamer.bridge.prober import Prober
+from streamer.bridge.supervision import Supervision
+from streamer.triton import TritonError
+from streamer.triton.dial import Dial
+from streamer.triton.link import MODEL, ConnectionLost, Link, LinkError, Overdue, Sequence
+
+log = Log("streamer.bridge")
+
+CONFIG_LIMIT_S = 5.0
+CLOSE_LIMIT_S = 3.0
+# A Triton that does not answer is cancelled only after this; requests in flight may still be computed.
+LEAVE_LIMIT_S = 30.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+# An answer is overdue after this: so many times what the slowest took of late, and within these limits. A machine that
+# is busy is slow for everybody; one that was quick a moment ago and says nothing hangs.
+SLOWER = 5.0
+SHORTEST_PATIENCE_S, LONGEST_PATIENCE_S = 5.0, 30.0
+LATELY_S = 30.0
+# Two doubts within this are as good as a proof, whatever a probe says: it may have missed the instance.
+DOUBT_S = 60.0
+
+
+class Pace:
+    """How long answers took of late, and so how long to wait for one."""
+
+    def __init__(self) -> None:
+        self._since = float("-inf")
+        self._slowest = (LONGEST_PATIENCE_S, LONGEST_PATIENCE_S)  # before this period, and in it
+
+    def note(self, seconds: float, now: float) -> None:
+        """An answer took so long."""
+        before, present = self._slowest
+        if now - self._since > LATELY_S:
+            known = self._since > float("-inf")
+            self._since, before, present = now, present if known else 0.0, 0.0
+        self._slowest = before, max(present, seconds)
+
+    @property
+    def patience_s(self) -> float:
+        """After so long an answer is overdue."""
+        return min(max(SHORTEST_PATIENCE_S, SLOWER * max(self._slowest)), LONGEST_PATIENCE_S)
+
+
+class Lease:
+    """A place for one sequence on one Triton, which hears through it how its sessions fare."""
+
+    def __init__(self, upstream: Upstream, sequence: Sequence, link: Link) -> None:
+        self.upstream = upstream
+        self.sequence = sequence
+        self._link = link
+
+    async def send(self, pcm: bytes = b"", *, flush: bool = False, end: bool = False) -> list[dict[str, Any]]:
+        """See Sequence.send(); waits as long as makes sense with this Triton."""
+        asked = time.monotonic()
+        try:
+            events = await self.sequence.send(pcm, flush=flush, end=end, timeout=self.upstream.pace.patience_s)
+        except LinkError as error:
+            silent = isinstance(error, Overdue) and self._link.answered_at < asked
+            self.upstream.doubt(self._link, error, certain=silent)
+            raise
+        now = time.monotonic()
+        self.upstream.pace.note(now - asked, now)
+        return events
+
+    def discard(self) -> None:
+        """End the sequence if it is not ended, and give the place back."""
+        self.sequence.discard()
+        self.upstream.give_back(self)
+
+
+class Upstream:
+    """One Triton, for as long as the service wants it."""
+
+    def __init__(self, name: str, supervision: Supervision) -> None:
+        self.name = name
+        self.supervision = supervision
+        self.most = 0  # sequences for sessions, as far as is known
+        self.pace = Pace()
+        self._leases: set[Lease] = set()
+        self._link: Link | None = None
+        self._prober: Prober | None = None
+        self._well = False
+        self._doubt = asyncio.Event()
+        self._doubted_at = float("-inf")
+        self._certain = False  # that it has to be left
+        self._ill = False  # and that it will not do to connect again
+        self._broken = False  # because its model's process has died
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    @property
+    def well(self) -> bool:
+        """Whether sequences can be had."""
+        return self._well and self._link is not None and self._link.alive
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is well and a sequence went through every instance a moment ago."""
+        return self.well and self._prober is not None and self._prober.ready
+
+    @property
+    def taken(self) -> int:
+        """How many places are held."""
+        return len(self._leases)
+
+    def lease(self, options: Mapping[str, Any]) -> Lease:
+        """A place for a new sequence; only while it is well."""
+        assert self._link is not None
+        lease = Lease(self, self._link.sequence(options), self._link)
+        self._leases.add(lease)
+        return lease
+
+    def give_back(self, lease: Lease) -> None:
+        """The place is free again."""
+        self._leases.discard(lease)
+
+    def doubt(self, link: Link, error: LinkError, *, certain: bool) -> None:
+        """A request failed on this link; `certain`: nothing else was answered either."""
+        if link is not self._link or error.code not in ("unavailable", "overdue"):
+            return
+        self._broken = self._broken or (error.code == "unavailable" and not isinstance(error, ConnectionLost))
+        self._ill = self._ill or certain or self._broken
+        self._certain = self._ill or not link.alive
+        if self._certain:
+            self._well = False  # at once: nobody who looks for a new place should come back here
+        self._doubt.set()
+
+    async def open(self) -> None:
+        """Connect and make sure that it works; LinkError or TritonError if not."""
+        address = await self.supervision.address()
+        link = await Link.connect(address, dial=self.supervision.dial)
+        try:
+            instances, slots = await _size(address, self.supervision.dial)
+            probing, started = Prober(link, instances), time.monotonic()
+            if not await probing.probe():
+                raise TritonError(f"the model {MODEL} does not answer: {probing.failure}")
+        except BaseException:
+            await link.close(CLOSE_LIMIT_S)
+            raise
+        # Probes need a place in each instance, also when all the others are taken.
+        self.most = instances * slots - instances
+        self._link, self._prober, self.pace = link, probing, Pace()
+        self.pace.note(time.monotonic() - started, time.monotonic())
+        self._doubt.clear()
+        self._certain = self._ill = self._broken = False
+        self._well = True
+
+    async def keep(self) -> None:
+        """Keep it well, from open() on, until cancelled."""
+        pause = FIRST_PAUSE_S
+        while True:
+            if self.well:
+                await self._last()
+                pause = FIRST_PAUSE_S
+                log.warning("recogniser lost", triton=self.name, broken=self._broken)
+            self._leave()
+            try:
+                if self._broken:
+                    await self._end_leaving()  # it answers, and a model is better reloaded when nothing is in flight
+                if self._ill:
+                    await self.supervision.mend(broken=self._broken)
+                self._ill = True  # unless it opens now
+                await self.open()
+                log.info("recogniser back", triton=self.name)
+            except Exception as error:  # whatever it was: it is tried again
+                log.warning("recogniser away", triton=self.name, detail=str(error), again_s=pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def close(self) -> None:
+        """Leave it for good: sequences are ended, within a limit."""
+        self._well = False
+        self._leave()
+        await self._end_leaving()
+        for task in self._leaving:
+            task.cancel()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+        await self.supervision.end()
+
+    async def _last(self) -> None:
+        """Returns when it is not well any more."""
+        assert self._link is not None
+        assert self._prober is not None
+        lost = asyncio.create_task(self._link.lost())
+        lost.add_done_callback(lambda _: self._doubt.set())
+        try:
+            while not self._certain and self._link.alive:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._doubt.wait(), prober.EVERY_S)
+                if self._certain or not self._link.alive:
+                    break
+                self._ill = self._doubt.is_set() and self._doubted_again()
+                if self._ill or not await self._probe():
+                    break
+                self._doubt.clear()  # what was overdue before that has its answer
+        finally:
+            self._well = False
+            lost.cancel()
+
+    async def _end_leaving(self) -> None:
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=CLOSE_LIMIT_S)
+
+    async def _probe(self) -> bool:
+        """Whether it may stay."""
+        assert self._link is not None
+        assert self._prober is not None
+        started = time.monotonic()
+        if await self._prober.probe(min(self.pace.patience_s, prober.ANSWER_LIMIT_S)):
+            return True
+        code = self._prober.failure.partition(":")[0]
+        if code == "full":  # of others' sequences: it lives
+            return True
+        if code == "overdue" and self._link.answered_at > started and not self._doubted_again():
+            return True  # it answers somebody
+        self._ill = True
+        self._broken = self._broken or "is not healthy" in self._prober.failure
+        return False
+
+    def _doubted_again(self) -> bool:
+        last, self._doubted_at = self._doubted_at, time.monotonic()
+        return self._doubted_at - last < DOUBT_S
+
+    def _leave(self) -> None:
+        """Let the link go, in the background: what is in flight there may still be computed."""
+        link, self._link = self._link, None
+        if link is not None:
+            task = asyncio.create_task(link.close(LEAVE_LIMIT_S))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+
+async def _size(address: str, dial: Dial) -> tuple[int, int]:
+    """How many instances the model has there, and how many sequences each of them takes."""
+    async with dial.channel(address) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        request = service_pb2.ModelConfigRequest(name=MODEL)
+        config = (await stub.ModelConfig(request, timeout=CONFIG_LIMIT_S)).config
+    instances = sum(group.count * max(1, len(group.gpus)) for group in config.instance_group)
+    return int(instances), int(config.sequence_batching.oldest.max_candidate_sequences)

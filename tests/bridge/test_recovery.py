@@ -1,0 +1,213 @@
+"""A Triton that is killed, hung or cut off while somebody speaks: not a word is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from websockets.asyncio.client import connect
+
+from streamer.audio.conversion import SAMPLE_RATE
+from streamer.bridge.service import Service
+from streamer.bridge.session import Limits
+from streamer.repository import asr_repository
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import Event, receive, recognise, rest, serving, session, stubs
+from tests.samples import pcm
+
+AUDIO = pcm("talk.flac")
+PIECE_S, PACE = 0.32, 8.0
+# In the middle of the recording, with a segment under way.
+BREAK_AT = 0.45
+Break = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def whole(triton: TritonServer) -> list[Event]:
+    """What an undisturbed session is told."""
+
+    async def undisturbed() -> list[Event]:
+        async with serving(triton) as service:
+            return lasting(await recognise(service.url, AUDIO))
+
+    return asyncio.run(undisturbed())
+
+
+def lasting(events: list[Event]) -> list[Event]:
+    """Finals and speech: texts, words and times."""
+    kept = [{**event, "n": 0} for event in events if event["type"] in ("final", "speech")]
+    for event in kept:
+        event.pop("confidence", None)
+        for word in event.get("words", ()):
+            word.pop("confidence")
+    return kept
+
+
+async def disturbed(url: str, breaking: Break, at: float = BREAK_AT) -> list[Event]:
+    """All events of the recording, sent faster than it was spoken, with something broken on the way."""
+    async with session(url) as websocket:
+        reading = asyncio.create_task(rest(websocket))
+        piece = int(PIECE_S * SAMPLE_RATE) * 2
+        broken = False
+        for place in range(0, len(AUDIO), piece):
+            if not broken and place >= at * len(AUDIO):
+                await breaking()
+                broken = True
+            await websocket.send(AUDIO[place : place + piece])
+            await asyncio.sleep(PIECE_S / PACE)
+        await websocket.send('{"type":"stop"}')
+        events = await reading
+        assert websocket.close_code == 1000, events[-1]
+    return events
+
+
+def check(events: list[Event], whole: list[Event]) -> None:
+    """One recovery, and otherwise nothing that an undisturbed session would not have been told."""
+    assert [event["type"] for event in events].count("recovered") == 1
+    assert lasting(events) == whole
+    assert [event["n"] for event in events] == list(range(2, len(events) + 2))
+
+
+def regions(prefixes: set[str]) -> list[str]:
+    return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(tuple(prefixes))]
+
+
+def names(server: int) -> set[str]:
+    """What the shared memory of a tritonserver is called."""
+    options = [word for word in psutil.Process(server).cmdline() if "shm-region-prefix-name=" in word]
+    return {option.rpartition("=")[2] for option in options}
+
+
+async def test_killed(whole: list[Event]) -> None:
+    """An embedded tritonserver that is killed is started again; nothing is left of the first one."""
+    triton = TritonServer(asr_repository(), slots=4)
+    async with Service(triton, port=0) as service:
+        first = triton.pid
+        prefixes = names(first)
+        assert regions(prefixes)
+
+        async def kill() -> None:
+            os.kill(first, signal.SIGKILL)
+
+        check(await disturbed(service.url, kill), whole)
+        assert triton.pid != first
+        assert not regions(prefixes)
+        assert "streamer_ready 1.0" in service.metrics.exposition().decode()
+
+
+async def test_stub_killed(whole: list[Event]) -> None:
+    """A model's process that dies is noticed although Triton says that the model is ready."""
+    triton = TritonServer(asr_repository(), slots=4)
+    async with Service(triton, port=0) as service:
+        first = triton.pid
+
+        async def kill() -> None:
+            for stub in stubs(first):
+                stub.kill()
+
+        check(await disturbed(service.url, kill), whole)
+        assert triton.pid != first
+
+
+async def test_stopped(whole: list[Event]) -> None:
+    """A Triton that hangs is left when its answers are overdue, and replaced."""
+    triton = TritonServer(asr_repository(), slots=4)
+    async with Service(triton, port=0) as service:
+        first = triton.pid
+
+        async def stop() -> None:
+            os.kill(first, signal.SIGSTOP)
+
+        events = await disturbed(service.url, stop)
+        check(events, whole)
+        assert triton.pid != first
+        assert not psutil.pid_exists(first)
+
+
+async def test_link_cut(triton: TritonServer, whole: list[Event]) -> None:
+    """When the connection breaks but not the Triton behind it, the session goes on over another."""
+    async with proxy(triton.grpc_address) as (address, cut), Service(address, port=0) as service:
+        check(await disturbed(service.url, cut), whole)
+
+
+async def test_two_tritons(triton: TritonServer, whole: list[Event]) -> None:
+    """With two Tritons the sessions of one that dies go on at the other at once."""
+    with TritonServer(asr_repository(), slots=4) as other:
+        async with Service([triton.grpc_address, other.grpc_address], port=0) as service:
+
+            async def kill() -> None:
+                os.kill(other.pid, signal.SIGKILL)
+
+            both = await asyncio.gather(*(disturbed(service.url, kill) for _ in range(2)))
+            kinds = [[event["type"] for event in events].count("recovered") for events in both]
+            assert sorted(kinds) == [0, 1]
+            for events in both:
+                assert lasting(events) == whole
+
+
+async def test_nothing_comes_back(triton: TritonServer) -> None:
+    """Where no Triton comes back the session is failed, and is told how much audio is not recognised."""
+    async with (
+        proxy(triton.grpc_address) as (address, cut),
+        Service(address, port=0, limits=Limits(recover_s=1.0)) as service,
+        connect(service.url, compression=None) as websocket,
+    ):
+        await websocket.send('{"type":"start"}')
+        assert (await receive(websocket))["type"] == "ready"
+        await websocket.send(bytes(64_000))
+        await asyncio.sleep(1)
+        await cut(for_good=True)
+        await websocket.send(bytes(32_000))
+        error = (await rest(websocket))[-1]
+        assert (error["code"], error["unrecognised_ms"], websocket.close_code) == ("failed", 3000, 1011)
+        async with connect(service.url, compression=None) as second:
+            await second.send('{"type":"start"}')
+            assert (await receive(second))["code"] == "not_ready"
+
+
+@asynccontextmanager
+async def proxy(address: str) -> AsyncIterator[tuple[str, Break]]:
+    """A way to a Triton that can be cut: all its connections at once, or with `for_good` also those to come."""
+    host, _, port = address.rpartition(":")
+    writers: set[asyncio.StreamWriter] = set()
+    running: set[asyncio.Task[None]] = set()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writers.update((writer, far_writer))
+        for task in (
+            asyncio.create_task(pass_on(reader, far_writer)),
+            asyncio.create_task(pass_on(far_reader, writer)),
+        ):
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+    async def cut(*, for_good: bool = False) -> None:
+        if for_good:
+            server.close()
+        for writer in writers:
+            writer.transport.abort()
+        writers.clear()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
+    finally:
+        await cut(for_good=True)
+        await asyncio.gather(*running, return_exceptions=True)

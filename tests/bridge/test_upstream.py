@@ -1,0 +1,96 @@
+"""One Triton as the bridge sees it: how long it is waited for, and what is done when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psutil
+import pytest
+
+from streamer.bridge.supervision import Foreign
+from streamer.bridge.upstream import LONGEST_PATIENCE_S, SHORTEST_PATIENCE_S, Pace, Upstream
+from streamer.bridge.upstreams import Upstreams
+from streamer.repository import asr_repository
+from streamer.triton.link import LinkError
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import stubs
+
+
+def test_patience() -> None:
+    """Who was quick is waited for a short while, who is slow for longer, and nothing of that is remembered for ever."""
+    pace = Pace()
+    assert pace.patience_s == LONGEST_PATIENCE_S
+    pace.note(0.1, 100.0)
+    assert pace.patience_s == SHORTEST_PATIENCE_S
+    pace.note(3.0, 101.0)
+    pace.note(0.1, 140.0)
+    assert pace.patience_s == 15.0
+    pace.note(0.1, 180.0)
+    assert pace.patience_s == SHORTEST_PATIENCE_S
+    pace.note(20.0, 181.0)
+    assert pace.patience_s == LONGEST_PATIENCE_S
+
+
+async def test_model_of_another_is_reloaded() -> None:
+    """Where the model's process of a Triton that is not ours dies, the model is reloaded, and sequences go on."""
+    with TritonServer(asr_repository(), slots=2) as triton:
+        upstreams = Upstreams([triton.grpc_address])
+        await upstreams.open()
+        try:
+            lease = upstreams.lease({})
+            assert lease is not None
+            await lease.send(bytes(1000))
+            before = {stub.pid for stub in stubs(triton.pid)}
+            for pid in before:
+                psutil.Process(pid).kill()
+            with pytest.raises(LinkError, match="is not healthy"):
+                await lease.send(bytes(1000))
+            assert not upstreams.well
+            assert upstreams.lease({}) is None
+            for _ in range(300):
+                if upstreams.ready:
+                    break
+                await asyncio.sleep(0.1)
+            lease.discard()
+            again = upstreams.lease({}, instead_of=lease)
+            assert again is not None
+            assert await again.send(bytes(1000), end=True)
+            assert before.isdisjoint(stub.pid for stub in stubs(triton.pid))
+        finally:
+            await upstreams.close()
+
+
+async def test_least_loaded(triton: TritonServer) -> None:
+    """Sequences go where most is free, and one that failed goes elsewhere while there is an elsewhere."""
+    address = triton.grpc_address
+    upstreams = Upstreams([address])
+    other = Upstream("other", Foreign(address))
+    upstreams._own.append(other)
+    await upstreams.open()
+    try:
+        leases = [upstreams.lease({}) for _ in range(4)]
+        taken = [lease.upstream for lease in leases if lease is not None]
+        assert taken.count(other) == 2
+        failed = leases[0]
+        assert failed is not None
+        replaced = upstreams.lease({}, instead_of=failed)
+        assert replaced is not None
+        assert replaced.upstream is not failed.upstream
+    finally:
+        await upstreams.close()
+
+
+async def test_names_are_resolved(triton: TritonServer) -> None:
+    """A name becomes the addresses behind it; one that means nothing is said at once."""
+    port = triton.grpc_address.rpartition(":")[2]
+    upstreams = Upstreams([f"localhost:{port}"])
+    await upstreams.open()
+    try:
+        lease = upstreams.lease({})
+        assert lease is not None
+        assert list(upstreams._found) == [f"127.0.0.1:{port}"]
+        assert await lease.send(end=True)
+    finally:
+        await upstreams.close()
+    with pytest.raises(LinkError, match=r"there is no Triton at no\.such\.host\.invalid:1"):
+        await Upstreams(["no.such.host.invalid:1"]).open()

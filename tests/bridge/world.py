@@ -1,0 +1,146 @@
+"""A recogniser that is exact, sessions that speak to it, and every fault that can happen between them. No Triton."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from streamer.bridge.lane import Request
+from streamer.bridge.session import Limits, Session, State
+from streamer.engine.events import as_json
+from streamer.engine.options import StreamOptions
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search import GreedySearch
+from tests.engine.speech import UNITS, LevelModel
+
+SLOTS = 16
+Event = dict[str, Any]
+
+
+class Speaker:
+    """One session, its client, and what the client was told."""
+
+    def __init__(self, number: int, audio: bytes, options: dict[str, Any], now: float) -> None:
+        self.audio = audio
+        self.place = 0
+        self.faults = 0
+        self.told: list[Event] = []
+        self.sequence: int | None = None
+        self.under_way: Request | None = None
+        self.session = Session(str(number), "secret", "level", now, Limits(idle_s=1e6, recover_s=1e6))
+        self.session.receive_text(json.dumps({"type": "start", **options}), now)
+
+    def hear(self) -> None:
+        self.told += self.session.take_messages()
+
+
+class World:
+    """Time, one recogniser, and speakers."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.speakers: list[Speaker] = []
+        self._sequences = 0
+        self._recogniser = self._made()
+
+    def add(self, audio: bytes, options: dict[str, Any]) -> Speaker:
+        self.speakers.append(Speaker(len(self.speakers), audio, options, self.now))
+        return self.speakers[-1]
+
+    def say(self, speaker: Speaker, size: int) -> None:
+        """The client sends its next bytes."""
+        if not speaker.session.full and speaker.place < len(speaker.audio):
+            piece = speaker.audio[speaker.place : speaker.place + size]
+            speaker.place += len(piece)
+            speaker.session.receive_audio(piece, self.now)
+
+    def flush(self, speaker: Speaker) -> None:
+        if not speaker.session.full:
+            speaker.session.receive_text('{"type":"flush"}', self.now)
+
+    def ask(self, speaker: Speaker) -> None:
+        """The next request goes to the model."""
+        speaker.session.tick(self.now)
+        for _, request in speaker.session.requests(self.now):
+            speaker.under_way = request
+            if request.start:
+                self._sequences += 1
+                speaker.sequence = self._sequences
+        speaker.hear()
+
+    def answer(self, speaker: Speaker) -> None:
+        """The request under way is computed and its answer arrives."""
+        if speaker.under_way is not None:
+            events = self._compute(speaker, speaker.under_way)
+            if isinstance(events, StreamError):
+                self._fail(speaker, events.code, lost=False)
+            else:
+                speaker.under_way = None
+                speaker.session.answer(0, events, self.now)
+                speaker.hear()
+
+    def overdue(self, speaker: Speaker) -> None:
+        """The request is computed, and nobody hears of it."""
+        if speaker.under_way is not None:
+            self._compute(speaker, speaker.under_way)
+            self._fail(speaker, "overdue", lost=False)
+
+    def forget(self, speaker: Speaker) -> None:
+        """The model loses the sequence; the next request says so."""
+        if speaker.sequence is not None:
+            self._recogniser.close(speaker.sequence)
+
+    def crash(self) -> None:
+        """The model dies with all its sequences, and another takes its place."""
+        self._recogniser = self._made()
+        for speaker in self.speakers:
+            if speaker.under_way is not None:
+                self._fail(speaker, "unavailable", lost=True)
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+
+    def end(self) -> None:
+        """Everything is sent, the clients stop, and nothing fails any more."""
+        for speaker in self.speakers:
+            self._until(speaker, lambda speaker=speaker: speaker.place == len(speaker.audio))
+            speaker.session.receive_text('{"type":"stop"}', self.now)
+            self._until(speaker, lambda speaker=speaker: speaker.session.over)
+            assert speaker.session.state is State.CLOSED
+
+    def _until(self, speaker: Speaker, done: Callable[[], bool]) -> None:
+        for _ in range(2000):
+            if done():
+                return
+            self.say(speaker, 32_000)
+            self.ask(speaker)
+            self.answer(speaker)
+            self.later(0.1)
+        raise AssertionError("the session does not end")
+
+    def _made(self) -> Recogniser:
+        return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
+
+    def _compute(self, speaker: Speaker, request: Request) -> list[Event] | StreamError:
+        assert speaker.sequence is not None
+        try:
+            if request.start:
+                given = {**speaker.session.start.model_options(), **request.options}
+                options = StreamOptions.from_dict(json.loads(json.dumps(given)), LevelModel.step_ms, ["lexicon"])
+                self._recogniser.open(speaker.sequence, options)
+            chunk = Chunk(speaker.sequence, np.frombuffer(request.pcm, np.int16), flush=request.flush, end=request.end)
+            [(_, answer)] = self._recogniser.step([chunk])
+        except StreamError as error:
+            return error
+        return answer if isinstance(answer, StreamError) else [json.loads(as_json(event)) for event in answer]
+
+    def _fail(self, speaker: Speaker, code: str, *, lost: bool) -> None:
+        speaker.faults += 1
+        speaker.under_way = None
+        if speaker.sequence is not None:
+            self._recogniser.close(speaker.sequence)  # what an END does, now or after the idle limit
+        speaker.session.fail(0, code, "it broke", self.now, lost=lost)
+        speaker.hear()

@@ -1,0 +1,164 @@
+"""What lies in deploy/: its metrics exist, its alerts say what to do, and docs/operations.md knows them all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamer.bridge.metrics import Metrics
+
+ROOT = Path(__file__).parents[1]
+ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))
+SCRAPING = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text(encoding="utf-8"))
+DASHBOARD = json.loads((ROOT / "deploy/grafana/streamer.json").read_text(encoding="utf-8"))
+MODEL = (ROOT / "asr_repo/streaming_asr/1/model.py").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+# What Prometheus adds to a sample, and what it makes itself.
+ADDED = {"job", "instance"}
+OF_PROMETHEUS = {"up"}
+ENDINGS = re.compile(r"_(total|bucket|count|sum)$")
+
+
+def families() -> list[Metric]:
+    """What a service that has just started tells, without the times at which its counters began."""
+    told = text_string_to_metric_families(Metrics().exposition().decode())
+    return [family for family in told if not family.name.endswith("_created")]
+
+
+def samples() -> dict[str, dict[str, set[str]]]:
+    """Every sample that can be scraped, and the values that each of its labels takes; of the model's: none known."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for family in families():
+        for sample in family.samples:
+            labels = found.setdefault(sample.name, defaultdict(set))
+            for name, value in sample.labels.items():
+                labels[name].add(value)
+    for name in re.findall(r'self\._metric\(\s*"(\w+)"', MODEL):
+        found[name] = {label: set() for label in ("model", "version", "instance")}
+    return found
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in ALERTS["groups"] for rule in group["rules"]]
+
+
+def queries() -> list[tuple[str, str]]:
+    """Every query with its place."""
+    found = [(rule["alert"], rule["expr"]) for rule in rules()]
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            found.append((panel["title"], target["expr"].replace("$__rate_interval", "5m")))
+    return found
+
+
+def selectors(query: str) -> list[promql_parser.VectorSelector]:
+    """Which samples a query asks for."""
+    found = []
+
+    def visit(node: object) -> None:
+        if isinstance(node, promql_parser.MatrixSelector):
+            node = node.vector_selector
+        if isinstance(node, promql_parser.VectorSelector) and node not in found:
+            found.append(node)
+
+    promql_parser.walk(promql_parser.parse(query), visit)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(("place", "query"), queries())
+def test_queries_ask_for_what_exists(place: str, query: str) -> None:
+    """Each sample, each label and each word that a query names is one that the service or the model can give."""
+    known = samples()
+    for selector in selectors(query):
+        if selector.name in OF_PROMETHEUS:
+            assert {matcher.value for matcher in selector.matchers.matchers} <= jobs()
+            continue
+        assert selector.name in known, place
+        for matcher in selector.matchers.matchers:
+            if matcher.name not in ADDED:
+                assert set(matcher.value.split("|")) <= known[selector.name][matcher.name], place
+
+
+@pytest.mark.parametrize(("place", "query"), queries())
+def test_counters_are_not_shown_bare(place: str, query: str) -> None:
+    """A counter or a bucket is only asked for over a time: its value alone depends on when the service started."""
+    for selector in selectors(query):
+        if ENDINGS.search(selector.name):
+            assert re.search(rf"(rate|increase)\({selector.name}\b", query), place
+
+
+def test_legends_name_labels_that_are_left() -> None:
+    """A legend shows a label only where the query keeps it."""
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            for label in re.findall(r"{{\s*(\w+)\s*}}", target["legendFormat"]):
+                grouped = re.findall(r"by \(([\w, ]+)\)", target["expr"])
+                assert not grouped or any(label in group.split(", ") for group in grouped), panel["title"]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_alerts_say_what_to_do(rule: dict[str, Any]) -> None:
+    """An alert has a severity, a sentence of what is wrong and one of what to do, and the document names it."""
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert set(rule["annotations"]) == {"summary", "runbook"}
+    for sentence in rule["annotations"].values():
+        assert len(sentence.split()) >= 5
+        assert sentence.endswith(".")
+    kept = re.findall(r"by \(([\w, ]+)\)", rule["expr"])
+    for label in re.findall(r"\$labels\.(\w+)", str(rule["annotations"])):
+        assert not kept or label in kept[0].split(", ")
+    assert f"`{rule['alert']}`" in OPERATIONS
+
+
+def test_alerts_have_names_of_their_own() -> None:
+    """No name stands for two alerts, and the document names none that does not exist."""
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names))
+    assert set(re.findall(r"^\| `([A-Z]\w+)` \|", OPERATIONS, re.MULTILINE)) == set(names)
+
+
+def test_every_metric_is_explained() -> None:
+    """The document names each metric of the service and of the model, and no other."""
+    counters = {ENDINGS.sub("", name) for name in samples() if name.endswith("_total")}
+    given = {f"{family.name}_total" if family.name in counters else family.name for family in families()}
+    given |= {name for name in samples() if f'"{name}"' in MODEL}
+    assert set(re.findall(r"`(streamer_\w+)`", OPERATIONS)) == given
+
+
+def test_dashboard() -> None:
+    """Panels have ids and places of their own, a description, and the data source that the user chose."""
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len(panels)
+    for panel in panels:
+        if panel["type"] != "row":
+            assert panel["description"].endswith(".")
+            assert panel["datasource"]["uid"] == "${datasource}"
+            assert panel["targets"]
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    """Nothing is measured that nobody sees."""
+    shown = {ENDINGS.sub("", selector.name) for _, query in queries() for selector in selectors(query)}
+    assert {ENDINGS.sub("", name) for name in samples()} <= shown
+
+
+def test_scraping() -> None:
+    """The example loads these alerts and has the jobs that they name."""
+    assert SCRAPING["rule_files"] == ["alerts.yml"]
+    assert jobs() == {"streamer", "triton"}
+
+
+def jobs() -> set[str]:
+    return {job["job_name"] for job in SCRAPING["scrape_configs"]}
