@@ -81,8 +81,8 @@ class ActivityRule:
     open_ms: int = 200
     close_ms: int = 480
     # Words of a segment count from the first moment that looks somewhat like speech: a doubt may not cost a word.
-    heard_above: float = 0.5
-    heard_ms: int = 120
+    heard_above: float = 0.7
+    heard_ms: int = 160
     # The network knows of a word's first sound so much after it.
     late_ms: int = 40
     frame_ms: float = 40.0
