@@ -148,8 +148,8 @@ class GreedySearch:
             path = self._paths[slot]
             running = path.running_word()
             words = (*path.words, running) if running else tuple(path.words)
-            # A greedy path only grows at its end: what is shown never changes.
-            hypotheses.append(Hypothesis(words, stable=len(words)))
+            # A greedy path only grows at its end: whole words stay, the running one gets more letters.
+            hypotheses.append(Hypothesis(words, stable=len(path.words)))
         return hypotheses
 
     def alternatives(self, slot: int, number: int) -> list[Alternative]:
