@@ -4,8 +4,8 @@
         if event["type"] == "final":
             print(event["text"])
 
-Events are the protocol's own objects as dicts. Whatever goes wrong with the service is one exception,
-StreamError.
+Events are the protocol's own objects as dicts. A connection that is lost is made again, and the session goes on: each
+event comes once. Whatever else goes wrong with the service is one exception, StreamError.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Awaitable,
+    Callable,
     Generator,
     Iterable,
     Iterator,
@@ -36,6 +38,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from streamer.address import websocket_url
 from streamer.audio.files import AudioFile, Block
+from streamer.tape import Entry, Flush, Tape
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import encode
 from streamer.wire.options import Start
@@ -54,6 +57,13 @@ KEEPALIVE_S: Final = 5.0
 PACED_MS: Final = 100
 LONGEST_MS: Final = 1_000
 LOST: Final = 1006  # what a closed connection has for a code when nobody said goodbye
+# What something on the way says that goes away or starts again; the service itself says none of these.
+LOST_ON_THE_WAY: Final = (LOST, 1001, 1012, 1014)
+# A lost connection is made again for so long, with pauses that grow. The service's own limit is the same by default.
+RESUME_S: Final = 30.0
+FIRST_PAUSE_S: Final = 0.1
+REFUSED_FOR_NOW: Final = ("full", "too_many_sessions")  # which passes, also for a session that is there already
+LONGEST_PAUSE_S: Final = 3.0
 
 
 class StreamError(Exception):
@@ -64,13 +74,16 @@ class StreamError(Exception):
         self.code = code
 
 
-def connect(url: str, options: Mapping[str, Any] | None = None, key: str | None = None) -> Opening:
+def connect(
+    url: str, options: Mapping[str, Any] | None = None, key: str | None = None, *, resume: bool = True
+) -> Opening:
     """Opens a session: `async with connect(url) as session`, or `session = await connect(url)`.
 
     `options` are those of the protocol's `start`; `url` may also be `host:port`. Without a `key` the one in the
-    environment variable STREAMER_KEY is shown to the service, if there is one.
+    environment variable STREAMER_KEY is shown to the service, if there is one. `resume`: whether the session goes on
+    when its connection is lost.
     """
-    return Opening(url, options or {}, os.environ.get(KEY_VARIABLE, "") if key is None else key)
+    return Opening(url, options or {}, os.environ.get(KEY_VARIABLE, "") if key is None else key, resume)
 
 
 async def transcribe(
@@ -115,10 +128,20 @@ async def transcribe(
 class Session:
     """An open session: send sound while iterating over its events."""
 
-    def __init__(self, url: str, websocket: ClientConnection) -> None:
+    def __init__(
+        self, url: str, websocket: ClientConnection, redial: Callable[[], Awaitable[ClientConnection]] | None = None
+    ) -> None:
+        """`redial` makes another connection; without it the session ends with the first."""
         self.url = url
         self.ready: Event = {}
         self._websocket = websocket
+        self._redial = redial
+        self._tape = Tape(Start())
+        self._sending = asyncio.Lock()
+        self._mending = asyncio.Lock()
+        self._catching_up: asyncio.Task[None] | None = None
+        self._seen = 0  # the number of the last event
+        self._left = False
         self._done = False
         self._overdue = ""
         self._closing: asyncio.Task[None] | None = None
@@ -126,23 +149,30 @@ class Session:
     async def send(self, sound: Sound) -> None:
         """Sends sound (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
         data = sound if isinstance(sound, bytes) else sound.astype("<i2", copy=False).tobytes()
-        await self._send(data)
+        self._tape.add(data)
+        await self._catch_up()
 
     async def flush(self) -> None:
         """Asks that everything so far becomes final now; answered by a `flushed` event."""
-        await self._send(encode({"type": "flush"}))
+        self._tape.flush()
+        await self._catch_up()
 
     async def keepalive(self) -> None:
         """Keeps the session open while there is no sound."""
-        await self._send(encode({"type": "keepalive"}))
+        await self._send(self._websocket, encode({"type": "keepalive"}))
 
     async def stop(self) -> None:
         """Says that there is no more sound; the remaining events follow."""
-        await self._send(encode({"type": "stop"}))
+        self._tape.stop()
+        await self._catch_up()
 
     async def close(self) -> None:
         """Closes the connection, whatever is still on its way."""
+        self._left = True
         await self._websocket.close()
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+            await asyncio.gather(self._catching_up, return_exceptions=True)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
@@ -150,9 +180,19 @@ class Session:
     async def __anext__(self) -> Event:
         if self._done:
             raise StopAsyncIteration
-        event = await self._receive()
-        self._done = event["type"] == "done"
-        return event
+        while True:
+            event = await self._receive(self._websocket)
+            if event is None:
+                continue  # over another connection
+            number = event.get("n")
+            if isinstance(number, int):
+                if number <= self._seen:
+                    continue
+                self._seen = number
+            if isinstance(event.get("audio_ms"), int):
+                self._tape.heard(event["audio_ms"])
+            self._done = event["type"] == "done"
+            return event
 
     async def __aenter__(self) -> Session:
         return self
@@ -166,18 +206,96 @@ class Session:
         """Opens the session on a new connection; `connect` has done it."""
         # Who is refused may be told so before it has said anything: then the answer is there, and tells why.
         with suppress(StreamError):
-            await self._send(encode({"type": "start", **options}))
-        self.ready = await self._receive()
-        if self.ready["type"] != "ready":
-            raise self._nonsense(self.ready)
+            await self._send(self._websocket, encode({"type": "start", **options}))
+        ready = await self._receive(self._websocket)
+        if ready is None or ready["type"] != "ready":
+            raise self._nonsense(ready)
+        self.ready = ready
+        self._seen = ready.get("n", 1)
+        self._tape = Tape(_declared(options))
 
-    async def _send(self, message: str | bytes) -> None:
-        with self._patience("has read nothing"):
-            await self._websocket.send(message)
+    async def _catch_up(self) -> None:
+        """Sends what is on the tape, over as many connections as it takes."""
+        async with self._sending:
+            while (entry := self._tape.next()) is not None:
+                websocket = self._websocket
+                # What went into a connection that has been replaced meanwhile is sent again.
+                if await self._send(websocket, _message(entry)) and websocket is self._websocket:
+                    self._tape.sent()
 
-    async def _receive(self) -> Event:
-        with self._patience("has sent nothing"):
-            message = await self._websocket.recv()
+    async def _send(self, websocket: ClientConnection, message: str | bytes) -> bool:
+        """Whether it could be sent; if not, there is another connection now."""
+        try:
+            with self._patience("has read nothing"):
+                await websocket.send(message)
+        except ConnectionClosed as error:
+            await self._mend(websocket, error)
+            return False
+        return True
+
+    async def _mend(self, websocket: ClientConnection, error: ConnectionClosed) -> None:
+        """Another connection in the place of this one, which was lost; StreamError if there is none to be had."""
+        async with self._mending:
+            if self._websocket is not websocket:
+                return
+            lost = self._closed(error)
+            if lost.code != "lost" or self._left or self._redial is None or "token" not in self.ready:
+                raise lost from error
+            until, pause = asyncio.get_running_loop().time() + RESUME_S, FIRST_PAUSE_S
+            redial, self._redial = self._redial, None
+            while not await self._resume(redial, until, lost):
+                if asyncio.get_running_loop().time() + pause > until or self._left:
+                    raise lost from error
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+            self._redial = redial
+        # Beside the one who reads: the service may read no further before its events are read.
+        self._catching_up = asyncio.create_task(self._catch_up_quietly())
+
+    async def _catch_up_quietly(self) -> None:
+        with suppress(StreamError):  # whoever reads is told
+            await self._catch_up()
+
+    async def _resume(self, redial: Callable[[], Awaitable[ClientConnection]], until: float, lost: StreamError) -> bool:
+        """Whether another connection has the session now; `lost` is raised if none can have it."""
+        loop = asyncio.get_running_loop()
+        try:
+            websocket = await redial()
+        except StreamError:
+            return False
+        timer = loop.call_at(until, websocket.transport.abort)
+        resumed = False
+        try:
+            resume = {"token": self.ready["token"], "after": self._seen}
+            await websocket.send(encode({"type": "start", "resume": resume}))
+            ready = self._read(await websocket.recv())
+            if ready["type"] != "ready" or not self._tape.rewind(ready.get("from_sample", -1), ready.get("flushes", 0)):
+                raise self._nonsense(ready)
+            if not self._left:
+                resumed, self._websocket = True, websocket
+        except StreamError as error:
+            if error.code not in REFUSED_FOR_NOW:
+                raise lost from error
+        except ConnectionClosed:
+            pass
+        finally:
+            timer.cancel()
+            if not resumed:
+                await websocket.close()
+        return resumed
+
+    async def _receive(self, websocket: ClientConnection) -> Event | None:
+        """The next event; None if there is another connection now."""
+        try:
+            with self._patience("has sent nothing"):
+                message = await websocket.recv()
+        except ConnectionClosed as error:
+            await self._mend(websocket, error)
+            return None
+        return self._read(message)
+
+    def _read(self, message: str | bytes) -> Event:
+        event: Any
         try:
             event = json.loads(message)
         except ValueError:
@@ -196,8 +314,6 @@ class Session:
         timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._give_up, complaint)
         try:
             yield
-        except ConnectionClosed as error:
-            raise self._closed(error) from error
         finally:
             timer.cancel()
 
@@ -212,7 +328,7 @@ class Session:
         if self._overdue:
             return StreamError("overdue", self._overdue)
         closed = error.rcvd
-        if closed is None or closed.code == LOST:
+        if closed is None or closed.code in LOST_ON_THE_WAY:
             return StreamError("lost", f"The connection to {self.url} was lost.")
         if closed.code == CloseCode.TRY_LATER:
             return StreamError("full", f"The service at {self.url} is full: {closed.reason or 'try again later'}.")
@@ -223,9 +339,10 @@ class Session:
 class Opening:
     """A session that is being opened: to be awaited, or entered."""
 
-    def __init__(self, url: str, options: Mapping[str, Any], key: str) -> None:
+    def __init__(self, url: str, options: Mapping[str, Any], key: str, resume: bool = True) -> None:
         self._url = url
         self._key = key
+        self._resume = resume
         self._options = options
         self._session: Session | None = None
 
@@ -243,9 +360,19 @@ class Opening:
             await self._session.close()
 
     async def _open(self) -> Session:
+        websocket = await self._dial()
+        session = Session(_shown(websocket_url(self._url)), websocket, self._dial if self._resume else None)
+        try:
+            await session.start(self._options)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _dial(self) -> ClientConnection:
         with _clear_errors(_shown(self._url)):
             url = websocket_url(self._url)
-            websocket = await open_websocket(
+            return await open_websocket(
                 url,
                 proxy=None if _is_local(url) else True,
                 compression=None,  # sound does not get smaller, and the time is the service's
@@ -255,13 +382,6 @@ class Opening:
                 close_timeout=CLOSE_S,
                 additional_headers={"Authorization": f"Bearer {self._key}"} if self._key else None,
             )
-        session = Session(_shown(url), websocket)
-        try:
-            await session.start(self._options)
-        except BaseException:
-            await session.close()
-            raise
-        return session
 
 
 @dataclass(frozen=True)
@@ -274,7 +394,7 @@ class _Measure:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> _Measure:
         """That of a session which has been accepted with these options."""
-        audio = Start(**{name: options[name] for name in ("encoding", "sample_rate", "channels") if name in options})
+        audio = _declared(options)
         return cls(audio.sample_rate, audio.frame_bytes)
 
     def seconds(self, sound: Sound) -> float:
@@ -286,6 +406,17 @@ class _Measure:
         size = frames * self.frame_bytes if isinstance(block, bytes) else frames
         for start in range(0, len(block), size):
             yield block[start : start + size]
+
+
+def _declared(options: Mapping[str, Any]) -> Start:
+    """What sound is to be like."""
+    return Start(**{name: options[name] for name in ("encoding", "sample_rate", "channels") if name in options})
+
+
+def _message(entry: Entry) -> str | bytes:
+    if isinstance(entry, bytes):
+        return entry
+    return encode({"type": "flush" if isinstance(entry, Flush) else "stop"})
 
 
 async def _send(

@@ -25,6 +25,7 @@ SMALLEST_MESSAGE: Final = 64 * 1024
 MOST_MESSAGE: Final = 64 * 1024 * 1024
 START_LIMIT_S: Final = 10.0
 IDLE_LIMIT_S: Final = 60.0
+RESUME_LIMIT_S: Final = 30.0
 # A client of ours says every five seconds that it is still there, and others may do with less.
 SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 1.0, 3600.0
 
@@ -82,6 +83,13 @@ def add_entrance_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         seconds = _within(SHORTEST_LIMIT_S, LONGEST_LIMIT_S)
         add(name, type=seconds, default=default, metavar="SECONDS", help=f"{meaning} ({default:g})")
+    add(
+        "--resume-limit",
+        type=_within(0, LONGEST_LIMIT_S),
+        default=RESUME_LIMIT_S,
+        metavar="SECONDS",
+        help=f"for a client that lost its connection to come back, 0 to end its session at once ({RESUME_LIMIT_S:g})",
+    )
 
     add = parser.add_argument_group("Tritons elsewhere (--triton)").add_argument
     add("--triton-tls", action="store_true", help="they are spoken to with TLS")

@@ -59,7 +59,7 @@ def _serve(options: argparse.Namespace, guarded: Entrance, dial: Dial | None) ->
         except ImportError as error:
             raise TritonError(f"the service needs {error.name}: pip install 'streamer[embedded]'") from error
 
-        limits = Limits(start_s=options.start_limit, idle_s=options.idle_limit)
+        limits = Limits(start_s=options.start_limit, idle_s=options.idle_limit, resume_s=options.resume_limit)
 
         try:
             tracing = Tracing.towards(options.traces) if options.traces or Tracing.in_environment() else None

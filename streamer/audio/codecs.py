@@ -36,6 +36,12 @@ class Decoder:
         """Whether the sound so far ends within a frame."""
         return bool(self._rest)
 
+    def drop_rest(self) -> int:
+        """Forget what is less than a frame, as it will come again; how many whole frames came so far."""
+        self.received -= len(self._rest)
+        self._rest = b""
+        return self.received // self.frame_bytes
+
     def decode(self, data: bytes) -> list[Block]:
         """What these bytes add to each lane; what is less than a frame is completed by the next piece."""
         self.received += len(data)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS: Final = ("native",)
 OTHER: Final = "other"
+PARKED: Final = "parked"  # its client lost the connection and may come back
 # Whether a client sends audio as it is spoken, or faster: then it makes itself wait, and its latencies tell nothing
 # about the service.
 REAL_TIME: Final = "real_time"
@@ -35,6 +36,7 @@ REASONS: Final = (
     "bad_message",
     "bad_option",
     "bad_origin",
+    "bad_resume",
     "busy",
     "cut_off",
     "done",
@@ -43,6 +45,7 @@ REASONS: Final = (
     "idle",
     "internal",
     "no_start",
+    "not_fetched",
     "not_read",
     "not_ready",
     "not_utf8",
@@ -54,6 +57,7 @@ REASONS: Final = (
     "unauthorized",
     "unexpected",
     "unknown_option",
+    "unknown_token",
     "unknown_type",
     "unsupported_audio",
     "vanished",
@@ -180,6 +184,7 @@ class Metrics:
             "recovery_gap_seconds", "From a failure until the session went on where it was.", _GAP_S
         )
         self.replayed_seconds = counter("replayed_seconds", "Audio played again by recoveries.")
+        self.resumes = counter("resumes", "Sessions that went on over another connection.")
 
     def exposition(self) -> bytes:
         """The text that Prometheus reads."""
@@ -194,11 +199,13 @@ class _Sessions(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Looks at every session once."""
-        number = {(protocol, state): 0 for protocol in PROTOCOLS for state in State}
+        number = {
+            (protocol, state): 0 for protocol in PROTOCOLS for state in (*(state.value for state in State), PARKED)
+        }
         lag = dict.fromkeys(PACES, 0.0)
         backlog, outgoing, computing = 0, 0, 0
         for watch in self._watches:
-            kind = watch.protocol, watch.session.state
+            kind = watch.protocol, PARKED if watch.session.parked else watch.session.state.value
             number[kind] = number.get(kind, 0) + 1
             lag[watch.pace] = max(lag[watch.pace], watch.lag_s)
             backlog += watch.session.waiting_bytes
@@ -208,7 +215,7 @@ class _Sessions(Collector):
             "streamer_sessions_by_state", "Sessions, also those that nobody has started.", labels=["protocol", "state"]
         )
         for (protocol, state), count in number.items():
-            sessions.add_metric([protocol, state.value], count)
+            sessions.add_metric([protocol, state], count)
         yield sessions
         furthest = GaugeMetricFamily(
             "streamer_lag_max_seconds", "The lag of the session that is furthest behind.", labels=["pace"]

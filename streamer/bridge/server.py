@@ -27,6 +27,7 @@ from streamer.bridge.entrance import Entrance
 from streamer.bridge.logs import Log
 from streamer.bridge.metrics import Metrics
 from streamer.bridge.pages import Pages
+from streamer.bridge.parking import Parking
 from streamer.bridge.session import Limits, Session
 from streamer.triton.link import origin
 from streamer.wire.native import PATH, close_reason, encode
@@ -44,6 +45,7 @@ RECEIVE_BUFFER = 256 * 1024
 SEND_BUFFER = 64 * 1024
 PING_EVERY_S = 20.0
 MOST_WAITING = 64  # connections that have no sequence: not started, or refused and still closing
+MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
 MOST_TURNED_AWAY = 64  # connections that are being told why they may not come in; more are just cut off
 # All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.
 DRAIN_LIMIT_S = 8.0
@@ -74,6 +76,7 @@ class BridgeServer:
         self._entrance = entrance or Entrance()
         self._pages = Pages(metrics, self._state, self._entrance.access)
         self._server: Server | None = None
+        self._parking = Parking()
         self._conversations: dict[asyncio.Task[None], Conversation] = {}
         self._turned_away = 0
 
@@ -136,25 +139,34 @@ class BridgeServer:
 
     async def _converse(self, websocket: ServerConnection) -> None:
         assert websocket.request is not None
+        access, visit, barred = self._entrance.access, None, None
+        request, peer = websocket.request, websocket.remote_address[0]
         try:
-            visit = self._entrance.access.enter(websocket.request, websocket.remote_address[0])
+            visit = access.enter(request, peer)
+            caller = visit.caller
         except Denied as denied:
-            await self._turn_away(websocket, denied)
-            return
+            # Whoever has all that he may have is let in to go on with a session of his own, which is counted already.
+            known = denied.retry_s > 0 and self._parking.knows(access.caller(request, peer).key)
+            if not known or sum(other.barred for other in self._conversations.values()) >= MOST_RETURNING:
+                await self._turn_away(websocket, denied)
+                return
+            caller = access.caller(request, peer)
+            barred = denied
         session = Session(secrets.token_hex(8), secrets.token_urlsafe(24), self._model, time.monotonic(), self._limits)
         # In this connection's context, and in that of the pump.
         logs.session.set(session.number)
         origin.set(f"{session.number}-")
-        if visit.caller.key:
-            log.info("admitted", key=visit.caller.key)
-        conversation = Conversation(websocket, session, self.admission, self._metrics, visit)
-        if len(self._conversations) - self.admission.sessions >= MOST_WAITING:
+        if caller.key:
+            log.info("admitted", key=caller.key)
+        conversation = Conversation(
+            websocket, session, self.admission, self._metrics, self._parking, visit, key=caller.key, barred=barred
+        )
+        if sum(other.waiting for other in self._conversations.values()) >= MOST_WAITING:
             session.refuse("full", "Too many connections wait for a session; try again later.")
         pump = asyncio.create_task(conversation.pump())
         self._conversations[pump] = conversation
         pump.add_done_callback(self._conversations.pop)
-        pump.add_done_callback(lambda _: visit.leave())
-        await conversation.read()
+        await conversation.read(websocket)
 
     async def _turn_away(self, websocket: ServerConnection, denied: Denied) -> None:
         """Say why not and close: a browser cannot read the status of a refused handshake."""

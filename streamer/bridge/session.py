@@ -16,9 +16,10 @@ from typing import Any
 from streamer.audio.codecs import Decoder
 from streamer.bridge.backlog import BYTES_PER_S
 from streamer.bridge.lane import Lane, Request, Sequence
+from streamer.bridge.outbox import Outbox
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
-from streamer.wire.options import Start
+from streamer.wire.options import Resume, Start
 
 # A live client is always read, so it is closed instead when this much waits: after a stall of the network it
 # may send some seconds at once, but whoever stays behind would only fall back further.
@@ -48,6 +49,7 @@ class Limits:
     idle_s: float = 60.0  # for audio or keepalive
     refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
     recover_s: float = 20.0  # for a recogniser that failed, until it or another one goes on
+    resume_s: float = 30.0  # for a client that lost its connection; 0: the session ends with it
 
 
 @dataclass(frozen=True)
@@ -77,17 +79,20 @@ class Session:
         self.lanes: list[Lane] = []  # none before `start`
         self.close: Close | None = None
         self.ended_by = ""  # the error's code, "done" or "vanished"; empty until the client's side is closed
-        self._token = token
+        self.resuming: Resume | None = None  # the session that this client means instead
+        self.parked = False  # nobody is connected, but somebody may come back
+        self.token = token
+        self.limits = limits or Limits()
         self._model = model
-        self._limits = limits or Limits()
         self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
         self._ending = _Ending("done", CloseCode.DONE)
         self._complained = False
         self._ready = False
         self._failure = ""  # of the recogniser, the last one
         self._lost_at: float | None = None  # since when the recogniser is missed, in whichever lane
-        self._outbox: list[dict[str, Any]] = []
-        self._said = 0
+        self._outbox = Outbox()
+        self._live_mark = LIVE_MARK
+        self._flushes = 0  # how many the client asked for
         self._flushed = 0
         self._told_at = now
         self._opened_at = now
@@ -121,7 +126,12 @@ class Session:
     @property
     def waiting_messages(self) -> int:
         """How many messages nobody has taken yet."""
-        return len(self._outbox)
+        return self._outbox.waiting
+
+    @property
+    def resumable(self) -> bool:
+        """Whether its client may know the token, and could still want something."""
+        return self._ready and self.ended_by in ("", "done")
 
     def receive_text(self, text: str, now: float) -> None:
         """A text frame of the client."""
@@ -144,8 +154,12 @@ class Session:
             expected = State.OPENING if isinstance(message, Start) else State.STREAMING
             self._misplaced(f"'{name_of(message)}'", expected)
         elif isinstance(message, Start):
-            self._begin(message, now)
+            if message.resume is not None:
+                self.resuming = message.resume
+            else:
+                self._begin(message, now)
         elif isinstance(message, Flush):
+            self._flushes += 1
             for lane in self.lanes:
                 lane.flush()
             self._check_pace()
@@ -169,6 +183,28 @@ class Session:
         if self.state is not State.CLOSED:
             self._shut(reason)
 
+    def park(self) -> None:
+        """The connection is lost: what was received goes on being computed, and what is said is kept."""
+        self.parked = True
+
+    def resume(self, after: int, now: float) -> bool:
+        """The client is back and has seen the messages up to this one; False if it cannot have, or too long ago."""
+        after = max(after, 1)  # the greeting stands for the first `ready`
+        if not self._outbox.has_after(after):
+            return False
+        self.parked = False
+        self._active_at = now
+        # What was spoken meanwhile comes at once.
+        self._live_mark = LIVE_MARK + int(self.limits.resume_s) * BYTES_PER_S
+        greeting = self._greeting(self._decoder.drop_rest())
+        self._outbox.rewind(after, {"type": "ready", "n": after, **greeting, "flushes": self._flushes})
+        return True
+
+    def misdirect(self, code: str, message: str) -> None:
+        """The session that this client wants to resume is not to be had."""
+        self.resuming = None
+        self._fail(code, CloseCode.BAD_MESSAGE, message)
+
     def stall(self, limit_s: float) -> None:
         """The client has not read its results for so long that they are no longer kept for it."""
         if self.state is State.CLOSED:
@@ -176,11 +212,11 @@ class Session:
         self._shut("not_read")
         self.close = Close(CloseCode.IDLE, f"the results were not read for {limit_s:g} s")
 
-    def refuse(self, code: str, message: str) -> None:
+    def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
         """No session is to be had at present: an error, and a close that says when to try again."""
         if self.state is State.CLOSED:
             return
-        self._fail(code, CloseCode.TRY_LATER, message, f"{code.replace('_', ' ')}: try again in {RETRY_S} s")
+        self._fail(code, CloseCode.TRY_LATER, message, f"{code.replace('_', ' ')}: try again in {retry_s} s")
 
     def drain(self) -> None:
         """The service shuts down: what was heard becomes final, then the client is told to come back."""
@@ -210,18 +246,11 @@ class Session:
             self._active_at = now
         if self.state is State.CLOSED:
             return
-        said = self._said
+        said = self._outbox.said
         if not self._ready and all(other.sequence is Sequence.OPEN for other in self.lanes):
             self._ready = True
             self._lost_at = None  # nobody was told anything that could have been missed
-            self._say(
-                "ready",
-                session=self.number,
-                token=self._token,
-                model=self._model,
-                sample_rate=self.start.sample_rate,
-                from_sample=0,
-            )
+            self._say("ready", **self._greeting(0))
         if self._ready:
             self._tell_recovery(now)
         for event in told:
@@ -230,7 +259,7 @@ class Session:
                 self._pass_on(number, event)
         if all(other.sequence is Sequence.ENDED for other in self.lanes):
             self._conclude()
-        if self._said > said:
+        if self._outbox.said > said:
             self._told_at = now
         else:
             self._acknowledge(now)
@@ -262,41 +291,46 @@ class Session:
 
     def tick(self, now: float) -> None:
         """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
-        if self.state is State.OPENING and now - self._opened_at >= self._limits.start_s:
-            waited = f"Nothing was started within {self._limits.start_s:g} s"
+        if self.state is State.OPENING and now - self._opened_at >= self.limits.start_s:
+            waited = f"Nothing was started within {self.limits.start_s:g} s"
             self._fail("no_start", CloseCode.IDLE, waited + '; send {"type":"start"} after connecting.')
             return
         if any(at is not None and now >= at for at in self._hopeless):
-            waited = f"and did not come back within {self._limits.recover_s:g} s"
+            waited = f"and did not come back within {self.limits.recover_s:g} s"
             self._give_up(f"The recogniser failed ({self._failure}) {waited}")
         elif self.state is State.STREAMING:
             self._acknowledge(now)
-            if self.full or any(lane.computing for lane in self.lanes):
+            if self.parked or self.full or any(lane.computing for lane in self.lanes):
                 self._active_at = now
-            elif now - self._active_at >= self._limits.idle_s:
-                waited = f"Nothing came for {self._limits.idle_s:g} s"
+            elif now - self._active_at >= self.limits.idle_s:
+                waited = f"Nothing came for {self.limits.idle_s:g} s"
                 advice = 'while there is no audio send {"type":"keepalive"}.'
                 self._finish(_Ending("idle", CloseCode.IDLE, f"{waited}; {advice}"))
 
     def due_at(self) -> float | None:
         """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
         if self.state is State.OPENING:
-            return self._opened_at + self._limits.start_s
+            return self._opened_at + self.limits.start_s
         due = [at for at in (*(lane.due_at() for lane in self.lanes), *self._hopeless) if at is not None]
         if self.state is State.STREAMING:
-            due.append(self._active_at + self._limits.idle_s)
+            if not self.parked:
+                due.append(self._active_at + self.limits.idle_s)
             if self.heard_ms > self._told_ms:
                 due.append(self._told_at + HEARD_EVERY_S)
         return min(due, default=None)
 
     def take_messages(self) -> list[dict[str, Any]]:
         """The messages for the client since the last call, in order."""
-        messages, self._outbox = self._outbox, []
-        return messages
+        return self._outbox.take()
+
+    def check_kept(self) -> None:
+        """While nobody is connected the messages are kept, but not without a bound."""
+        if self.parked and self._outbox.overfull:
+            self.vanish("not_fetched")
 
     @property
     def _hopeless(self) -> list[float | None]:
-        return [lane.hopeless_at(self._limits.recover_s) for lane in self.lanes]
+        return [lane.hopeless_at(self.limits.recover_s) for lane in self.lanes]
 
     @property
     def _told_ms(self) -> int:
@@ -306,7 +340,7 @@ class Session:
         self.start = start
         self.state = State.STREAMING
         self._decoder = Decoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
-        self.lanes = [Lane(start.step_ms, self._limits.refresh_s, now) for _ in range(self._decoder.lanes)]
+        self.lanes = [Lane(start.step_ms, self.limits.refresh_s, now) for _ in range(self._decoder.lanes)]
 
     def _pass_on(self, number: int, event: Mapping[str, Any]) -> None:
         kind, lane = event["type"], self.lanes[number]
@@ -343,9 +377,9 @@ class Session:
             lane.told_ms = max(lane.told_ms, audio_ms)
 
     def _check_pace(self) -> None:
-        if self.start.live and any(lane.exceeds(LIVE_MARK) for lane in self.lanes):
+        if self.start.live and any(lane.exceeds(self._live_mark) for lane in self.lanes):
             message = (
-                f"More than {LIVE_MARK // BYTES_PER_S} s of live audio wait to be recognised; "
+                f"More than {self._live_mark // BYTES_PER_S} s of live audio wait to be recognised; "
                 "open a new session, without 'live' if it is a recording."
             )
             self._fail("too_fast", CloseCode.TOO_FAST, message)
@@ -379,6 +413,15 @@ class Session:
             self._shut(ending.code)
             self.close = Close(ending.close_code, ending.code)
 
+    def _greeting(self, from_sample: int) -> dict[str, Any]:
+        return {
+            "session": self.number,
+            "token": self.token,
+            "model": self._model,
+            "sample_rate": self.start.sample_rate,
+            "from_sample": from_sample,
+        }
+
     def _misplaced(self, what: str, expected: State) -> None:
         advice = "a session is started once" if expected is State.OPENING else 'send {"type":"start"} first'
         self._fail(
@@ -405,5 +448,4 @@ class Session:
             lane.drop()
 
     def _say(self, type: str, **content: Any) -> None:
-        self._said += 1
-        self._outbox.append({"type": type, "n": self._said, **content})
+        self._outbox.say(type, **content)

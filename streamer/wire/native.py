@@ -69,6 +69,8 @@ def parse(text: str) -> ClientMessage:
         met = shown(name) if isinstance(name, str) else kind_of(name)
         raise bad("unknown_type", f"'type' must be one of {', '.join(_TYPES)}, not {met}.")
     message: ClientMessage = _TYPES[name](**read(_TYPES[name], name, content))
+    if isinstance(message, Start) and message.resume is not None and len(content) > 1:
+        raise bad("bad_option", "'resume' goes alone: the session keeps the options that it was started with.")
     return message
 
 

@@ -109,6 +109,17 @@ def _hotwords(name: str, value: Any) -> tuple[Hotword, ...]:
     return tuple(hotword(entry) for entry in given)
 
 
+def _resume(name: str, value: Any) -> Resume:
+    given = _typed(name, value, dict)
+    if "token" not in given or "after" not in given:
+        raise bad("bad_option", f"'{name}' needs the 'token' of the session and 'after', the last 'n' that was seen.")
+    return Resume(**read(Resume, name, given))
+
+
+def _text(name: str, value: Any) -> str:
+    return str(_typed(name, value, str))
+
+
 def _option(default: Any, rule: Rule) -> Any:
     return field(default=default, metadata={"rule": rule})
 
@@ -145,6 +156,14 @@ def hotword(entry: Any) -> Hotword:
 
 
 @dataclass(frozen=True)
+class Resume:
+    """Which session goes on, and the number of the last message that its client has seen."""
+
+    token: str = field(default="", repr=False, metadata={"rule": _text})  # a secret
+    after: int = _option(0, _within(0, 2**53))
+
+
+@dataclass(frozen=True)
 class Start:
     """Opens the session. Every option has a default."""
 
@@ -165,6 +184,7 @@ class Start:
     endpoint: Endpoint = field(default=_USUAL, metadata={"rule": _endpoint})
     hotwords: tuple[Hotword, ...] = _option((), _hotwords)
     live: bool = _option(False, _flag)
+    resume: Resume | None = field(default=None, metadata={"rule": _resume})
 
     @property
     def frame_bytes(self) -> int:
@@ -182,4 +202,4 @@ class Start:
 
 
 # What the service itself acts on: the recogniser gets 16 kHz and one channel, and knows nothing of the client's pace.
-_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live")
+_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "resume")

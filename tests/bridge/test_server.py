@@ -164,8 +164,8 @@ async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch
 
 @pytest.mark.parametrize("way", ["close", "abort"])
 async def test_vanished_client(triton: TritonServer, way: str) -> None:
-    """A client that leaves in the middle of its audio frees its slot in the model at once."""
-    async with serving(triton, sessions=1) as service:
+    """A client that leaves, or is lost where nobody may come back, frees its slot in the model at once."""
+    async with serving(triton, sessions=1, limits=Limits(resume_s=0)) as service:
         for _ in range(3):
             async with session(service.url) as websocket:
                 await websocket.send(pcm("talk.flac")[:300_000])

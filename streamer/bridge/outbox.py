@@ -1,0 +1,78 @@
+"""The numbered messages of a session: those that nobody has taken yet, and those that a client may ask for again.
+
+Pure. Nobody says which messages have arrived: the last of them are kept, up to a mark, until the session ends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from streamer.wire.native import encode
+
+Message = dict[str, Any]
+# Characters of JSON that are kept for a client that resumes: minutes of a session that is spoken. More than lies in the
+# buffers on the way to a client, so what is older has arrived.
+MOST_KEPT = 256 * 1024
+
+
+class Outbox:
+    """Messages in order, each with its number; some were taken already."""
+
+    def __init__(self) -> None:
+        self.said = 0  # the number of the last message
+        self._waiting = _Row()
+        self._taken = _Row()  # from the front of it the oldest are forgotten
+        self._greeting: Message | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many messages nobody has taken yet."""
+        return len(self._waiting.messages)
+
+    @property
+    def overfull(self) -> bool:
+        """Whether more waits to be taken than is kept."""
+        return self._waiting.size > MOST_KEPT
+
+    def say(self, type: str, **content: Any) -> None:
+        """One more message."""
+        self.said += 1
+        message = {"type": type, "n": self.said, **content}
+        self._waiting.messages.append((message, size := len(encode(message))))
+        self._waiting.size += size
+
+    def take(self) -> list[Message]:
+        """The messages that nobody has taken, in order."""
+        messages = [message for message, _ in self._waiting.messages]
+        if self._greeting is not None:
+            messages.insert(0, self._greeting)
+            self._greeting = None
+        taken = self._taken
+        taken.messages.extend(self._waiting.messages)
+        taken.size += self._waiting.size
+        self._waiting = _Row()
+        while taken.size > MOST_KEPT:
+            taken.size -= taken.messages.popleft()[1]
+        return messages
+
+    def has_after(self, number: int) -> bool:
+        """Whether everything that follows this message is still here, and the message itself was said."""
+        kept = self._taken.messages or self._waiting.messages
+        first: int = kept[0][0]["n"] if kept else self.said + 1
+        return first <= number + 1 <= self.said + 1
+
+    def rewind(self, number: int, greeting: Message) -> None:
+        """What follows this message is to be taken once more, behind a greeting that is not kept."""
+        taken, waiting = self._taken, self._waiting
+        while taken.messages and taken.messages[-1][0]["n"] > number:
+            waiting.messages.appendleft(taken.messages.pop())
+            taken.size -= waiting.messages[0][1]
+            waiting.size += waiting.messages[0][1]
+        self._greeting = greeting
+
+
+class _Row:
+    def __init__(self) -> None:
+        self.messages: deque[tuple[Message, int]] = deque()  # with their lengths
+        self.size = 0
