@@ -14,24 +14,22 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from training.alignment import Alignment, read_alignments
 from training.corpus import CorpusError
 from training.decoding import Trial, halves, run_beam, run_greedy
 from training.emissions import CHARACTERS_HEAD, HEAD, Spoken, read_emissions
 from training.scoring import FRAME_MS
+from training.searching import run_script, search_arguments
 
-from streamer.engine.acoustic import BundleError
 from streamer.engine.beam_options import BeamOptions
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.calibration import CALIBRATION_FILE, GREEDY, LEXICON, Calibration, Evidence, Fit, signs
-from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
-from streamer.engine.lexicon import Lexicon, LexiconError
+from streamer.engine.language import LANGUAGE_FILE, LanguageModel
+from streamer.engine.lexicon import Lexicon
 from streamer.engine.search import Word
 from streamer.evaluate.confidence import Judged, reliability
 from streamer.evaluate.errors import RIGHT, aligned
@@ -57,20 +55,9 @@ class Found:
 
 def main() -> int:
     """Fit, write, judge; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
-    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
-    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
-    parser.add_argument("--set", default="dev", help="the prepared set")
+    parser = search_arguments(__doc__)
     parser.add_argument("--steps", type=int, nargs="+", default=[160, 320, 640], help="milliseconds")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    try:
-        _calibrate(options)
-    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
-        print(f"calibrate: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_script(_calibrate, parser)
 
 
 def found_in(spoken: Spoken, words: tuple[Word, ...], alignment: Alignment) -> Found:

@@ -32,12 +32,12 @@ from training.decoding import (
     whole_steps,
 )
 from training.emissions import Spoken, read_emissions
+from training.searching import run_script, search_arguments
 
-from streamer.engine.acoustic import BundleError
 from streamer.engine.beam_options import BeamOptions
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
-from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
-from streamer.engine.lexicon import Lexicon, LexiconError
+from streamer.engine.language import LANGUAGE_FILE, LanguageModel
+from streamer.engine.lexicon import Lexicon
 
 LN10 = 2.302585092994046
 # Tokens that are this much worse than the best of a frame are not looked at by flashlight.
@@ -97,26 +97,20 @@ class Flashlight:
 
 def main() -> int:
     """Compare and print the table; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
-    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
+    parser = search_arguments(__doc__)
     parser.add_argument("--arpa", type=Path, required=True, help="the bundle's language model as ARPA")
-    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
     parser.add_argument("--beams", type=int, nargs="+", default=[32, 64, 192], help="beam sizes of our search")
     parser.add_argument("--flashlight-beams", type=int, nargs="+", default=[50, 100, 200, 400])
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 32], help="streams at a time in our search")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    return run_script(_compare, parser)
+
+
+def _compare(options: argparse.Namespace) -> None:
     try:
         for line in _table(options):
             print(line, flush=True)
-    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
-        print(f"compare_search: {error}", file=sys.stderr)
-        return 1
     except ModuleNotFoundError as error:
-        print(f"compare_search: {error}: pip install flashlight-text", file=sys.stderr)
-        return 1
-    return 0
+        raise ValueError(f"{error}: pip install flashlight-text") from error
 
 
 def _table(options: argparse.Namespace) -> Iterator[str]:
@@ -125,7 +119,7 @@ def _table(options: argparse.Namespace) -> Iterator[str]:
     lexicon = Lexicon.load(options.bundle / LEXICON_FILE)
     language = LanguageModel.load(options.bundle / LANGUAGE_FILE)
     flashlight = Flashlight(lexicon, language, options.arpa)
-    tuned_on, judged_on = halves(read_emissions(options.bundle, options.work, "dev", options.cache))
+    tuned_on, judged_on = halves(read_emissions(options.bundle, options.work, options.set, options.cache))
 
     def errors(trial: Trial) -> float:
         return mean_over_corpora(error_rates(tuned_on, trial.words))

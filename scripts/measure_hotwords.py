@@ -24,21 +24,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from training import units
-from training.corpus import CorpusError, replacing
+from training.corpus import replacing
 from training.decoding import STEP_FRAMES, halves, whole_steps
 from training.emissions import HEAD, Spoken, read_emissions
+from training.searching import run_script, search_arguments
 
-from streamer.engine.acoustic import BundleError
 from streamer.engine.beam import BeamSearch
 from streamer.engine.beam_options import BeamOptions
-from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
-from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
+from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
+from streamer.engine.language import LANGUAGE_FILE, LanguageModel
 from streamer.engine.letters import LetterToSound
-from streamer.engine.lexicon import Lexicon, LexiconError
+from streamer.engine.lexicon import Lexicon
 from streamer.engine.search import Hotword
 from streamer.evaluate.errors import aligned
 
-LETTERS_FILE = "letters.safetensors"
 STREAMS = 32
 SHORTEST = 4  # letters of a rare word
 POOL = 500  # rare words of the language model among the distractors
@@ -179,23 +178,12 @@ def tuned(
 
 def main() -> int:
     """Tune and measure; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
-    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
-    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
-    parser.add_argument("--set", default="dev", help="the prepared set")
+    parser = search_arguments(__doc__)
     parser.add_argument("--rare", type=float, default=3e-6, help="what the language model makes of a rare word at most")
     parser.add_argument("--beam", type=int, help="hypotheses of a stream (as in search.json)")
     parser.add_argument("--tune", action="store_true", help="choose bonus and floor, and write them to search.json")
     parser.add_argument("--every", type=int, default=1, help="only every n-th utterance, to be quick")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    try:
-        _measure(options)
-    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
-        print(f"measure_hotwords: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_script(_measure, parser)
 
 
 def _measure(options: argparse.Namespace) -> None:

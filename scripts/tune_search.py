@@ -12,38 +12,25 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 
-import torch
-from training.corpus import CorpusError, replacing
+from training.corpus import replacing
 from training.decoding import described, error_rates, halves, mean_over_corpora, run_beam, tune
 from training.emissions import read_emissions
+from training.searching import run_script, search_arguments
 
-from streamer.engine.acoustic import BundleError
 from streamer.engine.beam_options import BeamOptions
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
-from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
-from streamer.engine.lexicon import Lexicon, LexiconError
+from streamer.engine.language import LANGUAGE_FILE, LanguageModel
+from streamer.engine.lexicon import Lexicon
 
 STREAMS = 32
 
 
 def main() -> int:
     """Tune and write; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
-    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
-    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
-    parser.add_argument("--set", default="dev", help="the prepared set")
+    parser = search_arguments(__doc__)
     parser.add_argument("--beam", type=int, help="hypotheses of a stream (as in search.json)")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    try:
-        _tune(options)
-    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
-        print(f"tune_search: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_script(_tune, parser)
 
 
 def _tune(options: argparse.Namespace) -> None:

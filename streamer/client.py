@@ -11,10 +11,8 @@ event comes once. Whatever else goes wrong with the service is one exception, St
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import os
-import ssl
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -26,36 +24,30 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
-from websockets.asyncio.client import connect as open_websocket
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import ConnectionClosed
 
 from streamer.address import websocket_url
-from streamer.audio.files import AudioFile, Block
+from streamer.audio.files import AudioFile
+from streamer.connection import StreamError as StreamError
+from streamer.connection import dial, shown
+from streamer.sending import Sound, declared, send_all
 from streamer.tape import Entry, Flush, Tape
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import encode
 from streamer.wire.options import Start
 
 Event = dict[str, Any]
-Sound = bytes | Block
 Source = str | os.PathLike[str] | Iterable[Sound] | AsyncIterable[Sound]
 
-CONNECT_S: Final = 10.0
 # The service acknowledges sound twice a second and closes a silent session itself: so much of nothing is a
 # fault.
 PATIENCE_S: Final = 90.0
-CLOSE_S: Final = 2.0
 KEY_VARIABLE: Final = "STREAMER_KEY"
-KEEPALIVE_S: Final = 5.0
-PACED_MS: Final = 100
-LONGEST_MS: Final = 1_000
 LOST: Final = 1006  # what a closed connection has for a code when nobody said goodbye
 # What something on the way says that goes away or starts again; the service itself says none of these.
 LOST_ON_THE_WAY: Final = (LOST, 1001, 1012, 1014)
@@ -64,14 +56,6 @@ RESUME_S: Final = 30.0
 FIRST_PAUSE_S: Final = 0.1
 REFUSED_FOR_NOW: Final = ("full", "too_many_sessions")  # which passes, also for a session that is there already
 LONGEST_PAUSE_S: Final = 3.0
-
-
-class StreamError(Exception):
-    """The service refused, failed, or is not there: a code word for programs, a sentence for people."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def connect(
@@ -110,7 +94,7 @@ async def transcribe(
     blocks = recording.blocks() if recording else source  # type: ignore[assignment]
     try:
         async with connect(url, options, key) as session:
-            sender = asyncio.create_task(_send(session, blocks, _Measure.of(options), paced))
+            sender = asyncio.create_task(send_all(session, blocks, declared(options), paced))
             try:
                 yield session.ready
                 async for event in session:
@@ -212,7 +196,7 @@ class Session:
             raise self._nonsense(ready)
         self.ready = ready
         self._seen = ready.get("n", 1)
-        self._tape = Tape(_declared(options))
+        self._tape = Tape(declared(options))
 
     async def _catch_up(self) -> None:
         """Sends what is on the tape, over as many connections as it takes."""
@@ -361,7 +345,7 @@ class Opening:
 
     async def _open(self) -> Session:
         websocket = await self._dial()
-        session = Session(_shown(websocket_url(self._url)), websocket, self._dial if self._resume else None)
+        session = Session(shown(websocket_url(self._url)), websocket, self._dial if self._resume else None)
         try:
             await session.start(self._options)
         except BaseException:
@@ -370,148 +354,10 @@ class Opening:
         return session
 
     async def _dial(self) -> ClientConnection:
-        with _clear_errors(_shown(self._url)):
-            url = websocket_url(self._url)
-            return await open_websocket(
-                url,
-                proxy=None if _is_local(url) else True,
-                compression=None,  # sound does not get smaller, and the time is the service's
-                open_timeout=CONNECT_S,
-                # A busy service reads no further: a ping would wait behind minutes of sound.
-                ping_interval=None,
-                close_timeout=CLOSE_S,
-                additional_headers={"Authorization": f"Bearer {self._key}"} if self._key else None,
-            )
-
-
-@dataclass(frozen=True)
-class _Measure:
-    """How long sound is: an array has a row for each sample, bytes have a frame."""
-
-    sample_rate: int
-    frame_bytes: int
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> _Measure:
-        """That of a session which has been accepted with these options."""
-        audio = _declared(options)
-        return cls(audio.sample_rate, audio.frame_bytes)
-
-    def seconds(self, sound: Sound) -> float:
-        frames = len(sound) / self.frame_bytes if isinstance(sound, bytes) else len(sound)
-        return frames / self.sample_rate
-
-    def pieces(self, block: Sound, milliseconds: int) -> Iterator[Sound]:
-        frames = max(1, self.sample_rate * milliseconds // 1000)
-        size = frames * self.frame_bytes if isinstance(block, bytes) else frames
-        for start in range(0, len(block), size):
-            yield block[start : start + size]
-
-
-def _declared(options: Mapping[str, Any]) -> Start:
-    """What sound is to be like."""
-    return Start(**{name: options[name] for name in ("encoding", "sample_rate", "channels") if name in options})
+        return await dial(self._url, self._key)
 
 
 def _message(entry: Entry) -> str | bytes:
     if isinstance(entry, bytes):
         return entry
     return encode({"type": "flush" if isinstance(entry, Flush) else "stop"})
-
-
-async def _send(
-    session: Session, blocks: Iterable[Sound] | AsyncIterable[Sound], measure: _Measure, paced: bool
-) -> None:
-    """Sends a whole source and `stop`, also when the source fails."""
-    loop = asyncio.get_running_loop()
-    began = active = loop.time()
-    sent_s = 0.0
-    try:
-        async with aclosing(_read(blocks)) as reading:
-            async for block in reading:
-                if len(block) == 0:
-                    if loop.time() - active > KEEPALIVE_S:
-                        await session.keepalive()
-                        active = loop.time()
-                    continue
-                for piece in measure.pieces(block, PACED_MS if paced else LONGEST_MS):
-                    sent_s += measure.seconds(piece)
-                    if paced:
-                        await asyncio.sleep(began + sent_s - loop.time())
-                    await session.send(piece)
-                active = loop.time()
-    except StreamError:
-        return  # the events end with the same trouble, and tell it better
-    except Exception:
-        with suppress(StreamError):
-            await session.stop()
-        raise
-    with suppress(StreamError):
-        await session.stop()
-
-
-async def _read(blocks: Iterable[Sound] | AsyncIterable[Sound]) -> AsyncGenerator[Sound, None]:
-    """The blocks, read beside the event loop: a slow disk or a pipe must hold up nobody else."""
-    if isinstance(blocks, AsyncIterable):
-        async for block in blocks:
-            yield block
-        return
-    loop = asyncio.get_running_loop()
-    iterator: Iterator[Sound] = iter(blocks)
-    while True:
-        reading = loop.run_in_executor(None, next, iterator, None)
-        try:
-            following = await asyncio.shield(reading)
-        except asyncio.CancelledError:
-            # The thread is still in the file, which is closed as soon as we return.
-            with suppress(Exception):
-                await reading
-            raise
-        if following is None:
-            return
-        yield following
-
-
-@contextmanager
-def _clear_errors(address: str) -> Iterator[None]:
-    """Everything that can happen while a connection is opened as a StreamError."""
-    try:
-        yield
-    except ssl.SSLCertVerificationError as error:  # a ValueError and an OSError, too
-        untrusted = f"The certificate of {address} is not trusted ({error.verify_message})"
-        raise StreamError("untrusted", f"{untrusted}: SSL_CERT_FILE names a file of roots to trust.") from error
-    except (ValueError, InvalidURI) as error:
-        raise StreamError("bad_address", str(error)) from error
-    except InvalidStatus as error:
-        status = error.response.status_code
-        later = error.response.headers.get("Retry-After")
-        advice = f"; try again in {later} s" if later else ""
-        raise StreamError("refused", f"{address} answered with HTTP status {status}{advice}.") from error
-    except InvalidHandshake as error:
-        raise StreamError("no_service", f"{address} is there, but it is no websocket: {error}.") from error
-    except (asyncio.TimeoutError, TimeoutError) as error:
-        raise StreamError("away", f"{address} did not answer within {CONNECT_S:g} s.") from error
-    except OSError as error:
-        raise StreamError("away", f"No service answers at {address}: {_reason(error)}.") from error
-
-
-def _reason(error: OSError) -> str:
-    """The system's words without its numbers."""
-    if isinstance(error, ConnectionRefusedError):
-        return "the connection was refused"
-    return (error.strerror or str(error) or type(error).__name__).strip().rstrip(".")
-
-
-def _shown(url: str) -> str:
-    """An address for people: without its query, which may hold a key."""
-    return url.partition("?")[0]
-
-
-def _is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -34,10 +34,13 @@ class Embedded:
     async def serving(self) -> AsyncIterator[str]:
         """Waits until the service is ready; its URL."""
         try:
+            from streamer.bridge import logs
             from streamer.bridge.service import Service
         except ImportError as error:
             missing = f"a service of our own needs the package {error.name}"
             raise TritonError(f"{missing}: pip install 'streamer[embedded]', or use --server.") from error
+        # What goes wrong with a session its client is told, and the user by it: only what nobody else tells is logged.
+        logs.configure("text", "error")
         self._timing.mark("bridge imported")
         async with Service(self._triton, port=0) as service:
             self._timing.mark("service ready")

@@ -18,6 +18,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 import streamer.client
+import streamer.connection
+import streamer.sending
 from streamer.audio.recording import AudioError
 from streamer.bridge.service import Service
 from streamer.client import StreamError, connect, transcribe
@@ -186,7 +188,7 @@ async def test_a_failing_source_still_gets_its_words() -> None:
 
 async def test_a_silent_source_keeps_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a live source has nothing, keepalives are sent, and not at its every breath."""
-    monkeypatch.setattr(streamer.client, "KEEPALIVE_S", 0.1)
+    monkeypatch.setattr(streamer.sending, "KEEPALIVE_S", 0.1)
 
     async def source() -> AsyncIterator[bytes]:
         for _ in range(30):
@@ -330,7 +332,7 @@ async def test_a_lost_connection_is_said() -> None:
 async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, answers: list[str]) -> None:
     """No wait is without a limit, before `ready` and after it."""
     monkeypatch.setattr(streamer.client, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(streamer.client, "CLOSE_S", 0.1)
+    monkeypatch.setattr(streamer.connection, "CLOSE_S", 0.1)
 
     async def script(websocket: ServerConnection) -> None:
         for answer in answers:

@@ -1,4 +1,4 @@
-"""A Triton for the tests of silence: it forgets a sequence soon."""
+"""A Triton for the tests of silence, which forgets a sequence soon; keys and an authority for those of doors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from streamer.bridge.keys import KeyFile
 from streamer.triton.server import TritonServer
+from tests.bridge.doors import ALICE, BOB, Authority
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +17,16 @@ def brief_triton(brief_repository: Path) -> Iterator[TritonServer]:
     """A Triton of its own with that limit and few slots."""
     with TritonServer(brief_repository, slots=4) as server:
         yield server
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFile:
+    """The keys of Alice and Bob."""
+    (tmp_path / "keys").write_text(f"{ALICE.line}\n{BOB.line}\n")
+    return KeyFile(tmp_path / "keys")
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """An authority of our own."""
+    return Authority(tmp_path)

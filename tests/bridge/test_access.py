@@ -3,88 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import logging
-import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import trustme
-from cryptography.hazmat.primitives import serialization
 from websockets.asyncio.client import ClientConnection, connect
 
 from streamer.bridge import server as port
 from streamer.bridge.access import Access, origin_of
 from streamer.bridge.allowance import Shares
-from streamer.bridge.certificate import Certificate, CertificateError
+from streamer.bridge.certificate import Certificate
 from streamer.bridge.entrance import Entrance
-from streamer.bridge.keys import KeyFile, make_key
-from streamer.bridge.metrics import Metrics
-from streamer.bridge.server import BridgeServer
+from streamer.bridge.keys import KeyFile
 from streamer.client import StreamError, transcribe
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import no_streams, receive, rest, serving, session, text
+from tests.bridge.doors import ADMITTED, ALICE, BOB, START, Authority, ask, bearer, listening, outcome, started
 from tests.samples import pcm
-
-ALICE, BOB = make_key("alice"), make_key("bob")
-START = '{"type":"start"}'
-# What a service without a recogniser says to those who may come in.
-ADMITTED = ("not_ready", 1013)
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> KeyFile:
-    (tmp_path / "keys").write_text(f"{ALICE.line}\n{BOB.line}\n")
-    return KeyFile(tmp_path / "keys")
-
-
-@asynccontextmanager
-async def listening(access: Access | None = None, **settings: Any) -> AsyncIterator[BridgeServer]:
-    """A port without a recogniser."""
-    entrance = Entrance(access or Access(), **settings)
-    server = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics(), entrance=entrance)
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-
-
-def bearer(secret: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {secret}"}
-
-
-async def outcome(url: str, headers: dict[str, str] | None = None, **settings: Any) -> tuple[str, int | None]:
-    """Error code and close code of a session that is asked for."""
-    async with connect(url, additional_headers=headers, **settings) as websocket:
-        return await started(websocket)
-
-
-async def started(websocket: ClientConnection) -> tuple[str, int | None]:
-    await websocket.send(START)
-    (error,) = await rest(websocket)
-    assert (error["type"], error["fatal"]) == ("error", True)
-    assert len(error["message"].split()) > 5
-    return error["code"], websocket.close_code
-
-
-async def ask(url: str, path: str, **headers: str) -> tuple[int, dict[str, str]]:
-    def exchange() -> tuple[int, dict[str, str]]:
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
-        try:
-            connection.request("GET", path, headers=headers)
-            response = connection.getresponse()
-            return response.status, dict(response.headers)
-        finally:
-            connection.close()
-
-    return await asyncio.to_thread(exchange)
-
 
 # Keys
 
@@ -337,164 +275,6 @@ async def test_handshakes_end() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
         assert await asyncio.wait_for(reader.read(), 3) == b""
         writer.close()
-
-
-# TLS
-
-
-class Authority:
-    """Certificates for localhost of an authority of our own, in the two files that a service reads."""
-
-    def __init__(self, folder: Path) -> None:
-        self.chain, self.key, self.root = folder / "chain.pem", folder / "key.pem", folder / "root.pem"
-        self._authority = trustme.CA()
-        self._authority.cert_pem.write_to_path(str(self.root))
-        self.renew()
-
-    def renew(self, chain: bool = True, key: bool = True) -> None:
-        """A new certificate; not both of its files if only one has been written so far."""
-        issued = self._authority.issue_cert("localhost")
-        if chain:
-            self.chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-        if key:
-            self.key.write_bytes(issued.private_key_pem.bytes())
-
-    def lock(self) -> None:
-        """Gives the private key a password."""
-        key = serialization.load_pem_private_key(self.key.read_bytes(), None)
-        form, encryption = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
-        self.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
-
-    @property
-    def trusted(self) -> ssl.SSLContext:
-        """For a client that knows this authority."""
-        return ssl.create_default_context(cafile=str(self.root))
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
-def secure(server: BridgeServer) -> str:
-    """The URL with the name that is in the certificate."""
-    assert server.url.startswith("wss://127.0.0.1:")
-    return server.url.replace("127.0.0.1", "localhost")
-
-
-async def serial(url: str, context: ssl.SSLContext) -> object:
-    """Which certificate a new connection gets."""
-    async with connect(url, ssl=context) as websocket:
-        peer = websocket.transport.get_extra_info("peercert")
-        return peer["serialNumber"]
-
-
-async def test_tls(authority: Authority, keys: KeyFile) -> None:
-    """A client that trusts the authority comes in, with its key; one that does not trust it does not go on."""
-    async with listening(Access(keys), certificate=Certificate(authority.chain, authority.key)) as server:
-        url = secure(server)
-        assert await outcome(url, bearer(ALICE.secret), ssl=authority.trusted) == ADMITTED
-        assert await outcome(url, ssl=authority.trusted) == ("unauthorized", 1008)
-        with pytest.raises(ssl.SSLCertVerificationError):
-            await outcome(url)
-
-
-async def test_own_pages_over_tls(authority: Authority) -> None:
-    """The page of the service itself has the same place with https."""
-    async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
-        own = {"Origin": f"https://localhost:{urlsplit(server.url).port}"}
-        assert await outcome(secure(server), own, ssl=authority.trusted) == ADMITTED
-
-
-@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
-async def test_old_tls_is_refused(authority: Authority) -> None:
-    """Nothing before TLS 1.2."""
-    context = authority.trusted
-    context.minimum_version = ssl.TLSVersion.TLSv1_1
-    context.maximum_version = ssl.TLSVersion.TLSv1_1
-    context.set_ciphers("ALL:@SECLEVEL=0")
-    async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            await outcome(secure(server), ssl=context)
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-        assert await outcome(secure(server), ssl=context) == ADMITTED
-
-
-async def test_a_renewed_certificate_is_used_without_a_restart(
-    authority: Authority, caplog: pytest.LogCaptureFixture
-) -> None:
-    """By new connections; those that are open stay open, and half a renewal changes nothing."""
-    caplog.set_level(logging.INFO, logger="streamer")
-    async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
-        url, trusted = secure(server), authority.trusted
-        first = await serial(url, trusted)
-        assert await serial(url, trusted) == first
-        async with connect(url, ssl=trusted) as open_before:
-            authority.renew(key=False)
-            for _ in range(2):
-                assert await serial(url, trusted) == first
-            assert caplog.text.count("the old one stays") == 1
-            authority.renew()
-            assert await serial(url, trusted) != first
-            assert await started(open_before) == ADMITTED
-        authority.key.unlink()
-        assert await serial(url, trusted) != first
-
-
-async def test_silence_at_a_tls_port(authority: Authority) -> None:
-    """Who does not begin with TLS is cut off in the time that was set."""
-    async with listening(certificate=Certificate(authority.chain, authority.key), handshake_s=0.3) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
-        assert await asyncio.wait_for(reader.read(), 3) == b""
-        writer.close()
-
-
-async def test_plain_text_at_a_tls_port(authority: Authority) -> None:
-    """It gets nothing, and the service goes on."""
-    async with listening(certificate=Certificate(authority.chain, authority.key), handshake_s=1.0) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert b"alive" not in await asyncio.wait_for(reader.read(), 5)
-        writer.close()
-        assert await outcome(secure(server), ssl=authority.trusted) == ADMITTED
-
-
-async def test_our_client_over_tls(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SSL_CERT_FILE names the roots; without it the client says what is wrong."""
-    async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
-        url = secure(server)
-        with pytest.raises(StreamError, match="SSL_CERT_FILE names a file of roots") as caught:
-            await anext(transcribe([b""], url))
-        assert caught.value.code == "untrusted"
-        monkeypatch.setenv("SSL_CERT_FILE", str(authority.root))
-        with pytest.raises(StreamError) as caught:
-            await anext(transcribe([b""], url))
-        assert caught.value.code == "not_ready"
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (lambda files: files.chain.unlink(), "chain.pem cannot be read"),
-        (lambda files: files.key.unlink(), "key.pem cannot be read"),
-        (lambda files: files.key.write_text("no key"), "cannot be used for TLS"),
-        (lambda files: files.renew(key=False), "cannot be used for TLS: key values mismatch"),
-        (lambda files: files.lock(), "has a password"),
-    ],
-)
-def test_a_certificate_that_cannot_be_used(
-    authority: Authority, spoil: Callable[[Authority], None], words: str
-) -> None:
-    """It is said in a sentence before anything is started."""
-    spoil(authority)
-    with pytest.raises(CertificateError, match=words):
-        Certificate(authority.chain, authority.key)
-
-
-def test_chain_and_key_in_one_file(authority: Authority) -> None:
-    """As some tools write them."""
-    authority.chain.write_bytes(authority.chain.read_bytes() + authority.key.read_bytes())
-    Certificate(authority.chain)
 
 
 # Nothing secret in logs
