@@ -28,8 +28,8 @@ from training.corpus import replacing
 
 from streamer.audio.files import SAMPLE_RATE
 from streamer.audio.recording import AudioError
-from streamer.cli import add_hearing_arguments
 from streamer.client import StreamError
+from streamer.evaluate.arguments import add_hearing_arguments
 from streamer.evaluate.bootstrap import Counts, Interval, Sample, interval
 from streamer.evaluate.command import Unavailable, heard_by
 from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest

@@ -24,7 +24,7 @@ class Watched:
 
     def memory_mb(self) -> dict[str, float]:
         """What belongs to each of them alone (RssAnon and RssShmem): mapped tables do not count."""
-        return {name: _memory_mb(pid) for name, pid in self._pids.items()}
+        return {name: memory_mb(pid) for name, pid in self._pids.items()}
 
     def cpu_s(self) -> float:
         """The processor time of all together."""
@@ -32,27 +32,26 @@ class Watched:
 
 
 @contextmanager
-def service(server: str | None) -> Iterator[tuple[str, Watched]]:
-    """The service to use, started for this if `server` names none, and what can be seen of its processes."""
+def service(server: str | None, *arguments: str) -> Iterator[tuple[str, Watched]]:
+    """The service to use, started with these arguments if `server` names none; what can be seen of its processes."""
     if server:
         yield server, Watched({})
         return
-    command = [sys.executable, "-m", "streamer", "serve", "--port", "0", "--instances", "1"]
+    command = [sys.executable, "-m", "streamer", "serve", "--port", "0", "--instances", "1", *arguments]
     # A file and no pipe: nobody reads the service's log while the session runs.
     with TemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as process:
         try:
-            url = _ready(process, log)
+            url = wait_ready(process, log)
             pids = {"bridge": process.pid}
-            for pid in _descendants(process.pid):
-                name = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode().rpartition("/")[2]
-                if name in _NAMES:
+            for pid in descendants(process.pid):
+                if (name := program(pid)) in _NAMES:
                     pids[_NAMES[name]] = pid
             yield url, Watched(pids)
         finally:
             process.terminate()
 
 
-def _ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
+def wait_ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
     """The address that the service says once it is ready."""
     while True:
         ended = process.poll() is not None
@@ -65,7 +64,8 @@ def _ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
         time.sleep(0.1)
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """The processes that it started, and those that they started."""
     parents: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -80,12 +80,26 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
+def program(pid: int) -> str:
+    """The name of the program that this process runs; empty when it has ended."""
+    return (command(pid) or [""])[0].rpartition("/")[2]
+
+
+def command(pid: int) -> list[str]:
+    """Its command line; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
 def _fields(pid: int) -> list[str]:
     """The fields of /proc/PID/stat behind the name, which may have spaces."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
-def _memory_mb(pid: int) -> float:
+def memory_mb(pid: int) -> float:
+    """What belongs to this process alone."""
     status = Path(f"/proc/{pid}/status").read_text()
     return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024
 

@@ -15,6 +15,7 @@ from streamer.wire.native import PATH
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8080
+SERVER_VARIABLE: Final = "STREAMER_SERVER"  # the environment may say where the service is
 
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _LONGEST_ANSWER: Final = 64 * 1024

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from streamer.repository import asr_repository
 from streamer.timing import Timing
-from streamer.triton import TritonError
+from streamer.triton import MODEL, TritonError
 from streamer.triton.server import TritonServer
 
 
@@ -20,7 +20,7 @@ class Embedded:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         # One instance: a second one would only share the processor while both start.
-        self._triton = TritonServer(asr_repository(), instances=1)
+        self._triton = TritonServer(asr_repository(), models=[MODEL], instances=1)
 
     def __enter__(self) -> Embedded:
         self._triton.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,14 +40,23 @@ def linked_copy(
     copy.mkdir()
     for model in repository.iterdir():
         if model.name in models:
-            (copy / model.name).mkdir()
-            for path in model.iterdir():
-                if path.name != CONFIG:
-                    (copy / model.name / path.name).symlink_to(path)
-            text = configured(model / CONFIG, instances=instances, slots=slots)
-            (copy / model.name / CONFIG).write_text(text, encoding="utf-8")
+            linked_model(model, copy / model.name, instances=instances, slots=slots)
         else:
             (copy / model.name).symlink_to(model)
+
+
+def linked_model(model: Path, copy: Path, *, instances: int | None, slots: int | None) -> None:
+    """Make `copy` a model of links that has other numbers of instances and of sequences, whatever stood there."""
+    text = configured(model / CONFIG, instances=instances, slots=slots)
+    if copy.is_symlink():
+        copy.unlink()
+    elif copy.is_dir():
+        shutil.rmtree(copy)
+    copy.mkdir()
+    for path in model.iterdir():
+        if path.name != CONFIG:
+            (copy / path.name).symlink_to(path)
+    (copy / CONFIG).write_text(text, encoding="utf-8")
 
 
 def configured(config: Path, *, instances: int | None, slots: int | None) -> str:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import html
 import json
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-Event = Mapping[str, Any]
+from streamer.cues import Cue, Event, cues, voice
 
 FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
 # These can be written while the words come; the others are one document about a whole recording.
 LINE_FORMATS: Final = ("text", "jsonl")
 SUBTITLES: Final = ("srt", "vtt")
 
-LINE_CHARACTERS: Final = 42
-CUE_LINES: Final = 2
-LONGEST_CUE_MS: Final = 7_000
-SHORTEST_CUE_MS: Final = 1_000
-PAUSE_MS: Final = 1_500  # a pause between two words that a cue does not bridge
+VTT_HEADER: Final = "WEBVTT\n"
 
 _SEGMENT_KEYS: Final = ("start_ms", "end_ms", "text", "confidence", "words")
 _ASKED_FOR_KEYS: Final = ("channel", "spoken", "alternatives")
@@ -41,14 +34,19 @@ class Transcript:
         if event["type"] == "final":
             asked_for = {key: event[key] for key in _ASKED_FOR_KEYS if key in event}
             self._segments.append({key: event.get(key) for key in _SEGMENT_KEYS} | asked_for)
-        elif event["type"] == "done":
-            self.duration_ms = event["audio_ms"]
-            self.complete = True
+        # As far as it was heard: channels are not heard at the same pace.
+        self.duration_ms = max(self.duration_ms, event.get("audio_ms", 0))
+        self.complete = self.complete or event["type"] == "done"
 
     @property
     def segments(self) -> list[dict[str, Any]]:
         """The finals in the order in which they were spoken: channels are not heard at the same pace."""
         return sorted(self._segments, key=lambda segment: (segment["start_ms"], segment.get("channel", 0)))
+
+    @property
+    def words(self) -> list[dict[str, Any]]:
+        """All words with their times and confidences; those of a session that leaves words out are none."""
+        return [word for segment in self.segments for word in segment["words"] or ()]
 
     @property
     def text(self) -> str:
@@ -58,16 +56,6 @@ class Transcript:
     def render(self, format: str) -> str:
         """The transcript as one document (json, srt, vtt) or a line for each final (text)."""
         return _WRITERS[format](self)
-
-
-@dataclass(frozen=True)
-class Cue:
-    """One subtitle: its time and its one or two lines, and the channel if there are several."""
-
-    start_ms: int
-    end_ms: int
-    lines: tuple[str, ...]
-    channel: int | None = None
 
 
 def label(event: Event) -> str:
@@ -85,13 +73,16 @@ def event_line(event: Event) -> str:
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def cues(segments: Sequence[Event]) -> list[Cue]:
-    """Subtitles for these segments: words never leave their time, cues of a channel never overlap and are readable."""
-    spoken: dict[int | None, list[Event]] = {}
-    for segment in segments:
-        spoken.setdefault(segment.get("channel"), []).append(segment)
-    found = [cue for channel, said in spoken.items() for cue in _cues_of_one(said, channel)]
-    return sorted(found, key=lambda cue: (cue.start_ms, cue.channel or 0))
+def srt_cue(number: int, cue: Cue) -> str:
+    """A subtitle of SRT; they count from 1, with an empty line between two."""
+    times = f"{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}"
+    return f"{number}\n{times}\n{voice('[{}] ', cue.channel)}" + "\n".join(cue.lines) + "\n"
+
+
+def vtt_cue(cue: Cue) -> str:
+    """A subtitle of WebVTT, with an empty line before it."""
+    lines = "\n".join(html.escape(line, quote=False) for line in cue.lines)
+    return f"{clock(cue.start_ms, '.')} --> {clock(cue.end_ms, '.')}\n{voice('<v {}>', cue.channel)}{lines}\n"
 
 
 def clock(milliseconds: int, mark: str) -> str:
@@ -106,56 +97,6 @@ def short_clock(milliseconds: int) -> str:
     seconds, tenth = divmod(tenths, 10)
     hours = f"{seconds // 3600}:{seconds // 60 % 60:02}" if seconds >= 3600 else f"{seconds // 60}"
     return f"{hours}:{seconds % 60:02}.{tenth}"
-
-
-def _cues_of_one(segments: Sequence[Event], channel: int | None) -> list[Cue]:
-    groups = [group for segment in segments for group in _groups(_timed_words(segment))]
-    result = []
-    for group, following in zip_longest(groups, groups[1:]):
-        start, end = group[0]["start_ms"], max(group[-1]["end_ms"], group[0]["start_ms"] + SHORTEST_CUE_MS)
-        if following:
-            end = max(start, min(end, following[0]["start_ms"]))
-        result.append(Cue(start, end, tuple(_lines(group)), channel))
-    return result
-
-
-def _groups(words: Sequence[Event]) -> list[list[Event]]:
-    """The words of a segment, divided into what fits one cue."""
-    groups: list[list[Event]] = []
-    for word in words:
-        if groups and _belongs(word, groups[-1]):
-            groups[-1].append(word)
-        else:
-            groups.append([word])
-    return groups
-
-
-def _belongs(word: Event, group: Sequence[Event]) -> bool:
-    if word["start_ms"] - group[-1]["end_ms"] > PAUSE_MS:
-        return False
-    if word["end_ms"] - group[0]["start_ms"] > LONGEST_CUE_MS:
-        return False
-    return len(_lines([*group, word])) <= CUE_LINES
-
-
-def _lines(words: Sequence[Event]) -> list[str]:
-    return textwrap.wrap(" ".join(word["word"] for word in words), LINE_CHARACTERS, break_on_hyphens=False)
-
-
-def _timed_words(segment: Event) -> Sequence[Event]:
-    """The words with their times; where a session left them out, the segment's time is shared by length."""
-    if segment.get("words"):
-        words: Sequence[Event] = segment["words"]
-        return words
-    pieces = segment["text"].split()
-    scale = (segment["end_ms"] - segment["start_ms"]) / max(1, sum(map(len, pieces)))
-    timed = []
-    passed = 0
-    for piece in pieces:
-        start = segment["start_ms"] + round(passed * scale)
-        passed += len(piece)
-        timed.append({"word": piece, "start_ms": start, "end_ms": segment["start_ms"] + round(passed * scale)})
-    return timed
 
 
 def _text(transcript: Transcript) -> str:
@@ -173,26 +114,11 @@ def _json(transcript: Transcript) -> str:
 
 
 def _srt(transcript: Transcript) -> str:
-    blocks = [
-        f"{number}\n{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}\n{_voice('[{}] ', cue)}"
-        + "\n".join(cue.lines)
-        + "\n"
-        for number, cue in enumerate(cues(transcript.segments), 1)
-    ]
-    return "\n".join(blocks)
+    return "\n".join(srt_cue(number, cue) for number, cue in enumerate(cues(transcript.segments), 1))
 
 
 def _vtt(transcript: Transcript) -> str:
-    blocks = ["WEBVTT\n"]
-    for cue in cues(transcript.segments):
-        lines = "\n".join(html.escape(line, quote=False) for line in cue.lines)
-        voice = _voice("<v {}>", cue)
-        blocks.append(f"{clock(cue.start_ms, '.')} --> {clock(cue.end_ms, '.')}\n{voice}{lines}\n")
-    return "\n".join(blocks)
-
-
-def _voice(form: str, cue: Cue) -> str:
-    return "" if cue.channel is None else form.format(cue.channel + 1)
+    return "\n".join([VTT_HEADER, *map(vtt_cue, cues(transcript.segments))])
 
 
 _WRITERS: Final[Mapping[str, Callable[[Transcript], str]]] = {

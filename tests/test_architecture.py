@@ -19,18 +19,9 @@ ARROWS = {
     "streamer/triton": ("streamer.repository",),
     "streamer/repository.py": ("streamer.triton",),
     "streamer/address.py": ("streamer.wire",),
-    "streamer/tape.py": ("streamer.wire",),
-    "streamer/connection.py": ("streamer.address",),
-    "streamer/sending.py": ("streamer.audio", "streamer.connection", "streamer.wire"),
-    "streamer/client.py": (
-        "streamer.address",
-        "streamer.audio",
-        "streamer.connection",
-        "streamer.sending",
-        "streamer.tape",
-        "streamer.wire",
-    ),
-    "streamer/transcript.py": (),
+    "streamer/client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
+    "streamer/cues.py": (),
+    "streamer/transcript.py": ("streamer.cues",),
     "streamer/bridge": ("streamer.audio", "streamer.triton", "streamer.wire"),
     "asr_repo": ("streamer.engine",),
 }
@@ -38,6 +29,8 @@ ARROWS = {
 # What a fresh interpreter must not have loaded after importing a part.
 HEAVY = {
     "streamer.cli": ("numpy", "soundfile", "websockets", "grpc", "torch"),
+    "streamer.commands.mic": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
+    "streamer.doctor.command": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.triton.server": ("numpy", "websockets", "grpc", "torch"),
     "streamer.wire.native": ("numpy", "asyncio", "websockets", "torch"),
     "streamer.transcript": ("numpy", "torch"),

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
-from fcntl import ioctl
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,28 +19,11 @@ import soundfile
 
 from streamer import __version__
 from streamer.bridge.service import Service
-from streamer.cli import run
+from streamer.cli import COMMANDS, run
+from tests.front import COMMAND, PATIENCE_S, Terminal
+from tests.invocation import PHRASE, SHORT, TALK, finals, streamer
 
-COMMAND = [sys.executable, "-m", "streamer"]
-SAMPLES = Path(__file__).parents[1] / "audio_samples"
-TALK, SHORT, PHRASE = (str(SAMPLES / name) for name in ("talk.flac", "airplane.mp3", "quilter.ogg"))
 AWAY = "127.0.0.1:1"
-PATIENCE_S = 60.0
-
-
-def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end."""
-    done = subprocess.run(
-        [*COMMAND, *arguments], input=given, capture_output=True, timeout=PATIENCE_S, cwd=folder, check=False
-    )
-    assert b"Traceback" not in done.stderr
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def finals(service: Service, recording: str) -> list[str]:
-    """The lines that are right for a recording: what the service says of it."""
-    lines = streamer(recording, "--server", service.url, "--format", "jsonl").stdout.splitlines()
-    return [event["text"] for event in map(json.loads, lines) if event["type"] == "final"]
 
 
 @pytest.fixture(scope="module")
@@ -67,55 +45,6 @@ def recordings(tmp_path: Path) -> Path:
     return tmp_path
 
 
-# Makes the terminal on standard input the one that sends Ctrl-C, then becomes the command. (Not with pty.fork():
-# a fork of a process with threads is a warning.)
-IN_FRONT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-
-
-class Terminal:
-    """The command on a pseudo-terminal, as somebody sits in front of it."""
-
-    def __init__(self, *arguments: str, width: int = 80) -> None:
-        self._terminal, inside = os.openpty()
-        ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        self.process = psutil.Popen(
-            [sys.executable, "-c", IN_FRONT, *COMMAND, *arguments],
-            stdin=inside,
-            stdout=inside,
-            stderr=inside,
-            start_new_session=True,
-            env={**os.environ, "TERM": "xterm"},
-        )
-        os.close(inside)
-        self.shown = ""
-
-    def watch(self, until: str = "") -> None:
-        """Reads until these characters are there, or to the end."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not until or until not in self.shown:
-            assert time.monotonic() < deadline, self.shown
-            if select.select([self._terminal], [], [], 0.1)[0]:
-                try:
-                    received = os.read(self._terminal, 65536)
-                except OSError:  # how Linux tells the end of a terminal
-                    received = b""
-                if not received:
-                    break
-                self.shown += received.decode()
-        assert until in self.shown
-
-    def type(self, keys: str) -> None:
-        """Presses keys."""
-        os.write(self._terminal, keys.encode())
-
-    def status(self) -> int:
-        """Waits for the end; the exit status."""
-        self.watch()
-        os.close(self._terminal)
-        status: int = self.process.wait(PATIENCE_S)
-        return status
-
-
 def test_version_and_help() -> None:
     """Both go to standard output, and --help has an example for each kind of use."""
     assert streamer("--version").stdout == f"streamer {__version__}\n"
@@ -124,6 +53,18 @@ def test_version_and_help() -> None:
     for words in ("streamer serve", "--format", "examples:", "arecord", "standard error"):
         assert words in shown.stdout
     assert "--port" in streamer("serve", "--help").stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_each_command_teaches(name: str) -> None:
+    """It has examples that begin as one types them, fits a usual terminal, and is there at once."""
+    began = time.monotonic()
+    shown = streamer(name, "--help").stdout
+    assert time.monotonic() - began < 5  # some tenths of a second; the machine may be busy
+    assert f"streamer {name} " in shown.partition("options:")[2]
+    assert "example" in shown or name == "completion"
+    assert max(map(len, shown.splitlines())) <= 120
+    assert COMMANDS[name].summary in " ".join(streamer("--help").stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -420,7 +361,8 @@ def test_a_service_of_this_machine_is_used(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without --server the service on the usual port does the work, if it is one of ours and ready."""
-    monkeypatch.setattr("streamer.recordings.DEFAULT_PORT", urlsplit(service.url).port)
+    monkeypatch.delenv("STREAMER_SERVER", raising=False)
+    monkeypatch.setattr("streamer.commands.provider.DEFAULT_PORT", urlsplit(service.url).port)
     assert run([SHORT, "--timing"]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines() == finals(service, SHORT)

@@ -58,7 +58,10 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for needed in (
         "streamer/cli.py",
+        "streamer/py.typed",
         "streamer/web/index.html",
+        "streamer/web/streamer.js",
+        "streamer/audio_samples/quilter.ogg",
         "streamer/asr_repo/streaming_asr/config.pbtxt",
         "streamer/asr_repo/streaming_asr/1/model.py",
         "streamer/asr_repo/streaming_asr/1/model.json",

@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import soundfile  # type: ignore[import-untyped]
 
 from streamer.audio.codecs import Decoder
 from streamer.audio.conversion import SAMPLE_RATE as SAMPLE_RATE
 from streamer.audio.conversion import Block as Block
 from streamer.audio.conversion import Conversion
-from streamer.audio.recording import AudioError, open_recording
+from streamer.audio.ffmpeg import FfmpegSound, is_installed
+from streamer.audio.recording import THROUGH_FFMPEG, AudioError, open_recording
 
 MOST_CHANNELS: Final = 8  # that can be recognised each on its own
 READABLE: Final = "WAV, FLAC, OGG/Opus and MP3"
@@ -43,14 +46,14 @@ class AudioFile:
         try:
             # By descriptor, not by name: libsndfile would otherwise believe the ending of the name, and its
             # MP3 decoder writes to standard error about a text file that is called .mp3.
-            self._sound = _Forward(self._file.fileno(), closefd=False)
-        except soundfile.SoundFileError as error:
+            self._sound: _Forward | FfmpegSound = _Forward(self._file.fileno(), closefd=False)
+        except soundfile.SoundFileError:
             self._file.close()
-            raise AudioError(f"{self.name} cannot be read as audio: {READABLE} can.") from error
+            self._sound = _through_ffmpeg(self.name)
         if self._sound.samplerate not in _RATES:
             self.close()
             raise AudioError(f"{self.name} has a damaged header: {self._sound.samplerate} samples a second.")
-        if self._sound.frames == 0:
+        if self._sound.seconds == 0:
             self.close()
             raise AudioError(f"{self.name} holds no sound: its header is there, but not one sample.")
         if separate and self.channels > MOST_CHANNELS:
@@ -64,9 +67,9 @@ class AudioFile:
         return int(self._sound.channels)
 
     @property
-    def duration_s(self) -> float:
-        """Length in seconds, as the header tells it."""
-        return float(self._sound.frames / self._sound.samplerate)
+    def duration_s(self) -> float | None:
+        """Length in seconds, as the header tells it, if it does."""
+        return self._sound.seconds
 
     def blocks(self, seconds: float = _BLOCK_SECONDS) -> Iterator[Block]:
         """The sound in blocks of about this many seconds, from the first sample to the last."""
@@ -76,9 +79,9 @@ class AudioFile:
         read = 0
         while True:
             try:
-                samples = self._sound.read(frames, dtype="float32", always_2d=True)
+                samples = self._sound.floats(frames)
             except soundfile.SoundFileError as error:
-                raise self._damaged(read) from error
+                raise self._damaged(read / rate) from error
             read += len(samples)
             last = len(samples) < frames
             block = conversion.convert(samples, last=last)
@@ -86,8 +89,8 @@ class AudioFile:
                 yield block if self._separate else block[:, 0]
             if last:
                 break
-        if (self._sound.frames - read) / rate > _MISSING_SECONDS:
-            raise self._damaged(read)
+        if isinstance(self._sound, _Forward) and self._sound.seconds - read / rate > _MISSING_SECONDS:
+            raise self._damaged(read / rate)
 
     def close(self) -> None:
         """Closes the file; more than once does no harm."""
@@ -102,8 +105,7 @@ class AudioFile:
     ) -> None:
         self.close()
 
-    def _damaged(self, read: int) -> AudioError:
-        heard = read / self._sound.samplerate
+    def _damaged(self, heard: float) -> AudioError:
         return AudioError(f"{self.name} is damaged: only {heard:.1f} of {self.duration_s:.1f} s can be read.")
 
 
@@ -144,12 +146,31 @@ def _joined(block: Block) -> Block:
     return block[:, 0] if block.shape[1] == 1 else block
 
 
+def _through_ffmpeg(name: str) -> FfmpegSound:
+    """What libsndfile could not read."""
+    if is_installed():
+        return FfmpegSound(name)
+    if Path(name).suffix.lower() in THROUGH_FFMPEG:
+        raise AudioError(f"{name} can only be read with ffmpeg, which is not here: sudo apt-get install ffmpeg.")
+    raise AudioError(f"{name} cannot be read as audio: {READABLE} can, and more with ffmpeg (apt-get install ffmpeg).")
+
+
 class _Forward(soundfile.SoundFile):  # type: ignore[misc]
     """Reads straight on.
 
     SoundFile seeks after each read to the place where it is already; in MP3 and OGG the samples after a seek
     are others, so that a file read in blocks would not sound like the whole.
     """
+
+    @property
+    def seconds(self) -> float:
+        """How long it says it is."""
+        return float(self.frames / self.samplerate)
+
+    def floats(self, frames: int) -> npt.NDArray[np.float32]:
+        """The next frames, [frames, channels]; fewer only at the end."""
+        samples: npt.NDArray[np.float32] = self.read(frames, dtype="float32", always_2d=True)
+        return samples
 
     def seekable(self) -> bool:
         return False

@@ -8,6 +8,18 @@ from __future__ import annotations
 import stat
 from io import FileIO
 from pathlib import Path
+from typing import Final
+
+# The endings of recordings, for who looks for them; a file that is named is tried whatever its ending.
+AUDIO: Final = frozenset(
+    {".wav", ".wave", ".flac", ".ogg", ".oga", ".opus", ".mp3"}
+    | {".aif", ".aiff", ".aifc", ".au", ".caf", ".w64", ".rf64"}
+)
+# The sound of these comes through ffmpeg.
+THROUGH_FFMPEG: Final = frozenset(
+    {".m4a", ".m4b", ".aac", ".wma", ".amr", ".mka", ".ac3"}
+    | {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".wmv", ".mpg", ".mpeg", ".ts", ".3gp", ".flv"}
+)
 
 
 class AudioError(Exception):

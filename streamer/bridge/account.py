@@ -16,6 +16,8 @@ from streamer.audio.conversion import SAMPLE_RATE
 Event = dict[str, Any]
 # What the model says at a cut of what it knew there, and takes as options of a new sequence.
 _STATE = ("speaking", "begins")
+# What it says of a segment that it has not ended.
+_OF_SEGMENTS = ("partial", "speech")
 
 
 class Account:
@@ -46,14 +48,21 @@ class Account:
         self._again = True
         self._known, self._skip = self._speaking_at_cut, self._changes
 
-    def take(self, events: Iterable[Mapping[str, Any]]) -> list[Event]:
-        """The events of one answer: what of them is for the client, in the session's times."""
+    def take(self, events: Iterable[Mapping[str, Any]], *, leaving: bool = False) -> list[Event]:
+        """The events of one answer: what of them is for the client, in the session's times.
+
+        `leaving`: if there is a cut among them, another sequence goes on there, and has to tell itself what follows.
+        """
         events = list(events)
+        cuts = [place for place, event in enumerate(events) if event["type"] == "cut"]
+        end = cuts[-1] if leaving and cuts else len(events)
         for event in events:
             if event["type"] == "heard":
                 self.replayed = self._offset + event["sample"]
                 self.heard = max(self.heard, self.replayed)
-        told = (self._take(event) for event in events)
+        told = (
+            self._take(event) for place, event in enumerate(events) if place <= end or event["type"] not in _OF_SEGMENTS
+        )
         return [event for event in told if event is not None]
 
     def _take(self, event: Mapping[str, Any]) -> Event | None:

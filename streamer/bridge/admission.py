@@ -53,6 +53,16 @@ class Admission:
         return self._sessions
 
     @property
+    def model(self) -> str | None:
+        """Which model new sequences go to; None before `open`."""
+        return None if self._upstreams is None else self._upstreams.model
+
+    @property
+    def models(self) -> dict[str, int]:
+        """How many sequences each model holds that is in use."""
+        return {} if self._upstreams is None else self._upstreams.holding()
+
+    @property
     def closed(self) -> bool:
         """Whether the service is shutting down."""
         return self._closed
@@ -74,7 +84,8 @@ class Admission:
         if self._upstreams is None or not self._upstreams.well:
             raise Refused("not_ready", "The recogniser is not ready; try again in some seconds.")
         most = self.most
-        free = max(0, min(most - self._taken, self._upstreams.free))
+        # Who was let in and has lost its place to a Triton that failed gets one before anybody new does.
+        free = max(0, min(most - self._taken, self._upstreams.room - self._taken, self._upstreams.free))
         if not free:
             raise Refused("full", f"All {most} sessions are taken; try again when one has ended.")
         if number > free:
@@ -97,6 +108,10 @@ class Admission:
         if lease is None:
             raise LinkError("unavailable", "no recogniser is well, or those that are have no room")
         return lease
+
+    def has_better(self, lease: Lease) -> bool:
+        """Whether this sequence has to go on elsewhere when it can, and there is an elsewhere."""
+        return self._upstreams is not None and self._upstreams.has_better(lease)
 
     def give_back(self, leases: list[Lease]) -> None:
         """The sequences of a session have ended."""

@@ -16,8 +16,9 @@ BYTES_PER_S = SAMPLE_RATE * SAMPLE_BYTES
 # Above the high mark a client is read no further, below the low mark it is read again.
 HIGH_MARK = 10 * BYTES_PER_S
 LOW_MARK = 5 * BYTES_PER_S
-# Each flush is remembered until the model gets to it: a client that sends more is read no further.
+# Each flush is remembered until the model gets to it: the same marks, in flushes.
 MOST_FLUSHES = 16
+FEW_FLUSHES = 8
 # Audio of one portion when the model is behind. More would save little and hold up the batch it travels in.
 PORTION = 1280 * BYTES_PER_S // 1000
 
@@ -55,7 +56,7 @@ class Backlog:
 
     def exceeds(self, mark: int) -> bool:
         """Whether more waits than `mark` bytes, or than flushes are remembered."""
-        return len(self._waiting) > mark or len(self._flushes) >= MOST_FLUSHES
+        return self._exceeds(mark, MOST_FLUSHES)
 
     def add(self, data: bytes) -> None:
         """Whole samples, any number of them."""
@@ -100,5 +101,8 @@ class Backlog:
         self._full = False
 
     def _measure(self) -> None:
-        mark = LOW_MARK if self._full else HIGH_MARK
-        self._full = self.exceeds(mark)
+        # Where it stops and where it goes on lie apart: else a client would be stopped for each step again.
+        self._full = self._exceeds(LOW_MARK, FEW_FLUSHES) if self._full else self._exceeds(HIGH_MARK, MOST_FLUSHES)
+
+    def _exceeds(self, size: int, flushes: int) -> bool:
+        return len(self._waiting) > size or len(self._flushes) >= flushes

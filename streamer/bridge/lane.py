@@ -4,7 +4,8 @@ Pure. A session has a lane for each channel that is recognised on its own. A lan
 16 kHz audio, hands out one request at a time, and once its sequence is opened it sees to it that it is ended.
 
 It keeps the audio that it has sent since the last cut. When a sequence is lost, that audio goes to the front of what
-waits, and a new sequence begins at the cut: see account.py for what is told of it.
+waits, and a new sequence begins at the cut: see account.py for what is told of it. A sequence that is to go on
+elsewhere does so at a cut, where hardly any audio is to be sent again, and nothing was told of it.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Lane:
         self._outage: _Outage | None = None
         self._last = False  # no audio follows what waits
         self._dropped = False  # nobody waits for its words
+        self._begun = False
 
     @property
     def heard_ms(self) -> int:
@@ -125,6 +127,11 @@ class Lane:
     def lost_at(self) -> float | None:
         """Since when the model is missed; None while it is there."""
         return None if self._outage is None else self._outage.since
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model has accepted a sequence of it, this one or one before."""
+        return self._begun
 
     @property
     def mendable(self) -> bool:
@@ -172,15 +179,24 @@ class Lane:
             self._keep(request.pcm)
         return request
 
-    def answered(self, events: Iterable[Mapping[str, Any]], now: float) -> tuple[Request, list[dict[str, Any]]]:
-        """The request under way has its answer; returns it and what the client has to be told."""
+    def answered(
+        self, events: Iterable[Mapping[str, Any]], now: float, *, leaving: bool = False
+    ) -> tuple[Request, list[dict[str, Any]]]:
+        """The request under way has its answer; returns it and what the client has to be told.
+
+        `leaving`: the sequence is to end at its next cut, or now if there is nothing since the last, for a new one.
+        """
         request = self._settle()
         self.sequence = Sequence.ENDED if request.end else Sequence.OPEN
+        self._begun = True
+        leaving = leaving and not request.end and self._outage is None and self.mendable
         cut = self._account.cut
-        told = self._account.take(events)
+        told = self._account.take(events, leaving=leaving)
         del self._kept[: (self._account.cut - cut) * SAMPLE_BYTES]
         if self._outage is not None:
             self._recover(self._outage, request, now)
+        elif leaving and (self._account.cut > cut or not self._kept):
+            self._begin_anew()
         return request, told
 
     def failed(self, *, lost: bool) -> None:
@@ -191,7 +207,6 @@ class Lane:
     def lose(self, now: float) -> None:
         """The request under way failed, but not for good: a new sequence will go on at the last cut."""
         request = self._settle()
-        self.sequence = Sequence.NONE
         outage = self._outage
         if outage is None:
             sent = self._account.cut + len(self._kept) // SAMPLE_BYTES
@@ -200,10 +215,7 @@ class Lane:
         outage.attempts += 1
         outage.retry_at = now + pause
         self._outage = outage
-        self._extra += len(self._kept)
-        self._backlog.put_back(bytes(self._kept), flush=request.flush)
-        self._kept.clear()
-        self._account.restart()
+        self._begin_anew(flush=request.flush)
 
     def due_at(self) -> float | None:
         """When to call `request` again although nothing came; None if only an event can help."""
@@ -227,6 +239,14 @@ class Lane:
         if portion is not None:
             return Request(portion.pcm, flush=portion.flush, end=portion.last)
         return Request() if now - self._asked_at >= self._refresh_s else None
+
+    def _begin_anew(self, *, flush: bool = False) -> None:
+        """A new sequence goes on at the last cut."""
+        self.sequence = Sequence.NONE
+        self._extra += len(self._kept)
+        self._backlog.put_back(bytes(self._kept), flush=flush)
+        self._kept.clear()
+        self._account.restart()
 
     def _keep(self, pcm: bytes) -> None:
         self._kept += pcm

@@ -7,7 +7,7 @@ itself, at Triton's /metrics.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streamer.bridge.session import State
+from streamer.triton import MODEL
 
 if TYPE_CHECKING:
     from streamer.bridge.traces import Tracing
@@ -127,6 +128,9 @@ class Metrics:
         registry = self._registry = CollectorRegistry()
         self.watches: set[Watch] = set()  # of the sessions that there are now
         registry.register(_Sessions(self.watches))
+        # How many sequences each model holds that is in use; the names are those that whoever runs the service gave.
+        self.models: Callable[[], Mapping[str, int]] = lambda: {MODEL: 0}
+        registry.register(_Models(self))
 
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"streamer_{name}", text, registry=registry)
@@ -171,6 +175,7 @@ class Metrics:
         )
         # How far computing is behind.
         self.lag = by_pace("lag_seconds", "Audio received and not yet acknowledged, at each answer.", _LAG_S)
+        self.session_lag = by_pace("session_lag_seconds", "The same of each session, where it was most.", _LAG_S)
         self.answer_seconds = histogram("answer_seconds", "From a request to the model until its answer.", _ANSWER_S)
         self.request_failures = words("request_failures", "Requests that the model did not answer.", "code", FAILURES)
         # What goes in and out.
@@ -184,11 +189,28 @@ class Metrics:
             "recovery_gap_seconds", "From a failure until the session went on where it was.", _GAP_S
         )
         self.replayed_seconds = counter("replayed_seconds", "Audio played again by recoveries.")
+        self.moves = counter("moves", "Sequences that went on at another Triton or model at a cut, with nothing lost.")
         self.resumes = counter("resumes", "Sessions that went on over another connection.")
 
     def exposition(self) -> bytes:
         """The text that Prometheus reads."""
         return generate_latest(self._registry)
+
+
+class _Models(Collector):
+    """Which models are in use: one, but while another takes over."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Asks for them."""
+        held = GaugeMetricFamily(
+            "streamer_model_sequences", "Sequences that sessions hold, by model.", labels=["model"]
+        )
+        for model, number in self._metrics.models().items():
+            held.add_metric([model], number)
+        yield held
 
 
 class _Sessions(Collector):

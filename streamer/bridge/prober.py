@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from streamer.bridge.backlog import BYTES_PER_S
+from streamer.bridge.backlog import BYTES_PER_S, SAMPLE_BYTES
+from streamer.bridge.instances import begin_past_the_dead
 from streamer.bridge.logs import Log
 from streamer.triton.link import Link, LinkError
 
@@ -15,7 +18,8 @@ EVERY_S = 5.0
 ANSWER_LIMIT_S = 10.0
 # So long a success is believed: one overdue answer must not turn a busy service away from its users.
 FRESH_S = EVERY_S + ANSWER_LIMIT_S
-_AUDIO = bytes(320 * BYTES_PER_S // 1000)
+_SAMPLES = 320 * BYTES_PER_S // SAMPLE_BYTES // 1000
+_AUDIO = bytes(_SAMPLES * SAMPLE_BYTES)
 
 
 class Prober:
@@ -40,7 +44,9 @@ class Prober:
         sequences = [self._link.sequence() for _ in range(self._instances)]
         try:
             first = await asyncio.gather(*(sequence.send(_AUDIO, timeout=limit_s) for sequence in sequences))
-            await asyncio.gather(*(sequence.send(end=True, timeout=limit_s) for sequence in sequences))
+            last = await asyncio.gather(*(sequence.send(end=True, timeout=limit_s) for sequence in sequences))
+            for events in (*first, *last):
+                _check(events)
         except LinkError as error:
             if str(error) != self.failure:
                 log.warning("probe failed", code=error.code, detail=error.message)
@@ -53,3 +59,26 @@ class Prober:
             for sequence in sequences:
                 sequence.discard()
         return not self.failure
+
+    async def probe_living(self, taken: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
+        """An instance is dead; whether another one serves a sequence, where so many are held."""
+        try:
+            sequence, first = await begin_past_the_dead(self._link, {}, taken, limit_s)
+            try:
+                _check(await sequence.send(_AUDIO, timeout=limit_s))
+                await sequence.send(end=True, timeout=limit_s)
+            finally:
+                sequence.discard()
+        except LinkError as error:
+            self.failure = str(error)
+            return False
+        self.reached = {str(event.get("instance")) for event in first[:1]}
+        self._succeeded_at = time.monotonic()
+        return True
+
+
+def _check(events: Sequence[Mapping[str, Any]]) -> None:
+    """Without this nobody can tell what was heard, so nothing could be played again: see docs/triton.md."""
+    last = events[-1] if events else {}
+    if last.get("type") != "heard" or last.get("sample") != _SAMPLES:
+        raise LinkError("refused", f"an answer has to end with 'heard' and sample {_SAMPLES}")

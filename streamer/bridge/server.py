@@ -21,9 +21,11 @@ from streamer.bridge import logs
 from streamer.bridge.access import SUBPROTOCOL
 from streamer.bridge.admission import Admission
 from streamer.bridge.allowance import Denied
-from streamer.bridge.conversation import CLOSE_LIMIT_S, Conversation
+from streamer.bridge.connection import CLOSE_LIMIT_S, Connection
+from streamer.bridge.conversation import Conversation
 from streamer.bridge.entrance import LARGEST_MESSAGE as LARGEST_MESSAGE
 from streamer.bridge.entrance import Entrance
+from streamer.bridge.handshakes import Handshakes
 from streamer.bridge.logs import Log
 from streamer.bridge.metrics import Metrics
 from streamer.bridge.pages import Pages
@@ -37,12 +39,16 @@ log = Log("streamer.bridge")
 _library_log = logging.getLogger("streamer.bridge.websockets")
 _library_log.setLevel(logging.CRITICAL)
 
-FRAMES_AHEAD = 4  # frames of one connection that may wait for its reader
+# Frames of one connection that may wait for its reader: at the high mark its socket is read no further, below the low
+# mark it is read again.
+FRAMES_HIGH, FRAMES_LOW = 4, 1
 # A client's pings stand in line behind its audio. With what the kernel offers by default that can be minutes of
 # it, and the client would think us dead.
 RECEIVE_BUFFER = 256 * 1024
-# What may lie in the kernel for a client that does not read.
+# What may lie in the kernel for a client that does not read, and what before it: from the high mark on, a session waits
+# until it is below the low one.
 SEND_BUFFER = 64 * 1024
+UNSENT_HIGH, UNSENT_LOW = 32 * 1024, 8 * 1024
 PING_EVERY_S = 20.0
 MOST_WAITING = 64  # connections that have no sequence: not started, or refused and still closing
 MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
@@ -50,6 +56,7 @@ MOST_TURNED_AWAY = 64  # connections that are being told why they may not come i
 # All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.
 DRAIN_LIMIT_S = 8.0
 CUT_LIMIT_S = 2.0
+HURRY_LIMIT_S = 0.5  # for all of it, where nobody has time
 
 
 class PortError(Exception):
@@ -79,6 +86,7 @@ class BridgeServer:
         self._parking = Parking()
         self._conversations: dict[asyncio.Task[None], Conversation] = {}
         self._turned_away = 0
+        self._hurried = asyncio.Event()
 
     @property
     def url(self) -> str:
@@ -86,6 +94,11 @@ class BridgeServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         scheme = "ws" if self._entrance.certificate is None else "wss"
         return f"{scheme}://{host}:{self._port}{PATH}"
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._port
 
     async def start(self) -> None:
         """Listen; PortError if that is not possible. A port of 0 is replaced by a free one."""
@@ -96,10 +109,12 @@ class BridgeServer:
                 self._host,
                 self._port,
                 process_request=self._pages.answer,
+                create_connection=Handshakes().connection,  # type: ignore[arg-type]  # it is only called
                 # Audio does not shrink, and results are short.
                 compression=None,
                 max_size=entrance.largest_message,
-                max_queue=FRAMES_AHEAD,
+                max_queue=(FRAMES_HIGH, FRAMES_LOW),
+                write_limit=(UNSENT_HIGH, UNSENT_LOW),
                 open_timeout=entrance.handshake_s,
                 close_timeout=CLOSE_LIMIT_S,
                 # Pings keep proxies from closing a silent session. Their answers stand behind unread audio, so
@@ -126,16 +141,33 @@ class BridgeServer:
         self._metrics.ready.set(0)
         if self._server is None:
             return
-        await _wait(self._conversations, grace)
+        if self._conversations:
+            log.info("draining", sessions=self.admission.sessions, seconds=grace)
+        await self._wait(grace)
         self._server.close(close_connections=False)
         for conversation in list(self._conversations.values()):
             conversation.drain()
-        await _wait(self._conversations, DRAIN_LIMIT_S)
+        await self._wait(DRAIN_LIMIT_S)
         for pump in self._conversations:
             pump.cancel()
-        await _wait(self._conversations, CLOSE_LIMIT_S + CUT_LIMIT_S)
+        hurried = self._hurried.is_set()
+        await _wait(self._conversations, HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._server.wait_closed(), CUT_LIMIT_S)
+            await asyncio.wait_for(self._server.wait_closed(), HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
+
+    def hurry(self) -> None:
+        """A stop() that is under way, or comes, waits for nobody: sessions are cut off."""
+        self._hurried.set()
+
+    async def _wait(self, limit: float) -> None:
+        """For all sessions to end by themselves, unless somebody is in a hurry."""
+        ended = asyncio.create_task(_wait(self._conversations, limit))
+        hurried = asyncio.create_task(self._hurried.wait())
+        try:
+            await asyncio.wait((ended, hurried), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            hurried.cancel()
 
     async def _converse(self, websocket: ServerConnection) -> None:
         assert websocket.request is not None
@@ -158,15 +190,16 @@ class BridgeServer:
         origin.set(f"{session.number}-")
         if caller.key:
             log.info("admitted", key=caller.key)
+        connection = Connection(websocket)
         conversation = Conversation(
-            websocket, session, self.admission, self._metrics, self._parking, visit, key=caller.key, barred=barred
+            connection, session, self.admission, self._metrics, self._parking, visit, key=caller.key, barred=barred
         )
         if sum(other.waiting for other in self._conversations.values()) >= MOST_WAITING:
             session.refuse("full", "Too many connections wait for a session; try again later.")
         pump = asyncio.create_task(conversation.pump())
         self._conversations[pump] = conversation
         pump.add_done_callback(self._conversations.pop)
-        await conversation.read(websocket)
+        await conversation.read(connection)
 
     async def _turn_away(self, websocket: ServerConnection, denied: Denied) -> None:
         """Say why not and close: a browser cannot read the status of a refused handshake."""
@@ -188,7 +221,8 @@ class BridgeServer:
             "service": "streamer",
             "version": __version__,
             "ready": admission.ready,
-            "model": self._model,
+            "model": admission.model or self._model,
+            "models": admission.models,
             "sessions": admission.sessions,
             "sequences": admission.taken,
             "sessions_limit": admission.most,

@@ -6,7 +6,7 @@ async with Service(TritonServer(asr_repository())) as service:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 
@@ -15,9 +15,9 @@ from streamer.bridge.metrics import Metrics
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session import Limits
 from streamer.bridge.traces import Tracing
-from streamer.bridge.upstreams import Upstreams
+from streamer.bridge.upstreams import RESOLVE_EVERY_S, Upstreams
+from streamer.triton import MODEL
 from streamer.triton.dial import PLAIN, Dial
-from streamer.triton.link import MODEL
 from streamer.triton.server import TritonServer
 
 
@@ -35,27 +35,35 @@ class Service:
         *,
         host: str = "127.0.0.1",
         port: int = 8080,
-        sessions: int | None = None,
+        sessions: int | Callable[[Upstreams], Awaitable[int | None]] | None = None,
         limits: Limits | None = None,
         grace: float = 0.0,
         entrance: Entrance | None = None,
         dial: Dial | None = None,
         tracing: Tracing | None = None,
+        model: str = MODEL,
+        resolve_s: float = RESOLVE_EVERY_S,
     ) -> None:
-        """`sessions` at most (what the model has slots for, if not given); `grace` is for the end: see
-        BridgeServer.stop().
+        """`sessions` at most, or what finds that out once the Tritons are there (what the model has slots for, if not
+        given); `grace` is for the end: see BridgeServer.stop().
         """
         self.metrics = Metrics(tracing)
-        self._upstreams = Upstreams([triton] if isinstance(triton, (TritonServer, str)) else triton, dial or PLAIN)
+        tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
+        self.upstreams = Upstreams(tritons, dial or PLAIN, model, resolve_s)
         self._sessions = sessions
         self._grace = grace
-        self._server = BridgeServer(host, port, MODEL, self.metrics, limits, entrance)
+        self._server = BridgeServer(host, port, model, self.metrics, limits, entrance)
         self._exit = AsyncExitStack()
 
     @property
     def url(self) -> str:
         """Where the websocket is."""
         return self._server.url
+
+    @property
+    def port(self) -> int:
+        """That of its URL."""
+        return self._server.port
 
     async def __aenter__(self) -> Service:
         try:
@@ -71,15 +79,22 @@ class Service:
     ) -> None:
         await self._exit.aclose()
 
+    async def hurry(self) -> None:
+        """Whoever leaves it, or is about to, has no time: sessions are cut off, and what belongs to it is killed."""
+        self._server.hurry()
+        await self.upstreams.cut_off()
+
     async def _enter(self) -> None:
         # Left in reverse order: sessions, links, Tritons, port.
         self._exit.push_async_callback(self._server.stop)
-        self._exit.push_async_callback(self._upstreams.close)
+        self._exit.push_async_callback(self.upstreams.close)
         # The port first: when it is taken the user need not wait for Triton to hear that.
         await self._server.start()
-        await self._upstreams.open()
-        self.metrics.recognisers.set_function(lambda: self._upstreams.number)
-        self.metrics.recognisers_ready.set_function(lambda: self._upstreams.number_ready)
+        await self.upstreams.open()
+        self.metrics.models = self.upstreams.holding
+        self.metrics.recognisers.set_function(lambda: self.upstreams.number)
+        self.metrics.recognisers_ready.set_function(lambda: self.upstreams.number_ready)
         # Sessions end before their links; what is left for the other call is a start that failed half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
-        self._server.admission.open(self._upstreams, self._sessions)
+        sessions = await self._sessions(self.upstreams) if callable(self._sessions) else self._sessions
+        self._server.admission.open(self.upstreams, sessions)

@@ -16,12 +16,13 @@ from typing import Any
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
 from streamer.bridge import prober
+from streamer.bridge.instances import Instances, begin_past_the_dead
 from streamer.bridge.logs import Log
 from streamer.bridge.prober import Prober
 from streamer.bridge.supervision import Supervision
-from streamer.triton import TritonError
+from streamer.triton import MODEL, TritonError
 from streamer.triton.dial import Dial
-from streamer.triton.link import MODEL, ConnectionLost, Link, LinkError, Overdue, Sequence
+from streamer.triton.link import ConnectionLost, Link, LinkError, Overdue
 
 log = Log("streamer.bridge")
 
@@ -35,6 +36,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
 SLOWER = 5.0
 SHORTEST_PATIENCE_S, LONGEST_PATIENCE_S = 5.0, 30.0
 LATELY_S = 30.0
+# With an instance dead and sessions at the others, nothing is mended for so long: that ends all sequences there.
+LIMP_LIMIT_S = 300.0
 # Two doubts within this are as good as a proof, whatever a probe says: it may have missed the instance.
 DOUBT_S = 60.0
 
@@ -63,21 +66,30 @@ class Pace:
 class Lease:
     """A place for one sequence on one Triton, which hears through it how its sessions fare."""
 
-    def __init__(self, upstream: Upstream, sequence: Sequence, link: Link) -> None:
+    def __init__(self, upstream: Upstream, link: Link, options: Mapping[str, Any]) -> None:
         self.upstream = upstream
-        self.sequence = sequence
+        self.sequence = link.sequence(options)
         self._link = link
+        self._options = options
+        self._begun = False
 
     async def send(self, pcm: bytes = b"", *, flush: bool = False, end: bool = False) -> list[dict[str, Any]]:
         """See Sequence.send(); waits as long as makes sense with this Triton."""
-        asked = time.monotonic()
+        if not self._link.alive:  # its close has ended the sequence, which is no mistake of whoever goes on with it
+            raise ConnectionLost("the link was closed")
+        asked, patience_s = time.monotonic(), self.upstream.pace.patience_s
         try:
-            events = await self.sequence.send(pcm, flush=flush, end=end, timeout=self.upstream.pace.patience_s)
+            if self.upstream.limps and not (self._begun or pcm or flush or end):
+                taken = self.upstream.taken
+                self.sequence, events = await begin_past_the_dead(self._link, self._options, taken, patience_s)
+            else:
+                events = await self.sequence.send(pcm, flush=flush, end=end, timeout=patience_s)
         except LinkError as error:
             silent = isinstance(error, Overdue) and self._link.answered_at < asked
             self.upstream.doubt(self._link, error, certain=silent)
             raise
         now = time.monotonic()
+        self._begun = True
         self.upstream.pace.note(now - asked, now)
         return events
 
@@ -88,19 +100,27 @@ class Lease:
 
 
 class Upstream:
-    """One Triton, for as long as the service wants it."""
+    """One Triton and its model, for as long as the service wants them."""
 
-    def __init__(self, name: str, supervision: Supervision) -> None:
+    def __init__(self, name: str, supervision: Supervision, model: str = MODEL, *, loads: bool = False) -> None:
+        """`loads`: the Triton is given the model if it does not have it."""
         self.name = name
         self.supervision = supervision
-        self.most = 0  # sequences for sessions, as far as is known
+        self.model = model
+        self.loaded = False  # the model was not there before us
+        self.retiring = False  # its sequences go on elsewhere as soon as they can
         self.pace = Pace()
         self._leases: set[Lease] = set()
+        self._instances = Instances()
+        self._number, self._slots = 0, 0  # of instances, and slots of each
+        self._limping_since: float | None = None
+        self._emptied = asyncio.Event()
         self._link: Link | None = None
         self._prober: Prober | None = None
         self._well = False
         self._doubt = asyncio.Event()
         self._doubted_at = float("-inf")
+        self._loads = loads
         self._certain = False  # that it has to be left
         self._ill = False  # and that it will not do to connect again
         self._broken = False  # because its model's process has died
@@ -112,9 +132,20 @@ class Upstream:
         return self._well and self._link is not None and self._link.alive
 
     @property
+    def most(self) -> int:
+        """Sequences for sessions, as far as is known."""
+        # Probes need a place in each instance, also when all the others are taken.
+        return (self._number - len(self._instances.dead)) * max(0, self._slots - 1)
+
+    @property
     def ready(self) -> bool:
-        """Whether it is well and a sequence went through every instance a moment ago."""
+        """Whether it is well and a sequence went through every instance that lives a moment ago."""
         return self.well and self._prober is not None and self._prober.ready
+
+    @property
+    def limps(self) -> bool:
+        """Whether it goes on although some of its model's instances have died: with others, and fewer places."""
+        return bool(self._instances.dead)
 
     @property
     def taken(self) -> int:
@@ -124,17 +155,34 @@ class Upstream:
     def lease(self, options: Mapping[str, Any]) -> Lease:
         """A place for a new sequence; only while it is well."""
         assert self._link is not None
-        lease = Lease(self, self._link.sequence(options), self._link)
+        lease = Lease(self, self._link, options)
         self._leases.add(lease)
         return lease
 
     def give_back(self, lease: Lease) -> None:
         """The place is free again."""
         self._leases.discard(lease)
+        if not self._leases:
+            self._emptied.set()
+
+    async def emptied(self, limit_s: float) -> None:
+        """Returns when no place is held any more, or those who hold one get no answers, or after the limit."""
+        if not self._leases or self._link is None:
+            return
+        self._emptied.clear()
+        ends = [asyncio.create_task(self._emptied.wait()), asyncio.create_task(self._link.lost())]
+        try:
+            await asyncio.wait(ends, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
 
     def doubt(self, link: Link, error: LinkError, *, certain: bool) -> None:
         """A request failed on this link; `certain`: nothing else was answered either."""
         if link is not self._link or error.code not in ("unavailable", "overdue"):
+            return
+        if self._instances.failed(error.message):
+            self._doubt.set()  # there are others
             return
         self._broken = self._broken or (error.code == "unavailable" and not isinstance(error, ConnectionLost))
         self._ill = self._ill or certain or self._broken
@@ -146,17 +194,21 @@ class Upstream:
     async def open(self) -> None:
         """Connect and make sure that it works; LinkError or TritonError if not."""
         address = await self.supervision.address()
-        link = await Link.connect(address, dial=self.supervision.dial)
+        if self._loads:
+            self.loaded = await self.supervision.load(self.model) or self.loaded
+        link = await Link.connect(address, self.model, dial=self.supervision.dial)
         try:
-            instances, slots = await _size(address, self.supervision.dial)
+            instances, slots = await _size(address, self.model, self.supervision.dial)
             probing, started = Prober(link, instances), time.monotonic()
             if not await probing.probe():
-                raise TritonError(f"the model {MODEL} does not answer: {probing.failure}")
+                raise TritonError(f"the model {self.model} does not answer: {probing.failure}")
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
             raise
-        # Probes need a place in each instance, also when all the others are taken.
-        self.most = instances * slots - instances
+        self._instances = Instances()
+        self._instances.answered(probing.reached)
+        self._number, self._slots = instances, slots
+        self._limping_since = None
         self._link, self._prober, self.pace = link, probing, Pace()
         self.pace.note(time.monotonic() - started, time.monotonic())
         self._doubt.clear()
@@ -176,24 +228,23 @@ class Upstream:
                 if self._broken:
                     await self._end_leaving()  # it answers, and a model is better reloaded when nothing is in flight
                 if self._ill:
-                    await self.supervision.mend(broken=self._broken)
+                    await self.supervision.mend(self.model, broken=self._broken)
                 self._ill = True  # unless it opens now
                 await self.open()
-                log.info("recogniser back", triton=self.name)
+                log.info("recogniser back", triton=self.name, model=self.model)
             except Exception as error:  # whatever it was: it is tried again
                 log.warning("recogniser away", triton=self.name, detail=str(error), again_s=pause)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
 
     async def close(self) -> None:
-        """Leave it for good: sequences are ended, within a limit."""
+        """Leave it for good: sequences are ended, within a limit. The Triton itself is left as it is."""
         self._well = False
         self._leave()
         await self._end_leaving()
         for task in self._leaving:
             task.cancel()
         await asyncio.gather(*self._leaving, return_exceptions=True)
-        await self.supervision.end()
 
     async def _last(self) -> None:
         """Returns when it is not well any more."""
@@ -207,8 +258,8 @@ class Upstream:
                     await asyncio.wait_for(self._doubt.wait(), prober.EVERY_S)
                 if self._certain or not self._link.alive:
                     break
-                self._ill = self._doubt.is_set() and self._doubted_again()
-                if self._ill or not await self._probe():
+                self._ill = self._doubt.is_set() and not self.limps and self._doubted_again()
+                if self._ill or not await self._probe() or self._has_limped():
                     break
                 self._doubt.clear()  # what was overdue before that has its answer
         finally:
@@ -224,7 +275,12 @@ class Upstream:
         assert self._link is not None
         assert self._prober is not None
         started = time.monotonic()
-        if await self._prober.probe(min(self.pace.patience_s, prober.ANSWER_LIMIT_S)):
+        limit_s = min(self.pace.patience_s, prober.ANSWER_LIMIT_S)
+        if await self._prober.probe(limit_s):
+            self._instances.answered(self._prober.reached)
+            return True
+        if self._instances.failed(self._prober.failure) and await self._prober.probe_living(self.taken, limit_s):
+            self._instances.answered(self._prober.reached)
             return True
         code = self._prober.failure.partition(":")[0]
         if code == "full":  # of others' sequences: it lives
@@ -234,6 +290,18 @@ class Upstream:
         self._ill = True
         self._broken = self._broken or "is not healthy" in self._prober.failure
         return False
+
+    def _has_limped(self) -> bool:
+        """Whether it is time to mend what has died: when that disturbs nobody, or at last."""
+        now = time.monotonic()
+        if not self.limps:
+            self._limping_since = None
+            return False
+        if self._limping_since is None:
+            self._limping_since = now
+            log.warning("instance dead", triton=self.name, model=self.model, instance=min(self._instances.dead))
+        self._ill = self._broken = not self._leases or now - self._limping_since > LIMP_LIMIT_S
+        return self._ill
 
     def _doubted_again(self) -> bool:
         last, self._doubted_at = self._doubted_at, time.monotonic()
@@ -248,11 +316,11 @@ class Upstream:
             task.add_done_callback(self._leaving.discard)
 
 
-async def _size(address: str, dial: Dial) -> tuple[int, int]:
+async def _size(address: str, model: str, dial: Dial) -> tuple[int, int]:
     """How many instances the model has there, and how many sequences each of them takes."""
     async with dial.channel(address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        request = service_pb2.ModelConfigRequest(name=MODEL)
+        request = service_pb2.ModelConfigRequest(name=model)
         config = (await stub.ModelConfig(request, timeout=CONFIG_LIMIT_S)).config
     instances = sum(group.count * max(1, len(group.gpus)) for group in config.instance_group)
     return int(instances), int(config.sequence_batching.oldest.max_candidate_sequences)

@@ -41,6 +41,7 @@ class Watch:
         self._finishing = False
         self._began_at: float | None = None
         self._ahead = False
+        self._furthest_s = 0.0  # behind, ever
         self._trace = metrics.tracing.begin(session, protocol) if metrics.tracing is not None else None
         metrics.watches.add(self)
 
@@ -86,7 +87,9 @@ class Watch:
         if self._trace is not None:
             self._trace.answered(seconds, now)
         if self.session.state is not State.CLOSED:
-            self._metrics.lag.labels(self.pace).observe(self.lag_s)
+            lag = self.lag_s
+            self._furthest_s = max(self._furthest_s, lag)
+            self._metrics.lag.labels(self.pace).observe(lag)
 
     def failed(self, lane: int, code: str, now: float) -> None:
         """A request to the model failed; the session does not know it yet."""
@@ -124,6 +127,9 @@ class Watch:
     def end(self, now: float) -> None:
         """Nothing more comes of it."""
         self._metrics.watches.discard(self)
+        if self._began_at is not None:
+            self._metrics.session_lag.labels(self.pace).observe(self._furthest_s)
+            self._began_at = None
         if self._trace is not None:
             self._trace.end(now)
 

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
 from streamer.client import StreamError
+from streamer.commands.parser import EMBEDDED, Parser
+from streamer.commands.wishes import wishes
 from streamer.evaluate.alignment import read_alignment
+from streamer.evaluate.arguments import add_hearing_arguments
 from streamer.evaluate.comparison import Setting, comparison, settings
 from streamer.evaluate.hearing import Progress, Run
 from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
 from streamer.evaluate.report import Evaluation, content, hypothesis_line, text
 from streamer.evaluate.scores import scored
 from streamer.evaluate.words import Alignments
-from streamer.recordings import EMBEDDED
-from streamer.terminal import StatusLine, is_terminal
+from streamer.terminal.lines import StatusLine, is_terminal
 from streamer.timing import Timing
 from streamer.triton import TritonError
-from streamer.wishes import wishes
 
 if TYPE_CHECKING:
     from streamer.embedded import Embedded
@@ -104,8 +105,8 @@ def _through_service(
             from streamer.embedded import Embedded
 
             embedded = stack.enter_context(Embedded(Timing()))
+        from streamer.commands.interrupt import run_until_signal
         from streamer.evaluate.sessions import Sessions
-        from streamer.interrupt import run_until_signal
 
         runs: list[Run] = []
 
@@ -126,8 +127,6 @@ def _through_service(
 
 def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
     """The same options but for some of them; the program ends where these are none."""
-    from streamer.cli import Parser, add_hearing_arguments
-
     parser = Parser(prog="streamer evaluate", allow_abbrev=False)
     add_hearing_arguments(parser)
     return parser.parse_args([options.manifest, *setting], argparse.Namespace(**vars(options)))

@@ -28,10 +28,12 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
+from streamer.triton import MODEL
 from streamer.triton.dial import PLAIN, Dial
 
-MODEL = "streaming_asr"
-QUEUE_LIMIT = 4096  # requests that wait to be written, over all sequences; at it, new ones are refused
+# Requests that wait to be written, over all sequences: from here on no sequence is begun. Those that there are have one
+# request on its way each, which is their own bound: a session that was let in is not cut off for others.
+QUEUE_LIMIT = 4096
 START_SHARE = 0.9  # of a request's time, after which Triton itself gives up a START that got no slot
 # When an answer is overdue we may have been stopped ourselves: so long what came meanwhile is looked at.
 SECOND_LOOK_S = 0.5
@@ -160,11 +162,11 @@ class Link:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._channel.close()
 
-    def _put(self, request: Any) -> asyncio.Future[Any]:
+    def _put(self, request: Any, *, start: bool) -> asyncio.Future[Any]:
         """Queue a request, giving it an id. The future gets its answer or a LinkError, as a result."""
         if self._lost is not None:
             raise ConnectionLost(self._lost)
-        if self._outgoing.qsize() >= QUEUE_LIMIT:
+        if start and self._outgoing.qsize() >= QUEUE_LIMIT:
             raise LinkError("full", f"{QUEUE_LIMIT} requests wait to be sent to Triton already")
         self._count += 1
         request.id = f"{origin.get()}{self._count}"
@@ -252,7 +254,10 @@ class Sequence:
             if error.code == "unknown_stream":
                 self._link._open.discard(self)  # there is nothing to end
             raise error
-        return _events(answer.infer_response)
+        try:
+            return _events(answer.infer_response)
+        except ValueError as error:
+            raise LinkError("failed", f"what the model answers is no list of events: {error}") from error
 
     def discard(self) -> None:
         """End the sequence without waiting, for a client that has gone; does nothing when there is nothing to end."""
@@ -264,8 +269,13 @@ class Sequence:
             self._link._open.discard(self)
             self._link._forget(request)
 
+    def abandon(self) -> None:
+        """Nobody sends anything more to it, and Triton may find that out by itself after its idle limit."""
+        self._over = True
+        self._link._open.discard(self)
+
     def _post(self, request: Any, *, end: bool) -> asyncio.Future[Any]:
-        answer = self._link._put(request)
+        answer = self._link._put(request, start=not self._started)
         self._started, self._over = True, end
         (self._link._open.discard if end else self._link._open.add)(self)
         return answer

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,30 +19,21 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
-from streamer.repository import linked_copy, models_in
+from streamer.repository import linked_copy, linked_model, models_in
 from streamer.triton import TritonError, guard
 from streamer.triton.installation import Installation, find_tritonserver
+from streamer.triton.running import LOOPBACK, NEVER_READY, Ports, Running, free_ports, words_of
 
 __all__ = ["TritonError", "TritonServer", "find_tritonserver"]
 
-LOOPBACK = "127.0.0.1"
 START_ATTEMPTS = 3  # a port may be taken between our choice and the server's use of it
 POLL_SECONDS = 0.02
-ANSWER_SECONDS = 1.0  # limit for one readiness question
+COPY = "models"  # in the server's folder
 EXIT_MARGIN_SECONDS = 20
-STOP_MARGIN_SECONDS = 15.0  # on top of the grace, for the guard to kill and clean up
-LOG_TAIL = 256 * 1024
-LAST_LINES = 15
 GUARD = str(Path(guard.__file__).resolve())
 TAKEN = "already in use"
-# When a Python process cannot even begin, Triton 2.51 says so in its log and goes on waiting for it.
-NEVER_READY = ("Failed to preinitialize Python stub", "error while loading shared libraries")
-LOG_LINE = re.compile(r"^(?:(?P<level>[EWI])\d{4} .*?\]|\[libprotobuf (?P<library>ERROR) [^\]]*\]) +(?P<words>.*)$")
-HARMLESS = "CudaDriverHelper has not been initialized"  # an error line on every machine without a GPU
 
 
 class TritonServer:
@@ -71,7 +59,7 @@ class TritonServer:
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._instances, self._slots = instances, slots
         self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._lock = threading.Lock()  # over changes of _running
 
     def __enter__(self) -> TritonServer:
@@ -107,10 +95,10 @@ class TritonServer:
                 running = self._again(running)
             elif ended or any(words in log for words in NEVER_READY):
                 self.stop()
-                raise TritonError(f"Triton could not start: {_words(log)}")
+                raise TritonError(f"Triton could not start: {words_of(log)}")
             elif time.monotonic() > deadline:
                 self.stop()
-                raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {_words(log)}")
+                raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {words_of(log)}")
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
@@ -132,6 +120,29 @@ class TritonServer:
     def running(self) -> bool:
         """Whether the server has been started and has not ended, by itself or by stop()."""
         return self._running is not None and self._running.guard.poll() is None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What it has, and what another start would load."""
+        return self._models
+
+    def load(self, model: str) -> None:
+        """Load another model of the repository while the server runs. TritonError has the server's own words."""
+        running = self._started()
+        if not (self._repository / model).is_dir():
+            raise TritonError(f"there is no model {model} in {self._repository}")
+        if self._has_settings:
+            copy = running.folder / COPY / model
+            linked_model(self._repository / model, copy, instances=self._instances, slots=self._slots)
+        running.control(model, "load")
+        with self._lock:
+            self._models = (*(other for other in self._models if other != model), model)
+
+    def unload(self, model: str) -> None:
+        """Take a model out while the server runs; its sequences are lost. TritonError if it stays."""
+        with self._lock:
+            self._models = tuple(other for other in self._models if other != model)
+        self._started().control(model, "unload")
 
     # A start that finds a port taken picks others: the addresses are final once wait_ready() has returned.
 
@@ -155,12 +166,12 @@ class TritonServer:
         """Process number of tritonserver itself."""
         return self._started().pid()
 
-    def _started(self) -> _Running:
+    def _started(self) -> Running:
         if self._running is None:
             raise TritonError("Triton has not been started")
         return self._running
 
-    def _again(self, ended: _Running) -> _Running:
+    def _again(self, ended: Running) -> Running:
         """Start once more, on other ports."""
         with self._lock:
             if self._running is not ended:
@@ -170,7 +181,7 @@ class TritonServer:
             self._running = self._spawn()
             return self._running
 
-    def _spawn(self) -> _Running:
+    def _spawn(self) -> Running:
         installation = find_tritonserver()
         try:
             with ExitStack() as always, ExitStack() as undo:
@@ -178,7 +189,7 @@ class TritonServer:
                 always.callback(os.close, lock)  # the guard's copy keeps the folder locked
                 undo.callback(guard.remove, folder)
                 installation.link_backend(folder / "backends")
-                ports = _free_ports()
+                ports = free_ports()
                 command = _command(installation, folder, self._repository_in(folder), self._models, ports, self._grace)
                 log = undo.enter_context((self._log or folder / "log").open("a+b"))
                 log_start = log.tell()
@@ -195,76 +206,19 @@ class TritonServer:
                 undo.pop_all()
         except OSError as error:
             raise TritonError(f"Triton could not be started: {error}") from error
-        return _Running(process, folder, ports, log, log_start)
+        return Running(process, folder, ports, log, log_start)
+
+    @property
+    def _has_settings(self) -> bool:
+        return self._instances is not None or self._slots is not None
 
     def _repository_in(self, folder: Path) -> Path:
         """The repository as it is, or for settings of our own a copy made of links."""
-        if self._instances is None and self._slots is None:
+        if not self._has_settings:
             return self._repository
-        copy = folder / "models"
+        copy = folder / COPY
         linked_copy(self._repository, copy, self._models, instances=self._instances, slots=self._slots)
         return copy
-
-
-@dataclass(frozen=True)
-class _Ports:
-    grpc: int
-    http: int
-    metrics: int
-
-
-@dataclass
-class _Running:
-    """One started server, seen through its guard."""
-
-    guard: subprocess.Popen[bytes]
-    folder: Path
-    ports: _Ports
-    log: BinaryIO
-    log_start: int
-    _pid: int | None = None
-
-    def pid(self) -> int:
-        assert self.guard.stdout is not None
-        if self._pid is None:
-            line = self.guard.stdout.readline()
-            if not line:
-                raise TritonError(f"Triton could not start: {_words(self.read_log())}")
-            self._pid = int(line)
-        return self._pid
-
-    def read_log(self) -> str:
-        """What this server has written, at most the last part of it."""
-        try:
-            descriptor = self.log.fileno()
-            start = max(self.log_start, os.fstat(descriptor).st_size - LOG_TAIL)
-            return os.pread(descriptor, LOG_TAIL, start).decode(errors="replace")
-        except (ValueError, OSError):  # closed by stop() in another thread
-            return ""
-
-    def answers(self, models: Sequence[str]) -> bool:
-        ready = all(_get(self.ports.http, f"/v2/models/{model}/ready") for model in models)
-        return ready and _get(self.ports.metrics, "/metrics")
-
-    def kill(self) -> None:
-        """Kill the server, also one that is stopped; its guard then removes what is left of it."""
-        # The guard ends right after the server: while it lives the number is not yet another process's.
-        with suppress(TritonError, OSError):
-            if self.guard.poll() is None:
-                os.kill(self.pid(), signal.SIGKILL)
-
-    def close(self, grace: float) -> None:
-        assert self.guard.stdin is not None
-        assert self.guard.stdout is not None
-        self.guard.stdin.close()
-        try:
-            self.guard.wait(grace + STOP_MARGIN_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.guard.kill()  # the server dies with it
-            self.guard.wait()
-        self.guard.stdout.close()
-        self.log.close()
-        guard.remove(self.folder)  # the guard has done it unless it was killed
 
 
 def _claim_folder() -> tuple[Path, int]:
@@ -280,21 +234,12 @@ def _claim_folder() -> tuple[Path, int]:
             os.close(lock)
 
 
-def _free_ports() -> _Ports:
-    with ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(3)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        grpc, http, metrics = (each.getsockname()[1] for each in sockets)
-    return _Ports(grpc, http, metrics)
-
-
 def _command(
     installation: Installation,
     folder: Path,
     repository: Path,
     models: Sequence[str],
-    ports: _Ports,
+    ports: Ports,
     grace: float,
 ) -> list[str]:
     options = {
@@ -322,31 +267,3 @@ def _command(
         *(f"--backend-config=python,{name}={value}" for name, value in python.items()),
         *(f"--load-model={model}" for model in models),
     ]
-
-
-def _get(port: int, path: str) -> bool:
-    """Whether a loopback HTTP server answers 200. The library for it would cost time at every start."""
-    try:
-        with socket.create_connection((LOOPBACK, port), timeout=ANSWER_SECONDS) as connection:
-            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
-            return connection.recv(64).split()[1:2] == [b"200"]
-    except OSError:
-        return False
-
-
-def _words(log: str) -> str:
-    """What of the server's log tells why it failed, in its own words."""
-    end = log.rpartition("\nerror: ")[2].rstrip().rstrip(";").rstrip() if "\nerror: " in log else ""
-    if "load failed for model" in end:  # it carries the model's traceback; the lines before say the same
-        return end
-    found: list[str] = []
-    for line in log.splitlines():
-        parts = LOG_LINE.match(line)
-        error = parts is not None and (parts["level"] == "E" or parts["library"])
-        if (error or any(words in line for words in NEVER_READY)) and HARMLESS not in line:
-            found.append(parts["words"].strip('" ').replace("\\n", "\n") if parts else line)
-    if end:
-        found.append(end)
-    if not found:  # what it did last, without the tables
-        found = [line for line in log.splitlines() if line and line[0] not in "+|"][-LAST_LINES:]
-    return "\n".join(dict.fromkeys(found)) or "it wrote nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,6 +13,7 @@ from streamer.bridge.metrics import Metrics
 from streamer.bridge.upstreams import Upstreams
 from streamer.triton.link import LinkError
 from streamer.triton.server import TritonServer
+from tests.bridge.proxy import Way
 
 
 @asynccontextmanager
@@ -89,3 +91,34 @@ async def test_replaced(triton: TritonServer) -> None:
         assert admission.taken == 0
     with pytest.raises(LinkError, match="no recogniser is well"):
         admission.replace(lease, {})
+
+
+async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> None:
+    """When a Triton goes, what is left is for the sessions that were let in: nobody new gets a place before them."""
+    admission = Admission(Metrics())
+    way = Way(lambda: triton.grpc_address)
+    await way.open()
+    upstreams = Upstreams([triton.grpc_address, way.address])
+    await upstreams.open()
+    admission.open(upstreams)
+    each = admission.most // 2
+    sessions = [admission.take({}) for _ in range(each + 10)]
+    lost = [session for session in sessions if session[0].upstream.name == way.address]
+    await way.close()
+    for _ in range(500):
+        if upstreams.number_ready == 1:
+            break
+        await asyncio.sleep(0.01)
+    assert upstreams.free == each - (len(sessions) - len(lost))
+    with pytest.raises(Refused, match="taken"):
+        admission.take({})
+    for session in lost[:10]:
+        admission.give_back(session)
+    with pytest.raises(Refused, match="taken"):
+        admission.take({})
+    for session in lost[10:]:
+        session[:] = [admission.replace(session[0], {})]
+    assert upstreams.free == 0
+    admission.give_back(sessions[-1])
+    assert len(admission.take({})) == 1
+    await upstreams.close()

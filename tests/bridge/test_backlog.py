@@ -6,7 +6,16 @@ import random
 
 import pytest
 
-from streamer.bridge.backlog import BYTES_PER_S, HIGH_MARK, LOW_MARK, MOST_FLUSHES, PORTION, Backlog, Portion
+from streamer.bridge.backlog import (
+    BYTES_PER_S,
+    FEW_FLUSHES,
+    HIGH_MARK,
+    LOW_MARK,
+    MOST_FLUSHES,
+    PORTION,
+    Backlog,
+    Portion,
+)
 
 STEP = 320 * BYTES_PER_S // 1000
 
@@ -100,11 +109,14 @@ def test_marks() -> None:
 
 
 def test_flushes_are_bounded() -> None:
-    """Flushes alone fill it as well."""
+    """Flushes alone fill it as well, with marks of their own."""
     backlog = Backlog()
     for _ in range(MOST_FLUSHES):
         assert not backlog.full
         backlog.mark_flush()
+    for _ in range(MOST_FLUSHES - FEW_FLUSHES):
+        assert backlog.full
+        backlog.take(320, last=False)
     assert backlog.full
     backlog.take(320, last=False)
     assert not backlog.full

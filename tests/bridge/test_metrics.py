@@ -22,7 +22,7 @@ START = '{"type":"start"}'
 LAG = 'streamer_lag_max_seconds{pace="ahead"}'
 PACKAGE = Path(streamer.__file__).parent
 # Where an error gets its code word, in the places that a client's connection ends in.
-GIVEN = re.compile(r'(?:_fail|bad|refuse|exhaust|vanish|_shut|Refused|Denied|WireError|_Ending)\(\s*"(\w+)"')
+GIVEN = re.compile(r'(?:_fail|bad|refuse|exhaust|vanish|_shut|Refused|Denied|WireError|Ending)\(\s*"(\w+)"')
 MODEL_GIVES = re.compile(r'StreamError\(\s*"(\w+)"')
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import psutil
@@ -19,6 +18,7 @@ from streamer.bridge.session import Limits
 from streamer.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, receive, recognise, rest, serving, session, stubs
+from tests.bridge.proxy import proxy
 from tests.samples import pcm
 
 AUDIO = pcm("talk.flac")
@@ -169,45 +169,3 @@ async def test_nothing_comes_back(triton: TritonServer) -> None:
         async with connect(service.url, compression=None) as second:
             await second.send('{"type":"start"}')
             assert (await receive(second))["code"] == "not_ready"
-
-
-@asynccontextmanager
-async def proxy(address: str) -> AsyncIterator[tuple[str, Break]]:
-    """A way to a Triton that can be cut: all its connections at once, or with `for_good` also those to come."""
-    host, _, port = address.rpartition(":")
-    writers: set[asyncio.StreamWriter] = set()
-    running: set[asyncio.Task[None]] = set()
-
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection(host, int(port))
-        writers.update((writer, far_writer))
-        for task in (
-            asyncio.create_task(pass_on(reader, far_writer)),
-            asyncio.create_task(pass_on(far_reader, writer)),
-        ):
-            running.add(task)
-            task.add_done_callback(running.discard)
-
-    async def cut(*, for_good: bool = False) -> None:
-        if for_good:
-            server.close()
-        for writer in writers:
-            writer.transport.abort()
-        writers.clear()
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
-    finally:
-        await cut(for_good=True)
-        await asyncio.gather(*running, return_exceptions=True)

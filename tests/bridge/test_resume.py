@@ -20,7 +20,8 @@ from streamer.bridge.session import Limits
 from streamer.client import StreamError, connect, transcribe
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, no_streams, receive, recognise, rest, serving
-from tests.bridge.test_recovery import lasting, proxy
+from tests.bridge.proxy import proxy
+from tests.bridge.test_recovery import lasting
 from tests.samples import pcm
 
 AUDIO = pcm("talk.flac")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import random
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from streamer.bridge import conversation, prober, server
+from streamer.bridge import connection, handshakes, prober, server
 from streamer.bridge.metrics import Metrics
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
@@ -144,9 +146,26 @@ async def test_full(triton: TritonServer) -> None:
                 assert (error["code"], error["fatal"]) == ("full", True)
                 assert second.close_code == 1013
                 assert second.close_reason == "full: try again in 5 s"
+            assert await plain(service.url) == (503, "5")
             await first.send('{"type":"stop"}')
             assert (await rest(first))[-1]["type"] == "done"
         assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+        assert await plain(service.url) == (426, None)
+
+
+async def plain(url: str) -> tuple[int, str | None]:
+    """The status of the websocket's path for who does not ask for a websocket, and its Retry-After."""
+
+    def ask() -> tuple[int, str | None]:
+        port = http.client.HTTPConnection(url.split("/")[2], timeout=5)
+        try:
+            port.request("GET", "/v1/stream")
+            response = port.getresponse()
+            return response.status, response.headers["Retry-After"]
+        finally:
+            port.close()
+
+    return await asyncio.to_thread(ask)
 
 
 async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +179,26 @@ async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch
     ):
         (error,) = await rest(third)
         assert (error["code"], third.close_code) == ("full", 1013)
+
+
+async def test_handshakes_are_bounded(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections whose request does not come are bounded, and a place is free when one of them has gone on or away."""
+    monkeypatch.setattr(handshakes, "MOST_HANDSHAKES", 2)
+    host, port = service.url.split("/")[2].split(":")
+
+    async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(host, int(port))
+
+    silent = [await opened(), await opened()]
+    reader, writer = await opened()
+    with suppress(ConnectionResetError):
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+    silent.pop()[1].close()
+    await asyncio.sleep(0.1)
+    async with session(service.url), session(service.url), session(service.url):
+        pass
+    silent.pop()[1].close()
 
 
 @pytest.mark.parametrize("way", ["close", "abort"])
@@ -224,7 +263,7 @@ async def test_no_start(triton: TritonServer) -> None:
 
 async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that reads nothing is closed after a limit, and meanwhile others do not feel it."""
-    monkeypatch.setattr(conversation, "SEND_LIMIT_S", 3.0)
+    monkeypatch.setattr(connection, "SEND_LIMIT_S", 3.0)
     monkeypatch.setattr(server, "SEND_BUFFER", 4096)
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

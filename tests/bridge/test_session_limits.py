@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamer.bridge.backlog import HIGH_MARK, MOST_FLUSHES
+from streamer.bridge.backlog import FEW_FLUSHES, HIGH_MARK, MOST_FLUSHES
 from streamer.bridge.lane import LaneError, Request, Sequence
 from streamer.bridge.session import LIVE_MARK, State
 from tests.bridge.driven import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final
@@ -51,7 +51,7 @@ def test_live_client_too_fast() -> None:
 
 
 def test_flushes_hold_back() -> None:
-    """Flushes that pile up stop the reading, and close a live session."""
+    """Flushes that pile up stop the reading until half of them are answered, and close a live session."""
     driven, live = Driven(), Driven(start=None)
     live.text('{"type":"start","live":true}')
     for _ in range(MOST_FLUSHES):
@@ -59,6 +59,9 @@ def test_flushes_hold_back() -> None:
         live.text(FLUSH)
     assert driven.session.full
     assert live.session.ended_by == "too_fast"
+    for _ in range(MOST_FLUSHES - FEW_FLUSHES):
+        driven.exchange({"type": "flushed", "audio_ms": 0})
+        assert driven.session.full
     driven.exchange({"type": "flushed", "audio_ms": 0})
     assert not driven.session.full
 
@@ -107,6 +110,21 @@ def test_not_idle(frame: str | bytes) -> None:
     driven.later(40)
     assert driven.session.state is State.STREAMING
     driven.later(21)
+    assert driven.session.state is State.FINISHING
+
+
+def test_not_idle_before_it_is_ready() -> None:
+    """A client that waits for `ready` need say nothing, however long the recogniser takes to give it a place."""
+    driven = Driven(start=None)
+    driven.text(START)
+    assert driven.request() == Request(start=True)
+    driven.later(LIMITS.idle_s - 1)
+    driven.later(2)
+    driven.answer()
+    driven.later(1)
+    assert driven.said() == ["ready"]
+    assert driven.session.state is State.STREAMING
+    driven.later(LIMITS.idle_s + 1)
     assert driven.session.state is State.FINISHING
 
 

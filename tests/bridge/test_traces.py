@@ -198,7 +198,7 @@ def test_a_dead_collector_holds_nobody_up() -> None:
 def test_nothing_is_loaded_unless_asked_for() -> None:
     """The service without traces does not import OpenTelemetry, and says what is missing where it is not installed."""
     program = (
-        "import sys, streamer.bridge.service, streamer.serve\n"
+        "import sys, streamer.bridge.service, streamer.commands.serve\n"
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"
         "sys.modules['opentelemetry'] = None\n"
         "from streamer.bridge.traces import Tracing, TracesError\n"

@@ -11,7 +11,7 @@ from streamer.bridge.supervision import Foreign
 from streamer.bridge.upstream import LONGEST_PATIENCE_S, SHORTEST_PATIENCE_S, Pace, Upstream
 from streamer.bridge.upstreams import Upstreams
 from streamer.repository import asr_repository
-from streamer.triton.link import LinkError
+from streamer.triton.link import LinkError, Overdue
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import stubs
 
@@ -94,3 +94,17 @@ async def test_names_are_resolved(triton: TritonServer) -> None:
         await upstreams.close()
     with pytest.raises(LinkError, match=r"there is no Triton at no\.such\.host\.invalid:1"):
         await Upstreams(["no.such.host.invalid:1"]).open()
+
+
+@pytest.mark.parametrize("moments", range(5))
+async def test_left_in_the_moment_of_a_doubt(triton: TritonServer, moments: int) -> None:
+    """Whatever it learns just then, it is left when it is told to."""
+    upstreams = Upstreams([triton.grpc_address])
+    await upstreams.open()
+    await asyncio.sleep(0.1)
+    [upstream] = upstreams._found.values()
+    assert upstream._link is not None
+    upstream.doubt(upstream._link, Overdue("it is late"), certain=False)
+    for _ in range(moments):
+        await asyncio.sleep(0)
+    await asyncio.wait_for(upstreams.close(), 10)

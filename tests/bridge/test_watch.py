@@ -121,6 +121,25 @@ def test_lag_is_what_is_not_acknowledged() -> None:
     assert watched.watch.lag_s == 0
 
 
+def test_lag_of_a_session_is_where_it_was_most() -> None:
+    """Each session that sent audio is counted once, at its end, with the furthest that it ever was behind."""
+    watched = Watched('{"type":"start","live":true}')
+    for seconds in (1, 3):
+        watched.audio(bytes(seconds * SECOND))
+        watched.watch.answered(0.1, watched.now)
+    for _ in range(3):
+        watched.exchange()
+        watched.watch.answered(0.1, watched.now)
+    assert watched.watch.lag_s < 1
+    assert watched.observed("session_lag") == (0, 0)
+    watched.watch.end(watched.now)
+    watched.watch.end(watched.now)
+    assert watched.observed("session_lag") == (4, 1)
+    silent = Watched()
+    silent.watch.end(silent.now)
+    assert silent.observed("session_lag") == (0, 0)
+
+
 def test_audio_after_stop_is_no_lag() -> None:
     """What is not taken any more is not behind."""
     watched = Watched()

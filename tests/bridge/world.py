@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,20 +17,24 @@ from streamer.engine.search import GreedySearch
 from tests.engine.speech import UNITS, LevelModel
 
 SLOTS = 16
+UNLIMITED = Limits(idle_s=1e6, recover_s=1e6)
 Event = dict[str, Any]
+T = TypeVar("T")
 
 
 class Speaker:
     """One session, its client, and what the client was told."""
 
-    def __init__(self, number: int, audio: bytes, options: dict[str, Any], now: float) -> None:
+    def __init__(
+        self, number: int, audio: bytes, options: dict[str, Any], now: float, limits: Limits = UNLIMITED
+    ) -> None:
         self.audio = audio
         self.place = 0
         self.faults = 0
         self.told: list[Event] = []
-        self.sequence: int | None = None
-        self.under_way: Request | None = None
-        self.session = Session(str(number), "secret", "level", now, Limits(idle_s=1e6, recover_s=1e6))
+        self.sequences: dict[int, int] = {}  # of its lanes
+        self.under_way: dict[int, Request] = {}
+        self.session = Session(str(number), "secret", "level", now, limits)
         self.session.receive_text(json.dumps({"type": "start", **options}), now)
 
     def hear(self) -> None:
@@ -42,6 +46,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.away = False  # no sequence can be begun
         self.speakers: list[Speaker] = []
         self._sequences = 0
         self._recogniser = self._made()
@@ -62,43 +67,52 @@ class World:
             speaker.session.receive_text('{"type":"flush"}', self.now)
 
     def ask(self, speaker: Speaker) -> None:
-        """The next request goes to the model."""
+        """The next requests go to the model."""
         speaker.session.tick(self.now)
-        for _, request in speaker.session.requests(self.now):
-            speaker.under_way = request
+        for lane, request in speaker.session.requests(self.now):
+            speaker.under_way[lane] = request
             if request.start:
+                self._recogniser.close(speaker.sequences.get(lane, 0))  # who gets a new place gives the old one back
                 self._sequences += 1
-                speaker.sequence = self._sequences
+                speaker.sequences[lane] = self._sequences
         speaker.hear()
 
-    def answer(self, speaker: Speaker) -> None:
-        """The request under way is computed and its answer arrives."""
-        if speaker.under_way is not None:
-            events = self._compute(speaker, speaker.under_way)
+    def answer(self, speaker: Speaker, lane: int | None = None, *, leaving: bool = False) -> None:
+        """The requests under way, or that of one lane, are computed and their answers arrive."""
+        for number, request in _of(speaker.under_way, lane):
+            if request.start and self.away:
+                self._fail(speaker, number, "unavailable", lost=False)
+                continue
+            events = self._compute(speaker, number, request)
             if isinstance(events, StreamError):
-                self._fail(speaker, events.code, lost=False)
+                self._fail(speaker, number, events.code, lost=False)
             else:
-                speaker.under_way = None
-                speaker.session.answer(0, events, self.now)
+                del speaker.under_way[number]
+                speaker.session.answer(number, events, self.now, leaving=leaving)
                 speaker.hear()
 
-    def overdue(self, speaker: Speaker) -> None:
-        """The request is computed, and nobody hears of it."""
-        if speaker.under_way is not None:
-            self._compute(speaker, speaker.under_way)
-            self._fail(speaker, "overdue", lost=False)
+    def overdue(self, speaker: Speaker, lane: int | None = None) -> None:
+        """The requests are computed, and nobody hears of it."""
+        for number, request in _of(speaker.under_way, lane):
+            self._compute(speaker, number, request)
+            self._fail(speaker, number, "overdue", lost=False)
 
-    def forget(self, speaker: Speaker) -> None:
-        """The model loses the sequence; the next request says so."""
-        if speaker.sequence is not None:
-            self._recogniser.close(speaker.sequence)
+    def forget(self, speaker: Speaker, lane: int | None = None) -> None:
+        """The model loses the sequences; the next request says so."""
+        for _, sequence in _of(speaker.sequences, lane):
+            self._recogniser.close(sequence)
 
     def crash(self) -> None:
         """The model dies with all its sequences, and another takes its place."""
         self._recogniser = self._made()
         for speaker in self.speakers:
-            if speaker.under_way is not None:
-                self._fail(speaker, "unavailable", lost=True)
+            for number, _ in _of(speaker.under_way):
+                self._fail(speaker, number, "unavailable", lost=True)
+
+    @property
+    def live(self) -> int:
+        """How many streams the model holds."""
+        return self._recogniser.live
 
     def later(self, seconds: float) -> None:
         self.now += seconds
@@ -124,23 +138,26 @@ class World:
     def _made(self) -> Recogniser:
         return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
 
-    def _compute(self, speaker: Speaker, request: Request) -> list[Event] | StreamError:
-        assert speaker.sequence is not None
+    def _compute(self, speaker: Speaker, lane: int, request: Request) -> list[Event] | StreamError:
+        sequence = speaker.sequences[lane]
         try:
             if request.start:
                 given = {**speaker.session.start.model_options(), **request.options}
                 options = StreamOptions.from_dict(json.loads(json.dumps(given)), LevelModel.step_ms, ["lexicon"])
-                self._recogniser.open(speaker.sequence, options)
-            chunk = Chunk(speaker.sequence, np.frombuffer(request.pcm, np.int16), flush=request.flush, end=request.end)
+                self._recogniser.open(sequence, options)
+            chunk = Chunk(sequence, np.frombuffer(request.pcm, np.int16), flush=request.flush, end=request.end)
             [(_, answer)] = self._recogniser.step([chunk])
         except StreamError as error:
             return error
         return answer if isinstance(answer, StreamError) else [json.loads(as_json(event)) for event in answer]
 
-    def _fail(self, speaker: Speaker, code: str, *, lost: bool) -> None:
+    def _fail(self, speaker: Speaker, lane: int, code: str, *, lost: bool) -> None:
         speaker.faults += 1
-        speaker.under_way = None
-        if speaker.sequence is not None:
-            self._recogniser.close(speaker.sequence)  # what an END does, now or after the idle limit
-        speaker.session.fail(0, code, "it broke", self.now, lost=lost)
+        del speaker.under_way[lane]
+        self._recogniser.close(speaker.sequences[lane])  # what an END does, now or after the idle limit
+        speaker.session.fail(lane, code, "it broke", self.now, lost=lost)
         speaker.hear()
+
+
+def _of(lanes: dict[int, T], lane: int | None = None) -> list[tuple[int, T]]:
+    return [(number, found) for number, found in lanes.items() if lane in (None, number)]

@@ -22,7 +22,7 @@ class LevelModel:
     name = "level"
     sample_rate = 16000
     frame_samples = FRAME
-    step_ms = (160, 320, 640)
+    step_ms: tuple[int, ...] = (160, 320, 640)
     device = torch.device("cpu")
 
     def make_state(self, slots: int) -> State:

@@ -12,7 +12,7 @@ import pytest
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 # What a script needs besides the commands that a test puts in place.
 TOOLS = ("sh", "env", "dirname")
-VOICES = ("espeak-ng", "flite")
+INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", "ffmpeg", "zsh", "fish")
 
 
 class Machine:
@@ -23,8 +23,8 @@ class Machine:
         for tool in TOOLS:
             (folder / tool).symlink_to(Path("/usr/bin") / tool)
         self.has("id", "echo 1000")
-        for voice in VOICES:
-            self.has(voice, "exit 0")
+        for command in INSTALLED:
+            self.has(command, "exit 0")
 
     def has(self, name: str, script: str) -> None:
         """A command of this name."""
@@ -114,15 +114,15 @@ def test_without_the_right_to_install_the_line_to_type_is_printed(machine: Machi
     assert line.endswith(f"apt-get install -y --no-install-recommends python{version}-venv libpython{version}")
 
 
-def test_missing_voices_are_packages_too(machine: Machine) -> None:
-    """Training and its tests speak with them."""
+def test_missing_commands_are_packages_too(machine: Machine) -> None:
+    """Voices, with which training and its tests speak, and the browser and the sound of the tests."""
     machine.has("python3", REAL)
     machine.has("apt-get", "echo called")
-    for voice in VOICES:
-        machine.lacks(voice)
+    for command in INSTALLED:
+        machine.lacks(command)
     done = machine.run("system_packages")
     assert done.returncode == 1
-    assert "--no-install-recommends espeak-ng flite\n" in done.stderr
+    assert "--no-install-recommends espeak-ng flite chromium pulseaudio ffmpeg zsh fish\n" in done.stderr
 
 
 @pytest.mark.parametrize("root", [True, False])

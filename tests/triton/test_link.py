@@ -194,6 +194,15 @@ async def test_too_many_waiting_requests_are_refused(link: Link, monkeypatch: py
         await sequence.send(end=True)
 
 
+async def test_running_sequences_are_never_refused(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no sequence may begin any more, those that have begun go on."""
+    sequences = [link.sequence() for _ in range(5)]
+    await asyncio.gather(*(each.send(silence(1)) for each in sequences))
+    monkeypatch.setattr(link_module, "QUEUE_LIMIT", 2)
+    await asyncio.gather(*(each.send(silence(1)) for each in sequences))
+    await asyncio.gather(*(each.send(end=True) for each in sequences))
+
+
 async def test_readiness(server: TritonServer) -> None:
     """ready() tells a loaded model from an unknown one and from no server at all."""
     assert await ready(server.grpc_address, "probe")

@@ -255,11 +255,11 @@ def test_a_model_that_takes_too_long_is_reported(place: Any) -> None:
 @pytest.mark.parametrize("endpoint", ["grpc", "http", "metrics"])
 def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     """When a chosen port is taken before the server has it, others are chosen."""
-    choose = server_module._free_ports
+    choose = server_module.free_ports
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        choices = [server_module._Ports(**{**vars(choose()), endpoint: port})]
-        monkeypatch.setattr(server_module, "_free_ports", lambda: choices.pop() if choices else choose())
+        choices = [server_module.Ports(**{**vars(choose()), endpoint: port})]
+        monkeypatch.setattr(server_module, "free_ports", lambda: choices.pop() if choices else choose())
         with TritonServer(GOOD) as server:
             assert config(server)["name"] == "probe"
             assert str(port) not in server.grpc_address + server.http_address + server.metrics_address
@@ -270,8 +270,8 @@ def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPat
 def test_ports_that_are_always_taken_are_reported(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attempts are bounded."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ports = server_module._Ports(**{**vars(server_module._free_ports()), "grpc": taken.getsockname()[1]})
-        monkeypatch.setattr(server_module, "_free_ports", lambda: ports)
+        ports = server_module.Ports(**{**vars(server_module.free_ports()), "grpc": taken.getsockname()[1]})
+        monkeypatch.setattr(server_module, "free_ports", lambda: ports)
         monkeypatch.setattr(server_module, "START_ATTEMPTS", 2)
         with pytest.raises(TritonError, match="already in use"), TritonServer(GOOD):
             pass

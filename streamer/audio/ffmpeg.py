@@ -1,0 +1,119 @@
+"""Sound that libsndfile does not read, such as that of a video: decoded by ffmpeg, and read from it as it comes."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.audio.recording import AudioError
+
+PROBE_S: Final = 30.0
+STALL_S: Final = 60.0  # a disk that sleeps may take seconds
+# What ffmpeg itself calls a guess that it would rather not make.
+_LIKELY: Final = 25
+# These say how long their sound is; others let it be estimated, or tell that of their picture.
+_EXACT: Final = ("mov,mp4,m4a,3gp,3g2,mj2",)
+_MISSING_SECONDS: Final = 1.0
+_SAMPLE_BYTES: Final = 4
+
+
+def is_installed() -> bool:
+    """Whether this machine has it."""
+    return shutil.which("ffmpeg") is not None and shutil.which("ffprobe") is not None
+
+
+class FfmpegSound:
+    """The first sound track of a file, as ffmpeg decodes it; a moment of it is in memory, whatever its length."""
+
+    def __init__(self, name: str) -> None:
+        """AudioError if there is no sound in it that ffmpeg could read."""
+        self.name = name
+        found = _probe(name)
+        stream = found["streams"][0]
+        self.samplerate = int(stream["sample_rate"])
+        self.channels = int(stream["channels"])
+        length = stream.get("duration") or found["format"].get("duration")
+        self.seconds: float | None = float(length) if length else None
+        self._exact = found["format"].get("format_name") in _EXACT and "duration" in stream
+        self._read_frames = 0
+        self._process: subprocess.Popen[bytes] | None = None  # begins with the first sound that is wanted
+
+    def floats(self, frames: int) -> npt.NDArray[np.float32]:
+        """The next frames, [frames, channels]; fewer only at the end. AudioError if it comes too early."""
+        size = _SAMPLE_BYTES * self.channels
+        received = bytearray()
+        while len(received) < frames * size and (piece := self._next(frames * size - len(received))):
+            received += piece
+        whole = len(received) // size
+        self._read_frames += whole
+        if whole < frames:
+            self._check_end()
+        return np.frombuffer(received, "<f4", whole * self.channels).reshape(whole, self.channels)
+
+    def close(self) -> None:
+        """Ends ffmpeg; more than once does no harm."""
+        if self._process is not None:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+            self._process.kill()
+            self._process.wait()
+
+    def _next(self, most: int) -> bytes:
+        if self._process is None:
+            self._process = self._decoding()
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        if not select.select([descriptor], [], [], STALL_S)[0]:
+            raise AudioError(f"{self.name} cannot be read on: ffmpeg has said nothing for {STALL_S:g} s.")
+        return os.read(descriptor, min(most, 1 << 20))
+
+    def _decoding(self) -> subprocess.Popen[bytes]:
+        command = ["ffmpeg", "-nostdin", "-v", "quiet", *_source(self.name), "-map", "0:a:0", "-vn", "-sn", "-dn"]
+        # What begins later than the picture begins with silence, so that times are those of the video.
+        command += ["-af", "aresample=async=1:first_pts=0", "-f", "f32le"]
+        command += ["-ar", str(self.samplerate), "-ac", str(self.channels), "pipe:1"]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C is for us, and we end it
+        )
+
+    def _check_end(self) -> None:
+        assert self._process is not None
+        heard = self._read_frames / self.samplerate
+        short = self._exact and self.seconds is not None and self.seconds - heard > _MISSING_SECONDS
+        if self._process.wait(STALL_S) != 0 or short:
+            of = f" of {self.seconds:.1f}" if self.seconds is not None else ""
+            raise AudioError(f"{self.name} is damaged: only {heard:.1f}{of} s can be read.")
+
+
+def _probe(name: str) -> dict[str, Any]:
+    command = ["ffprobe", "-v", "quiet", *_source(name), "-select_streams", "a:0", "-of", "json"]
+    command += ["-show_entries", "stream=sample_rate,channels,duration:format=format_name,duration,probe_score"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, start_new_session=True, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AudioError(f"{name} cannot be read: ffprobe has not come to an end within {PROBE_S:g} s.") from error
+    found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+    if found.get("format", {}).get("probe_score", 0) <= _LIKELY:
+        raise AudioError(f"{name} cannot be read as audio, neither by itself nor through ffmpeg.")
+    if not found.get("streams"):
+        raise AudioError(f"{name} cannot be read as audio: it has no sound track.")
+    return found
+
+
+def _source(name: str) -> list[str]:
+    # Files alone: a playlist must not make us read from the network. The prefix is for names that begin with a dash.
+    return ["-protocol_whitelist", "file", "-i", f"file:{name}"]

@@ -1,0 +1,161 @@
+"""What whoever runs the service can ask of it while it runs: a Unix socket that only they can reach.
+
+One request a connection, a JSON object a line: {"roll": "streaming_asr_2", "limit_s": 120}. The answers are lines, too:
+{"told": …} for what happens on the way, and at the end {"done": …} or {"failed": …}, each with a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import struct
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from streamer.bridge.logs import Log
+from streamer.bridge.succession import RollError
+from streamer.bridge.upstreams import RETIRE_LIMIT_S, Upstreams
+from streamer.triton import check_name
+
+log = Log("streamer.bridge")
+
+ASK_LIMIT_S: Final = 5.0
+LONGEST_REQUEST: Final = 4096
+MOST_AT_A_TIME: Final = 4
+_PEER: Final = struct.Struct("3i")  # process, user, group
+Tell = Callable[..., None]
+
+
+class ControlError(Exception):
+    """There can be no such socket; the message says why."""
+
+
+def default_path(port: int) -> Path:
+    """Where the service on this port listens for who runs it: in a folder that belongs to this user alone."""
+    place = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(place) / "streamer" if place else Path(tempfile.gettempdir()) / f"streamer-{os.geteuid()}"
+    return folder / f"{port}.sock"
+
+
+class Control:
+    """Listens from entry to exit."""
+
+    def __init__(self, upstreams: Upstreams, path: Path) -> None:
+        self._upstreams = upstreams
+        self._path = path
+        self._server: asyncio.Server | None = None
+        self._asked: set[asyncio.Task[None]] = set()
+        self._identity = (0, 0)
+
+    async def __aenter__(self) -> Control:
+        path = self._path
+        try:
+            _own_folder(path.parent)
+            if await _somebody_listens(path):
+                raise ControlError(f"another service listens at {path}")
+            before = os.umask(0o177)
+            try:
+                self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST_REQUEST)
+            finally:
+                os.umask(before)
+            self._identity = _identity(path)
+        except OSError as error:
+            raise ControlError(f"nothing can listen at {path}: {error.strerror or error}") from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        with suppress(OSError):
+            if _identity(self._path) == self._identity:  # else it is another's by now
+                self._path.unlink()
+        for task in self._asked:
+            task.cancel()
+        await asyncio.gather(*self._asked, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def tell(**line: Any) -> None:
+            if not writer.is_closing():
+                writer.write(json.dumps(line).encode() + b"\n")
+
+        task = asyncio.current_task()
+        assert task is not None
+        self._asked.add(task)
+        try:
+            if len(self._asked) > MOST_AT_A_TIME:
+                tell(failed="too many ask at a time")
+            elif _user(writer) not in (0, os.geteuid()):
+                tell(failed="only the user that runs the service may ask")
+            else:
+                await self._answer(reader, tell)
+        finally:
+            self._asked.discard(task)
+            writer.close()
+            with suppress(OSError, asyncio.TimeoutError):
+                await asyncio.wait_for(writer.wait_closed(), ASK_LIMIT_S)
+
+    async def _answer(self, reader: asyncio.StreamReader, tell: Tell) -> None:
+        try:
+            line = await asyncio.wait_for(reader.readline(), ASK_LIMIT_S)
+            request = json.loads(line)
+            model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
+        except (asyncio.TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
+            tell(failed=f"the request cannot be understood: {error}")
+            return
+        try:
+            await self._roll(model, limit_s, tell)
+        except RollError as error:
+            log.error("not rolled", model=model, detail=str(error))
+            tell(failed=f"{error}. Nothing has changed.")
+        except Exception as error:
+            log.exception("rolling failed")
+            tell(failed=f"the service failed: {error}")
+
+    async def _roll(self, model: str, limit_s: float, tell: Tell) -> None:
+        former = self._upstreams.model
+        log.info("rolling", model=model, former=former)
+        tell(told=f"{model} is loaded and tried")
+        gone = await self._upstreams.roll(model, limit_s)
+        held = self._upstreams.holding().get(former, 0)
+        tell(told=f"new sessions go to {model}; {held} of {former} follow at their next cut")
+        kept = [str(why) for why in await gone if why]
+        tell(done="; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))
+
+
+def _own_folder(folder: Path) -> None:
+    """Where others could put something in our place, nothing is listened to."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise ControlError(f"{folder} is no folder")
+    sticky = found.st_mode & stat.S_ISVTX
+    if found.st_uid not in (0, os.geteuid()) or (found.st_mode & 0o022 and not sticky):
+        raise ControlError(f"others may write in {folder}: give --control a path in a folder of your own")
+
+
+async def _somebody_listens(path: Path) -> bool:
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_unix_connection(path), ASK_LIMIT_S)
+    except (OSError, asyncio.TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
+
+
+def _user(writer: asyncio.StreamWriter) -> int:
+    peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return int(_PEER.unpack(peer)[1])

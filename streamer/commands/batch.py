@@ -1,0 +1,210 @@
+"""Recordings through a session each, some at the same time; what is wrong with one does not stop the others."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final
+
+from streamer.audio.codecs import Decoder
+from streamer.audio.files import SAMPLE_RATE, AudioFile, Block, raw_pcm
+from streamer.audio.recording import AudioError
+from streamer.client import REFUSED_FOR_NOW, StreamError, transcribe
+from streamer.commands.folders import STDIN, Recording
+from streamer.commands.provider import Provider
+from streamer.commands.wishes import wishes
+from streamer.terminal.output import Output, OutputError, Page
+from streamer.timing import Timing
+
+# With these no other recording can succeed either.
+_HOPELESS: Final = ("away", "bad_address", "bad_origin", "no_service", "refused", "unauthorized", "untrusted")
+
+# The service is asked again for room that a session of ours takes, and for so long after that has ended.
+_AGAIN_S: Final = 0.2
+_LEAVING_S: Final = 5.0
+
+INTERRUPTED: Final = 130
+_MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final": "first final"}
+
+
+@dataclass(frozen=True)
+class _Sound:
+    """A recording that was opened, and its length if that is known."""
+
+    blocks: Iterator[Block]
+    channels: int
+    duration_ms: int | None
+
+
+class Batch:
+    """The recordings of one command line, with the service for them."""
+
+    def __init__(self, options: argparse.Namespace, output: Output, timing: Timing, provider: Provider) -> None:
+        self._output = output
+        self._timing = timing
+        self._provider = provider
+        self._jobs: int = options.jobs
+        self._paced: bool = options.paced
+        self._separate: bool = options.channels == "separate"
+        self._raw = (options.encoding or "pcm_s16le", options.sample_rate or SAMPLE_RATE, options.input_channels or 1)
+        self._options = {"partials": output.wants_partials or options.timing, **wishes(options)}
+        self._url = ""
+        self._opening = asyncio.Lock()
+        self._next = 0  # of the recordings, the one that begins next
+        self._speaking = 0  # how many have a session or ask for one
+        self._ended_at = float("-inf")  # when one of them ended
+        self._changed = asyncio.Event()  # a recording has come to its end
+        self._input_ended = threading.Event()
+        self._failed = 0
+        self._told: set[str] = set()  # the troubles that no other recording can escape
+        self._hopeless = False
+
+    async def run(self, recordings: list[Recording]) -> int:
+        """0 if all of them were transcribed, else 1."""
+        async with AsyncExitStack() as service:
+            workers = [
+                asyncio.create_task(self._work(recordings, service)) for _ in range(min(self._jobs, len(recordings)))
+            ]
+            signals = self._ending_input(recordings)
+            measuring = asyncio.create_task(self._measure(recordings))
+            try:
+                await asyncio.gather(*workers)
+            except OutputError as error:
+                self._output.say(f"streamer: {error}")
+                return 1
+            finally:
+                signals.close()
+                for task in (measuring, *workers):
+                    task.cancel()
+                await asyncio.gather(measuring, *workers, return_exceptions=True)
+            self._timing.mark("done")
+        if self._input_ended.is_set():
+            return INTERRUPTED
+        return int(self._failed > 0)
+
+    def _ending_input(self, recordings: list[Recording]) -> ExitStack:
+        """Ctrl-C ends standard input, if that is all: the last words still come. A second one does not wait."""
+        loop, stack = asyncio.get_running_loop(), ExitStack()
+        if [recording.name for recording in recordings] == [STDIN]:
+
+            def end() -> None:
+                loop.remove_signal_handler(signal.SIGINT)
+                self._input_ended.set()
+
+            loop.add_signal_handler(signal.SIGINT, end)
+            stack.callback(loop.remove_signal_handler, signal.SIGINT)
+        return stack
+
+    async def _work(self, recordings: list[Recording], service: AsyncExitStack) -> None:
+        """Takes one recording after the other."""
+        while self._next < len(recordings) and not self._hopeless:
+            index = self._next
+            if not self._output.may_begin(index):
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            self._next += 1
+            with self._output.page(index) as page:
+                await self._try(recordings[index], page, service)
+            self._changed.set()
+
+    async def _try(self, recording: Recording, page: Page, service: AsyncExitStack) -> None:
+        """Transcribes a recording, or says why it cannot be."""
+        try:
+            with self._opened(recording.name) as sound:
+                # Only now: a server need not become ready for what turns out to be no audio.
+                url = await self._service(service)
+                page.begin(sound.duration_ms)
+                while not await self._transcribe(sound, page, url):
+                    await self._room()
+        except asyncio.CancelledError:
+            page.break_off()
+            raise
+        except AudioError as error:
+            self._failed += 1
+            self._output.say(f"streamer: {error}")
+        except StreamError as error:
+            self._failed += 1
+            if error.code not in self._told:
+                self._output.say(f"streamer: {recording.name}: {error}")
+            if error.code in _HOPELESS:
+                self._told.add(error.code)
+                self._hopeless = True
+            if recording.name == STDIN:  # which cannot be read again
+                page.break_off()
+
+    async def _service(self, stack: AsyncExitStack) -> str:
+        async with self._opening:
+            self._url = self._url or await stack.enter_async_context(self._provider())
+        return self._url
+
+    async def _transcribe(self, sound: _Sound, page: Page, url: str) -> bool:
+        """False if the service has no room beside our other sessions."""
+        options = self._options
+        if self._separate:
+            options = {**options, "channels": sound.channels, "multichannel": True}
+        events = transcribe(sound.blocks, url, options=options, paced=self._paced)
+        loop, opened = asyncio.get_running_loop(), False
+        self._speaking += 1
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if event["type"] in _MOMENTS:
+                        self._timing.mark(_MOMENTS[event["type"]])
+                    opened = True
+                    page.take(event)
+        except StreamError as error:
+            ours = self._speaking > 1 or loop.time() - self._ended_at < _LEAVING_S
+            if not opened and ours and error.code in REFUSED_FOR_NOW:
+                return False
+            raise
+        finally:
+            self._speaking -= 1
+            if opened:
+                self._ended_at = loop.time()
+        page.end()
+        return True
+
+    async def _room(self) -> None:
+        """Waits until one of our sessions has ended, and a moment more: the service may not have noticed yet."""
+        if self._speaking:
+            self._changed.clear()
+            await self._changed.wait()
+        await asyncio.sleep(_AGAIN_S)
+
+    async def _measure(self, recordings: list[Recording]) -> None:
+        """Tells the display how long the recordings are that have not begun."""
+        if not self._output.display.shows_all:
+            return
+        for index, recording in enumerate(recordings):
+            if index >= self._next and recording.name != STDIN:
+                with suppress(AudioError):  # whoever transcribes it says so
+                    if (length := await asyncio.to_thread(_length_of, recording.name)) is not None:
+                        self._output.display.expect(index, length)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[_Sound]:
+        if name == STDIN:
+            decoder = Decoder(*self._raw, separate=self._separate)
+            # An empty block comes every half second: the end is never far.
+            heard = takewhile(lambda _: not self._input_ended.is_set(), raw_pcm(sys.stdin.fileno(), decoder))
+            yield _Sound(heard, decoder.lanes, None)
+            return
+        with AudioFile(name, separate=self._separate) as recording:
+            yield _Sound(recording.blocks(), recording.channels, _length_ms(recording))
+
+
+def _length_ms(recording: AudioFile) -> int | None:
+    return None if recording.duration_s is None else round(recording.duration_s * 1000)
+
+
+def _length_of(name: str) -> int | None:
+    with AudioFile(name) as recording:
+        return _length_ms(recording)

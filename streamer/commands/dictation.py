@@ -1,0 +1,136 @@
+"""One live session: sound from a microphone to a service, its words to the notes, until somebody ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import ExitStack, aclosing
+from typing import Any, Final
+
+from streamer.audio.conversion import Block
+from streamer.audio.microphone import Microphone, MicrophoneError
+from streamer.client import Session, StreamError, connect
+from streamer.client.sending import declared, send_all
+from streamer.commands.provider import Provider
+from streamer.terminal.destination import OutputError
+from streamer.terminal.keyboard import keys
+from streamer.terminal.notes import NAME, Notes
+
+REDRAW_S: Final = 0.1
+PAUSE_KEYS: Final = (" ", "p")
+# A device that throws sound away does so again and again: it is said now and then, and what it was at the end.
+_COMPLAIN_S: Final = 10.0
+
+
+class Dictation:
+    """What is said from now on; Ctrl-C or SIGTERM ends it with the last words."""
+
+    def __init__(self, make_microphone: Callable[[], Microphone], notes: Notes, options: Mapping[str, Any]) -> None:
+        """`options` are those of the session."""
+        self._make_microphone = make_microphone
+        self._notes = notes
+        self._options = options
+        self._state = "starting"
+        self._told_losses: tuple[int, float] = (0, 0.0)
+        self._told_at = -_COMPLAIN_S
+
+    async def run(self, provider: Provider) -> int:
+        """0 if all that was said was heard by the service, else 1."""
+        try:
+            microphone = self._make_microphone()
+            # It listens before the service is ready: who speaks at once is heard, a little later.
+            with microphone:
+                drawing = asyncio.create_task(self._draw(microphone))
+                try:
+                    async with provider() as url:
+                        await self._listen(microphone, url)
+                finally:
+                    drawing.cancel()
+                    await asyncio.gather(drawing, return_exceptions=True)
+        except MicrophoneError as error:
+            self._notes.say(f"streamer: {error}")
+            return 1
+        except StreamError as error:
+            self._notes.say(f"streamer: {NAME}: {error}")
+            return 1
+        except OutputError as error:
+            self._notes.say(f"streamer: {error}")
+            return 1
+        return 0
+
+    async def _listen(self, microphone: Microphone, url: str) -> None:
+        loop = asyncio.get_running_loop()
+        async with connect(url, {"partials": self._notes.wants_partials, **self._options}) as session:
+            with ExitStack() as stack:
+                can_pause = stack.enter_context(keys(lambda key: self._pressed(microphone, key)))
+                loop.add_signal_handler(signal.SIGINT, self._interrupted, microphone)
+                loop.add_signal_handler(signal.SIGTERM, self._finish, microphone)
+                loop.add_signal_handler(signal.SIGHUP, self._hung_up, microphone)
+                stack.callback(loop.remove_signal_handler, signal.SIGHUP)
+                self._notes.begin()
+                self._notes.take(session.ready)
+                keys_told = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
+                device = microphone.device
+                self._notes.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_told}")
+                sound = self._sound(microphone, session)
+                sending = asyncio.create_task(send_all(session, sound, declared(self._options), paced=False))
+                self._state = "listening"
+                try:
+                    async for event in session:
+                        self._notes.take(event)
+                    await sending
+                finally:
+                    sending.cancel()
+                    await session.close()
+                    await asyncio.gather(sending, return_exceptions=True)
+                    self._complain(microphone, at_once=True)
+                    # An hour of notes is not lost with a connection.
+                    self._notes.end()
+
+    async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Block, None]:
+        resting = False
+        async with aclosing(microphone.blocks()) as blocks:
+            async for block in blocks:
+                yield block
+                if microphone.resting and not resting:
+                    await session.flush()  # what was said before the pause becomes final
+                resting = microphone.resting
+
+    async def _draw(self, microphone: Microphone) -> None:
+        while True:
+            state = "paused" if microphone.paused and self._state == "listening" else self._state
+            self._notes.draw(state, microphone.peak(), microphone.lost_s)
+            self._complain(microphone)
+            await asyncio.sleep(REDRAW_S)
+
+    def _complain(self, microphone: Microphone, *, at_once: bool = False) -> None:
+        losses = (microphone.overflows, microphone.lost_s)
+        now = asyncio.get_running_loop().time()
+        if losses == self._told_losses or (now - self._told_at < _COMPLAIN_S and not at_once):
+            return
+        self._told_losses, self._told_at = losses, now
+        said = []
+        if microphone.overflows:
+            times = "once" if microphone.overflows == 1 else f"{microphone.overflows} times"
+            said.append(f"{microphone.device.name} threw sound away {times}, as this machine was too busy")
+        if microphone.lost_s:
+            said.append(f"{microphone.lost_s:.1f} s of sound were lost, as the service took it too slowly")
+        self._notes.say(f"streamer: overflow: {'; '.join(said)}.")
+
+    def _pressed(self, microphone: Microphone, key: str) -> None:
+        if key in PAUSE_KEYS:
+            microphone.paused = not microphone.paused
+
+    def _interrupted(self, microphone: Microphone) -> None:
+        """The first Ctrl-C; a second one does not wait for the last words."""
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        self._finish(microphone)
+
+    def _finish(self, microphone: Microphone) -> None:
+        self._state = "ending"
+        microphone.finish()
+
+    def _hung_up(self, microphone: Microphone) -> None:
+        self._notes.hide()
+        self._finish(microphone)

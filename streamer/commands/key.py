@@ -1,0 +1,38 @@
+"""The command `streamer key`: makes an API key for the service."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from streamer.bridge.keys import make_key
+from streamer.commands.parser import USAGE
+
+EXAMPLES: Final = """\
+The line for the file of `serve --keys` goes to standard output, the key itself to standard error, once: the file has
+only its hash.
+
+example:
+  streamer key alice >> keys          shows the key of alice, and lets her in, without a restart
+  streamer serve --keys keys
+  STREAMER_KEY=streamer_… streamer --server wss://example.org talk.wav
+
+Who takes a line out of the file ends that key."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Whose key it is."""
+    parser.add_argument("name", metavar="NAME", help="whose key it is: letters, digits and . _ -")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Makes a key: its line for the file on standard output, the key itself on standard error; the exit status."""
+    try:
+        key = make_key(options.name)
+    except ValueError as error:
+        print(f"streamer: {error}", file=sys.stderr)
+        return USAGE
+    print(f"streamer: the key of {options.name}, which is shown this once:\n{key.secret}", file=sys.stderr)
+    print(key.line)
+    return 0

@@ -1,0 +1,107 @@
+"""The command `streamer mic`: what is said into a microphone, written down while it is said."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from streamer.commands.parser import USAGE, add_server_argument
+from streamer.commands.provider import provided
+from streamer.commands.wishes import add_recognition_arguments, option, wishes
+from streamer.terminal.destination import OutputError
+from streamer.timing import Timing
+from streamer.transcript import FORMATS
+from streamer.triton import TritonError
+
+if TYPE_CHECKING:
+    from streamer.audio.microphone import Device
+    from streamer.terminal.notes import Notes
+
+CHANNELS: Final = ("mix", "separate")
+
+EXAMPLES: Final = """\
+examples:
+  streamer mic                             words as they are spoken; space pauses, Ctrl-C ends
+  streamer mic --devices                   which microphones there are
+  streamer mic --device usb                the one with this in its name; a number works as well
+  streamer mic -o notes.txt                each sentence into a file, the words of the moment on the terminal
+  streamer mic --format srt -o talk.srt    subtitles that grow while somebody speaks
+  streamer mic --server example.org:8080   a service that runs elsewhere does the work
+  streamer mic --input-channels 2 --channels separate   two microphones, a speaker each
+
+Ctrl-C ends it with the last words; a second one does not wait for them. Transcripts go to standard output,
+everything else to standard error."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `streamer mic` accepts."""
+    add = parser.add_argument
+    add("--devices", action="store_true", help="list the microphones, and do nothing else")
+    add("--device", metavar="NUMBER|NAME", help="the microphone, or a part of its name (the system's default)")
+    add("--format", choices=FORMATS, default="text", help="of the transcript (text)")
+    add("-o", "--output", metavar="PATH", help="a file, or an existing folder, in which it is called microphone")
+    add_server_argument(parser, "the service to use")
+    add("--input-channels", type=option("channels", int), default=1, metavar="N", help="of the microphone (1)")
+    add(
+        "--channels",
+        choices=CHANNELS,
+        default=CHANNELS[0],
+        help="mix them, or recognise each on its own and say which one it was (mix)",
+    )
+    add_recognition_arguments(parser.add_argument_group("what is recognised, and how it is told"))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Listens until it is told to stop; the exit status."""
+    from streamer.audio.microphone import MicrophoneError, choose, devices, quiet_libraries
+
+    with quiet_libraries():
+        try:
+            found = devices()
+            if options.devices:
+                return _list(found)
+            device = choose(found, options.device)
+            from streamer.terminal.notes import Notes
+
+            notes = Notes(options.format, options.output)
+        except MicrophoneError as error:
+            print(f"streamer: {error}", file=sys.stderr)
+            return 1
+        except OutputError as error:
+            print(f"streamer: {error}", file=sys.stderr)
+            return USAGE
+        with closing(notes):
+            try:
+                return _listen(options, device, notes)
+            except TritonError as error:
+                notes.say(f"streamer: {error}")
+                return 1
+
+
+def _listen(options: argparse.Namespace, device: Device, notes: Notes) -> int:
+    with provided(options.server, Timing()) as provider:
+        from streamer.audio.microphone import Microphone
+        from streamer.commands.dictation import Dictation
+        from streamer.commands.interrupt import run_until_signal
+
+        separate = options.channels == "separate"
+        session = wishes(options)
+        if separate:
+            session |= {"channels": options.input_channels, "multichannel": True}
+        dictation = Dictation(lambda: Microphone(device, options.input_channels, separate=separate), notes, session)
+        return run_until_signal(dictation.run(provider))
+
+
+def _list(found: Sequence[Device]) -> int:
+    from streamer.audio.microphone import NO_DEVICE, MicrophoneError
+
+    if not found:
+        raise MicrophoneError(NO_DEVICE)
+    for device in found:
+        mark = "*" if device.default else " "
+        channels = "1 channel" if device.channels == 1 else f"{device.channels} channels"
+        print(f"{mark} {device.number:2}  {device.name}  ({channels}, {device.sample_rate} Hz)")
+    return 0

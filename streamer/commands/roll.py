@@ -1,0 +1,74 @@
+"""The command `streamer roll`: another model takes over in a service that runs, and no session is cut."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Final
+
+from streamer.address import DEFAULT_PORT
+from streamer.commands.parser import USAGE, port, within
+from streamer.triton import check_name
+
+# The longest that a service is silent on its way: a model that others use, too, is watched for ten minutes.
+SILENCE_S: Final = 700.0
+LONGEST_LIMIT_S: Final = 3600.0
+
+EXAMPLES: Final = """\
+NAME is the folder of the new model in Triton's model repository, beside that of the present one. It is loaded on every
+Triton that can be told to, and has to answer a short sequence there. Then new sessions go to it, the others move to it
+at their next cut, and the former model is unloaded. If it fails, nothing changes. docs/operations.md has the rest.
+
+examples:
+  cp -r better/ models/streaming_asr_2 && streamer roll streaming_asr_2
+  streamer roll streaming_asr                              back to the former one
+  streamer roll streaming_asr_2 --port 9000                of the service on another port
+  kubectl exec bridge-0 -- streamer roll streaming_asr_2
+
+It has to run on the machine (or in the container) of the service, as the same user. The exit status is 0 once the new
+model is in use; start the service with `--model NAME` from then on."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which model, and in which service."""
+    add = parser.add_argument
+    add("model", metavar="NAME", help="the model that takes over")
+    add("--port", type=port, default=DEFAULT_PORT, help=f"of the service ({DEFAULT_PORT})")
+    add("--control", type=Path, metavar="PATH", help="the socket that its --control names, instead of that of its port")
+    add(
+        "--limit",
+        type=within(0, LONGEST_LIMIT_S),
+        metavar="SECONDS",
+        help="for sessions to get to a cut; those that do not are moved as if the former model had failed (120)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Asks for it and prints what the service says; the exit status."""
+    from streamer.bridge.control import default_path
+
+    path = options.control or default_path(options.port)
+    try:
+        request = {"roll": check_name(options.model), **({} if options.limit is None else {"limit_s": options.limit})}
+    except ValueError as error:
+        print(f"streamer: {error}", file=sys.stderr)
+        return USAGE
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(SILENCE_S + (options.limit or 0))
+        try:
+            asking.connect(str(path))
+            asking.sendall(json.dumps(request).encode() + b"\n")
+            for line in asking.makefile(encoding="utf-8"):
+                answer = json.loads(line)
+                kind, sentence = next(iter(answer.items()))
+                print(f"streamer: {sentence}", file=sys.stderr, flush=True)
+                if kind != "told":
+                    return 0 if kind == "done" else 1
+            reason = "the service has ended"
+        except (OSError, ValueError) as error:
+            reason = str(getattr(error, "strerror", None) or error)
+    print(f"streamer: no answer at {path}: {reason}. Does the service run, on this machine?", file=sys.stderr)
+    return 1

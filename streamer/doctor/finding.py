@@ -1,0 +1,62 @@
+"""What was found about one thing, as a line for people and as an object for programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+FINE: Final = "fine"
+WARNING: Final = "warning"  # something does not work, or will be slow; recordings can be transcribed
+WRONG: Final = "wrong"  # recordings cannot be transcribed, or the service cannot run
+
+SUBJECT_COLUMNS: Final = 15
+SECRETS: Final = ("STREAMER_KEY",)  # variables whose values appear nowhere
+
+_SIGNS: Final = {FINE: ("✓", "+"), WARNING: ("!", "!"), WRONG: ("✗", "x")}
+_COLOURS: Final = {FINE: "\x1b[32m", WARNING: "\x1b[33m", WRONG: "\x1b[31m"}
+_NORMAL: Final = "\x1b[0m"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing: how it is, and what mends it."""
+
+    subject: str
+    state: str
+    said: str
+    remedy: str = ""
+
+    def line(self, *, colour: bool = False, plain: bool = False) -> str:
+        """For people; `plain` where there are no special characters."""
+        sign = _SIGNS[self.state][plain]
+        if colour:
+            sign = f"{_COLOURS[self.state]}{sign}{_NORMAL}"
+        arrow = "->" if plain else "→"
+        remedy = f" {arrow} {self.remedy}" if self.remedy else ""
+        return f"{sign} {self.subject:{SUBJECT_COLUMNS}} {discreet(self.said + remedy)}"
+
+    def content(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "subject": self.subject,
+            "state": self.state,
+            "said": discreet(self.said),
+            "remedy": discreet(self.remedy),
+        }
+
+
+Check = Callable[[], Iterable[Finding]]
+
+
+def discreet(text: str) -> str:
+    """One line without what nobody else has to know: secrets, and whose machine it is."""
+    for name in SECRETS:
+        if secret := os.environ.get(name):
+            text = text.replace(secret, "…")
+    home = str(Path.home())
+    if len(home) > 1:
+        text = text.replace(f"{home}/", "~/")
+    return " ".join(text.split())

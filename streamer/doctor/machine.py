@@ -1,0 +1,130 @@
+"""The machine itself: Python, processors, shared memory, open files, and programs of others."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
+
+PYTHONS: Final = ((3, 10), (3, 12))
+SHARED_MEMORY: Final = Path("/dev/shm")
+# Each process of the model takes 4 MiB of it and grows with long requests.
+LEAST_SHARED_MEMORY: Final = 8 << 20
+GOOD_SHARED_MEMORY: Final = 48 << 20
+GOOD_DESCRIPTORS: Final = 1024  # a session is one, and Triton has a hundred
+GOOD_MEMORY: Final = 3 << 30  # a process of the model takes 0.7 GB, the bridge and Triton 0.3 GB
+
+TOLD_VARIABLES: Final = (
+    *("LANG", "LC_ALL", "TERM", "NO_COLOR", "PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR"),
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PULSE_SERVER", "ALSA_CONFIG_PATH"),
+)
+PRIVATE_VARIABLES: Final = (
+    *("STREAMER_KEY", "OTEL_EXPORTER_OTLP_HEADERS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+)
+
+_PATIENCE_S: Final = 10
+
+
+def python() -> Iterator[Finding]:
+    """The version, and where it is."""
+    least, most = PYTHONS
+    version = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
+    if least <= sys.version_info[:2] <= most:
+        yield Finding("Python", FINE, version)
+    else:
+        tried = f"Streamer is tried with {least[0]}.{least[1]} to {most[0]}.{most[1]}"
+        yield Finding(
+            "Python",
+            WARNING,
+            f"{version}: {tried}",
+            "python3.12 -m venv .venv, and install it there; in a clone: make install PYTHON=python3.12",
+        )
+
+
+def system() -> Iterator[Finding]:
+    """What kind of machine it is."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    said = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
+    said += f", {cores} core{'s' * (cores > 1)}, {memory / (1 << 30):.1f} GiB of memory"
+    if platform.system() != "Linux":
+        yield Finding("system", WARNING, said, "Triton's wheel is for Linux: use --server, or a container")
+    elif memory < GOOD_MEMORY:
+        yield Finding("system", WARNING, f"{said}: the model with its server takes 1 GB and more")
+    else:
+        yield Finding("system", FINE, said)
+
+
+def shared_memory() -> Iterator[Finding]:
+    """Through which Triton and the processes of the model exchange sound and words."""
+    remedy = "in a container: docker run --shm-size=1g; else: mount -o remount,size=1g /dev/shm"
+    try:
+        status = os.statvfs(SHARED_MEMORY)
+    except OSError as error:
+        yield Finding("shared memory", WRONG, f"{SHARED_MEMORY} cannot be used: {error.strerror}", remedy)
+        return
+    free, size = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+    said = f"{_mebibytes(free)} of {_mebibytes(size)} free in {SHARED_MEMORY}"
+    if not os.access(SHARED_MEMORY, os.W_OK):
+        yield Finding("shared memory", WRONG, f"{SHARED_MEMORY} is not writable", f"chmod 1777 {SHARED_MEMORY}")
+    elif free < LEAST_SHARED_MEMORY:
+        yield Finding("shared memory", WRONG, f"{said}, and Triton needs {_mebibytes(LEAST_SHARED_MEMORY)}", remedy)
+    elif free < GOOD_SHARED_MEMORY:
+        yield Finding("shared memory", WARNING, f"{said}: enough for few instances", remedy)
+    else:
+        yield Finding("shared memory", FINE, said)
+
+
+def descriptors() -> Iterator[Finding]:
+    """How many files and connections a process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said = f"{_limit(soft)} a process (at most {_limit(hard)}); a session takes one"
+    if soft != resource.RLIM_INFINITY and soft < GOOD_DESCRIPTORS:
+        yield Finding("open files", WARNING, said, "ulimit -n 4096, before the service is started")
+    else:
+        yield Finding("open files", FINE, said)
+
+
+def environment() -> Iterator[Finding]:
+    """Variables that change how the programs behave; of those that may hold secrets only whether they are set."""
+    told = [f"{name}={os.environ[name]}" for name in TOLD_VARIABLES if os.environ.get(name)]
+    told += [f"{name} is set (not shown)" for name in PRIVATE_VARIABLES if os.environ.get(name)]
+    yield Finding("environment", FINE, ", ".join(told) or "nothing of what matters is set")
+
+
+def ffmpeg() -> Iterator[Finding]:
+    """For the sound of videos, and of formats that libsndfile does not read."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        yield Finding("ffmpeg", WARNING, "not found: videos and M4A cannot be read", "apt install ffmpeg")
+        return
+    try:
+        command = [program, "-version"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True)
+        yield Finding("ffmpeg", FINE, f"{done.stdout.split(' Copyright')[0].splitlines()[0]}, {program}")
+    except (OSError, IndexError, subprocess.SubprocessError) as error:
+        yield Finding("ffmpeg", WARNING, f"{program} does not run: {error}", "apt install --reinstall ffmpeg")
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return "no os-release"
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB"
+
+
+def _limit(number: int) -> str:
+    return "no limit" if number == resource.RLIM_INFINITY else str(number)

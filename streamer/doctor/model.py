@@ -1,0 +1,109 @@
+"""The files of the model: whether all are there and none is cut short or damaged. Without torch."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
+from streamer.repository import asr_repository
+from streamer.triton import MODEL, TritonError
+
+NEEDED: Final = (
+    "config.pbtxt",
+    "1/model.py",
+    "1/model.json",
+    "1/search.json",
+    "1/calibration.json",
+    "1/weights.pt",
+    "1/activity.pt",
+    "1/lexicon.safetensors",
+    "1/letters.safetensors",
+    "1/language.safetensors",
+)
+OPTIONAL: Final = {"1/calibration.json": "times and confidences are raw", "1/activity.pt": "nobody hears silences"}
+REMEDY: Final = "in a clone: git checkout -- asr_repo (git lfs pull, if it is kept there); else reinstall streamer"
+
+_POINTER: Final = b"version https://git-lfs"
+_LONGEST_HEADER: Final = 1 << 26
+
+
+class Damaged(Exception):
+    """What is wrong with a file."""
+
+
+def model_files(repository: Path | None = None) -> Iterator[Finding]:
+    """One line if all is well, else one for each file that is not."""
+    try:
+        folder = (repository or asr_repository()) / MODEL
+    except TritonError as error:
+        yield Finding("model files", WRONG, str(error))
+        return
+    size, whole = 0, True
+    for name in NEEDED:
+        path = folder / name
+        if name in OPTIONAL and not path.exists():
+            yield Finding("model files", WARNING, f"{path}: not there; {OPTIONAL[name]}", REMEDY)
+            continue
+        try:
+            size += path.stat().st_size
+            _check(path)
+        except (Damaged, OSError, ValueError) as error:
+            whole = False
+            reason = error.strerror if isinstance(error, OSError) else error
+            yield Finding("model files", WRONG, f"{path}: {reason}", REMEDY)
+    if whole:
+        name = json.loads((folder / "1" / "model.json").read_text(encoding="utf-8")).get("name", "without a name")
+        yield Finding("model files", FINE, f"{name}, {len(NEEDED)} files, {size / 1e6:.0f} MB, all whole; {folder}")
+
+
+def _check(path: Path) -> None:
+    with path.open("rb") as file:
+        begin = file.read(len(_POINTER))
+    if not begin:
+        raise Damaged("it is empty")
+    if begin == _POINTER:
+        raise Damaged("it is a pointer of git-lfs, not the file itself")
+    if checking := _KINDS.get(path.suffix):
+        checking(path)
+
+
+def _archive(path: Path) -> None:
+    """What torch.save writes: a zip file with a checksum for each part."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except zipfile.BadZipFile:
+        raise Damaged("it is cut short, or damaged") from None
+    if damaged:
+        raise Damaged(f"{damaged} in it is damaged")
+
+
+def _tensors(path: Path) -> None:
+    """The header of safetensors says how long the file is."""
+    with path.open("rb") as file:
+        length = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))[0]
+        if length > _LONGEST_HEADER:
+            raise Damaged("its header is damaged")
+        try:
+            header = json.loads(file.read(length))
+            end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise Damaged("its header is damaged, or cut short") from None
+    expected, size = 8 + length + end, path.stat().st_size
+    if size != expected:
+        raise Damaged(f"it has {size} bytes instead of {expected}")
+
+
+def _object(path: Path) -> None:
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Damaged(f"it is no JSON: {error}") from None
+
+
+_KINDS: Final[dict[str, Callable[[Path], None]]] = {".pt": _archive, ".safetensors": _tensors, ".json": _object}

@@ -1,0 +1,204 @@
+"""The Python packages: which parts of Streamer are installed, whether torch works, and whether Triton is there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from streamer import __version__
+from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
+from streamer.repository import PACKAGE
+from streamer.triton import TritonError
+
+# The parts of pyproject.toml, and what each adds.
+PARTS: Final = {
+    "client": ("numpy", "soundfile", "soxr", "websockets"),
+    "bridge": ("prometheus-client", "tritonclient"),
+    "engine": ("safetensors", "torch", "torchaudio"),
+    "embedded": ("nvidia-pytriton",),
+    "mic": ("sounddevice",),
+}
+# What makes words here; without all of it this is the client of a service elsewhere.
+OWN_SERVICE: Final = ("bridge", "engine", "embedded")
+TORCH: Final = "2.11"
+CLONE: Final = (PACKAGE.parent / "Makefile").is_file()
+
+_TORCH_PATIENCE_S: Final = 90
+_SMI_PATIENCE_S: Final = 15
+_GIT_PATIENCE_S: Final = 10
+_TORCH: Final = """
+import json, torch
+there = torch.cuda.is_available()
+name = torch.cuda.get_device_name(0) if there else None
+print(json.dumps({"cuda": torch.version.cuda, "there": there, "name": name, "count": torch.cuda.device_count()}))
+"""
+
+
+def installed(name: str) -> str | None:
+    """The version of a package; None if there is none."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def missing(part: str) -> list[str]:
+    """What this part needs and is not there."""
+    return [name for name in PARTS[part] if installed(name) is None]
+
+
+def is_light() -> bool:
+    """Whether nothing of what a service of its own needs is here, and so was not meant to be."""
+    return not any(installed(name) for name in (*PARTS["engine"][1:], *PARTS["embedded"]))
+
+
+def packages() -> Iterator[Finding]:
+    """All parts, a line each."""
+    yield Finding("streamer", FINE, f"{__version__}, {PACKAGE}{_commit()}")
+    for part, names in PARTS.items():
+        said = ", ".join(f"{name} {number}" for name in names if (number := installed(name)))
+        lacking = missing(part)
+        if not lacking and part == "client" and (broken := _broken(names)):
+            yield Finding(part, WRONG, broken, "pip install --force-reinstall streamer")
+        elif not lacking:
+            yield Finding(part, FINE, said)
+        else:
+            lacks = f"{', '.join(lacking)} missing"
+            yield Finding(part, _weight(part), f"{lacks}; {said}" if said else lacks, _installing(part))
+
+
+def torch() -> Iterator[Finding]:
+    """Whether it can be imported, with the torchaudio that belongs to it, and what it computes on."""
+    torch, torchaudio = installed("torch"), installed("torchaudio")
+    if torch is None:
+        return
+    remedy = f"pip install 'torch=={TORCH}.*' 'torchaudio=={TORCH}.*'"
+    if torchaudio and _pair(torch) != _pair(torchaudio):
+        said = f"torch {torch} and torchaudio {torchaudio} are no pair: training cannot load both"
+        yield Finding("torch", WARNING, said, remedy)
+    elif _pair(torch) != TORCH:
+        yield Finding("torch", WARNING, f"torch {torch}: Streamer is tried with {TORCH}", remedy)
+    try:
+        command = [sys.executable, "-c", _TORCH]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S, check=False)
+        told: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        told, reason = {}, str(error)
+    if not told:
+        yield Finding("torch", WRONG, f"torch {torch} cannot be imported: {reason}", remedy)
+        return
+    cuda = f"built for CUDA {told['cuda']}" if told["cuda"] else "built for the CPU alone"
+    yield Finding("torch", FINE, f"{torch} is imported, {cuda}")
+    yield from _gpu(told)
+
+
+def triton() -> Iterator[Finding]:
+    """The server's program, and the library through which it runs Python; both are really loaded."""
+    from streamer.triton.installation import find_tritonserver
+
+    if is_light():
+        return
+    try:
+        found = find_tritonserver()
+    except TritonError as error:
+        said, _, remedy = str(error).rpartition(": ")
+        yield Finding("Triton", WRONG, *((said, remedy) if remedy.startswith(("pip", "reinstall")) else (str(error),)))
+        return
+    with tempfile.TemporaryDirectory(prefix="streamer-doctor-") as folder:
+        try:
+            environment = found.environment(Path(folder))
+        except TritonError as error:
+            said, _, remedy = str(error).partition(". On Debian and Ubuntu: ")
+            yield Finding("libpython", WRONG, said, remedy)
+            return
+        yield Finding("libpython", FINE, f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0 is there")
+        reinstall = "pip install --force-reinstall nvidia-pytriton==0.7.0"
+        try:
+            command = [str(found.binary), "--help"]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            yield Finding("Triton", WRONG, f"{found.binary} does not start: {error}", reinstall)
+            return
+    if "Usage: tritonserver" in done.stdout + done.stderr:
+        yield Finding("Triton", FINE, f"tritonserver of nvidia-pytriton {installed('nvidia-pytriton')} starts")
+    else:
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
+        yield Finding("Triton", WRONG, f"{found.binary} does not start: {reason}", reinstall)
+
+
+def _commit() -> str:
+    """Which one it is, in a clone."""
+    git = shutil.which("git")
+    if git is None or not (PACKAGE.parent / ".git").exists():
+        return ""
+    command = [git, "-C", str(PACKAGE.parent), "describe", "--always", "--dirty", "--tags"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_PATIENCE_S, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f", commit {done.stdout.strip()}" if done.returncode == 0 else ""
+
+
+def _weight(part: str) -> str:
+    """How bad it is that something of this part is missing."""
+    return WRONG if part == "client" or (part in OWN_SERVICE and not is_light()) else WARNING
+
+
+def _installing(part: str) -> str:
+    if CLONE:
+        return "make install"
+    extra = {"client": "", "mic": "[mic]"}.get(part, "[embedded]")
+    return f"pip install 'streamer{extra}'"
+
+
+def _broken(names: Iterable[str]) -> str:
+    """What keeps one of these from being imported, as what it rests on may be missing."""
+    for name in names:
+        try:
+            import_module(name)
+        except (ImportError, OSError) as error:
+            return f"{name} cannot be imported: {error}"
+    return ""
+
+
+def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
+    if told["there"]:
+        others = f", and {told['count'] - 1} more" if told["count"] > 1 else ""
+        yield Finding("GPU", FINE, f"{told['name']}{others}; driver: {_driver() or 'unknown'}")
+        return
+    on_cpu = "the recogniser computes on the CPU"
+    driver = _driver()
+    if driver is None:
+        yield Finding("GPU", WARNING, f"none: {on_cpu}")
+    elif told["cuda"]:
+        remedy = f"install a driver for CUDA {told['cuda']}; in a container: docker run --gpus all"
+        yield Finding("GPU", WARNING, f"{driver} is there, but torch cannot use it: {on_cpu}", remedy)
+    else:
+        remedy = f"pip install --force-reinstall 'torch=={TORCH}.*' from PyPI"
+        yield Finding("GPU", WARNING, f"{driver} is there, but this torch is for the CPU: {on_cpu}", remedy)
+
+
+def _driver() -> str | None:
+    """What nvidia-smi says of the first GPU; None if there is none."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_PATIENCE_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return next(iter(done.stdout.splitlines()), None)
+
+
+def _pair(number: str) -> str:
+    return ".".join(number.split(".")[:2])

@@ -1,0 +1,133 @@
+"""Services: that on the usual port, one that was named, and one of our own that really recognises something."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any, Final
+
+from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
+from streamer.commands.parser import EMBEDDED
+from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
+from streamer.repository import PACKAGE
+from streamer.timing import Timing
+from streamer.triton import TritonError
+
+SAMPLE: Final = PACKAGE.parent / "audio_samples" / "quilter.ogg"  # only in a clone
+SILENCE_S: Final = 2
+
+_PATIENCE_S: Final = 2.0
+_TRIAL_S: Final = 120.0
+
+
+def port() -> Iterator[Finding]:
+    """Who is on the port that `serve` takes by default."""
+    place, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
+    if is_ready(DEFAULT_HOST, DEFAULT_PORT):
+        told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
+        sessions = f"{told.get('sessions', '?')} of {told.get('sessions_limit', '?')} sessions"
+        yield Finding(subject, FINE, f"a streamer service is there and ready ({sessions}): commands use it")
+        return
+    try:
+        with socket.create_server((DEFAULT_HOST, DEFAULT_PORT)):
+            pass
+        yield Finding(subject, FINE, f"{place} is free")
+    except OSError as error:
+        told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
+        if told.get("service") == "streamer":
+            yield Finding(subject, WARNING, "a streamer service is there, but not ready", "look at its log")
+        else:
+            said = f"{place} cannot be taken: {error.strerror}"
+            yield Finding(subject, WARNING, said, "streamer serve --port 8081, or end the other program")
+
+
+def named(url: str) -> Iterator[Finding]:
+    """Whether this service, which somebody wants to use, opens a session and hears something."""
+    from streamer.client.connection import shown
+
+    yield asyncio.run(_heard("service", url, shown(url)))
+
+
+def trial() -> Iterator[Finding]:
+    """A service of our own is started, hears a recording and is ended: all that `streamer FILE` does."""
+    from streamer.commands.provider import provided
+
+    began = time.monotonic()
+    try:
+        with provided(EMBEDDED, Timing()) as provider:
+
+            async def work() -> Finding:
+                async with provider() as url:
+                    ready = time.monotonic() - began
+                    return await _heard("trial", url, f"a service of our own was ready in {ready:.1f} s")
+
+            yield asyncio.run(work())
+    except TritonError as error:
+        said, _, remedy = str(error).partition(": pip install ")
+        yield Finding("trial", WRONG, said, f"pip install {remedy}" if remedy else "")
+
+
+async def _heard(subject: str, url: str, where: str) -> Finding:
+    from streamer.client import StreamError
+
+    began = time.monotonic()
+    task = asyncio.ensure_future(_words(url))
+    # Not with wait_for: before Python 3.12 it can swallow a cancellation.
+    timer = asyncio.get_running_loop().call_later(_TRIAL_S, task.cancel)
+    try:
+        words, seconds = await task
+    except StreamError as error:
+        return Finding(subject, WRONG, str(error))
+    except asyncio.CancelledError:
+        if timer.when() > asyncio.get_running_loop().time():
+            raise
+        return Finding(subject, WRONG, f"{where}: nothing was recognised within {_TRIAL_S:g} s")
+    finally:
+        timer.cancel()
+    took = time.monotonic() - began
+    if SAMPLE.exists() and not words:
+        return Finding(subject, WRONG, f"{where}, and recognised nothing of {SAMPLE.name}")
+    said = f"{where}, and recognised {seconds:.1f} s of sound in {took:.1f} s"
+    return Finding(subject, FINE, f"{said}: “{' '.join(words[:6])} …”" if words else said)
+
+
+async def _words(url: str) -> tuple[list[str], float]:
+    """What was understood of the sample, and how long it is; without a sample it is some noise."""
+    from streamer.audio.files import SAMPLE_RATE, read_audio
+    from streamer.client import transcribe
+
+    sound = read_audio(SAMPLE) if SAMPLE.exists() else _noise(SILENCE_S * SAMPLE_RATE)
+    words = []
+    async for event in transcribe([sound], url):
+        if event["type"] == "final":
+            words += event["text"].split()
+    return words, len(sound) / SAMPLE_RATE
+
+
+def _noise(samples: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(0).normal(0, 100, samples).astype(np.int16)
+
+
+def _asked(url: str) -> dict[str, Any]:
+    """What a probe answers; nothing if there is none."""
+    try:
+        # 503 has an answer, too.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _AnyStatus())
+        with opener.open(url, timeout=_PATIENCE_S) as answer:
+            told = json.loads(answer.read(1 << 16))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+class _AnyStatus(urllib.request.HTTPErrorProcessor):
+    """Takes each answer as one."""
+
+    def http_response(self, request: Any, response: Any) -> Any:
+        return response

@@ -1,0 +1,50 @@
+"""Single keys of a terminal, without Enter; the terminal is as it was before at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
+    """Calls `pressed` in the running loop for each key; whether there is a keyboard at all.
+
+    Ctrl-C stays a signal.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor)
+        # Who runs in the background must not touch the terminal, and would be stopped for it.
+        in_front = os.tcgetpgrp(descriptor) == os.getpgrp()
+    except (OSError, ValueError, AttributeError, termios.error):
+        in_front = False
+    if not in_front:
+        yield False
+        return
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        received = os.read(descriptor, 64)
+        if not received:
+            loop.remove_reader(descriptor)
+        for key in received.decode(errors="replace"):
+            pressed(key)
+
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, read)
+    # After Ctrl-Z and `fg` the shell may have given the terminal another mode.
+    loop.add_signal_handler(signal.SIGCONT, tty.setcbreak, descriptor)
+    try:
+        yield True
+    finally:
+        loop.remove_signal_handler(signal.SIGCONT)
+        loop.remove_reader(descriptor)
+        with suppress(termios.error):  # the terminal has been closed
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)

@@ -1,0 +1,80 @@
+"""A session and its websocket: what is said while something else is being sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+
+from streamer.bridge.connection import Connection
+from streamer.triton.server import TritonServer
+from streamer.wire.errors import CloseCode
+from tests.bridge.clients import receive, recognise, rest, serving
+from tests.samples import pcm
+
+SLOW_S = 0.3
+
+
+@pytest.fixture
+def slow_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sending takes a moment, as it does where a client reads slowly."""
+    send = Connection._send
+
+    async def slowly(
+        self: Connection, messages: Iterable[dict[str, Any]], sent: Callable[[dict[str, Any]], None]
+    ) -> None:
+        await send(self, messages, sent)
+        await asyncio.sleep(SLOW_S)
+
+    monkeypatch.setattr(Connection, "_send", slowly)
+
+
+@pytest.mark.usefixtures("slow_to_send")
+async def test_an_error_while_something_is_sent(triton: TritonServer) -> None:
+    """The client is told what was wrong before the connection is closed."""
+    async with serving(triton) as service, connect(service.url, compression=None) as websocket:
+        await websocket.send('{"type":"start"}')
+        assert (await receive(websocket))["type"] == "ready"
+        await websocket.send('{"type":"dance"}')
+        [error] = await rest(websocket)
+        assert (error["n"], error["code"], websocket.close_code) == (2, "unknown_type", 4000)
+
+
+@pytest.mark.usefixtures("slow_to_send")
+async def test_the_end_while_something_is_sent(triton: TritonServer) -> None:
+    """The last finals and `done` come before the close, also where the channels end at different times."""
+    sound = pcm("airplane.mp3")
+    both = b"".join(sound[place : place + 2] + bytes(2) for place in range(0, len(sound), 2))
+    async with serving(triton) as service:
+        told = await recognise(service.url, both, channels=2, multichannel=True, step_ms=160)
+        assert told[-1]["type"] == "done"
+        assert [event["channel"] for event in told if event["type"] == "final"] == [0]
+
+
+async def test_a_frame_of_a_connection_that_is_replaced(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first holder is told by 4010 why it is closed, also if it was about to send something."""
+    close = Connection._close
+
+    async def late(self: Connection, code: CloseCode, reason: str) -> None:
+        await asyncio.sleep(SLOW_S)
+        await close(self, code, reason)
+
+    monkeypatch.setattr(Connection, "_close", late)
+    async with (
+        serving(triton) as service,
+        connect(service.url, compression=None) as first,
+        connect(service.url, compression=None) as second,
+    ):
+        await first.send('{"type":"start"}')
+        token = (await receive(first))["token"]
+        await second.send(json.dumps({"type": "start", "resume": {"token": token, "after": 1}}))
+        assert (await receive(second))["type"] == "ready"
+        await first.send(bytes(320))
+        assert await rest(first) == []
+        assert first.close_code == 4010
+        await second.send('{"type":"stop"}')
+        assert (await rest(second))[-1] == {"type": "done", "n": 2, "audio_ms": 0}

@@ -1,0 +1,215 @@
+"""Every hop has its marks: a real service, a real Triton on a way that can be held up, and clients in a hurry."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from statistics import median
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from streamer.bridge import connection, parking, server
+from streamer.bridge.access import Access
+from streamer.bridge.allowance import Shares
+from streamer.bridge.backlog import BYTES_PER_S, HIGH_MARK, PORTION
+from streamer.bridge.entrance import Entrance
+from streamer.bridge.keys import KeyFile
+from streamer.bridge.server import FRAMES_HIGH, RECEIVE_BUFFER, UNSENT_HIGH
+from streamer.bridge.service import Service
+from streamer.bridge.session import LIVE_MARK
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import Event, no_streams, receive, recognise, rest, said, serving, session, text
+from tests.bridge.doors import ALICE
+from tests.bridge.proxy import Way
+from tests.samples import pcm
+
+FRAME = 16 * 1024
+STEP = 320 * BYTES_PER_S // 1000
+SMALL = 4096
+# The kernel doubles what it is asked for, and the client's library has a buffer too.
+ON_THE_WAY = 2 * RECEIVE_BUFFER + 2 * SMALL + 128 * 1024
+FLUSH = '{"type":"flush"}'
+
+
+@pytest.fixture
+async def way(triton: TritonServer) -> AsyncIterator[Way]:
+    """The way to the Triton."""
+    way = Way(lambda: triton.grpc_address)
+    await way.open()
+    yield way
+    await way.close()
+    await no_streams(triton)
+
+
+def figure(service: Service, sample: str) -> float:
+    """One sample of the metrics."""
+    found = re.search(rf"^{re.escape(sample)} (\S+)$", service.metrics.exposition().decode(), re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+async def test_a_file_is_read_as_fast_as_it_is_computed(way: Way, triton: TritonServer) -> None:
+    """While nothing is computed a client that sends as fast as it can is stopped by marks; then no byte is missing."""
+    audio = 3 * pcm("talk.flac")
+    sent = 0
+
+    async def send(websocket: ClientConnection) -> None:
+        nonlocal sent
+        for place in range(0, len(audio), FRAME):
+            await websocket.send(audio[place : place + FRAME])
+            sent += FRAME
+        await websocket.send('{"type":"stop"}')
+
+    async with Service(way.address, port=0) as service, narrow(service.url) as websocket:
+        assert (await receive(websocket))["type"] == "ready"
+        way.stall()
+        sending, before = asyncio.create_task(send(websocket)), -1
+        while sent > before:
+            before = sent
+            await asyncio.sleep(0.5)
+        waiting = figure(service, "streamer_backlog_bytes")
+        assert HIGH_MARK - PORTION < waiting <= HIGH_MARK + FRAME
+        assert sent - waiting <= PORTION + FRAMES_HIGH * FRAME + ON_THE_WAY
+        assert sent < len(audio)
+        assert figure(service, 'streamer_lag_max_seconds{pace="ahead"}') >= HIGH_MARK / BYTES_PER_S
+        way.flow()
+        events = await rest(websocket)
+        await sending
+        # It was behind all the time, so that several steps travelled in one request.
+        assert figure(service, "streamer_answer_seconds_count") < 0.5 * len(audio) / STEP
+    assert events[-1] == {**events[-1], "type": "done", "audio_ms": len(audio) // 32}
+    async with serving(triton) as service:
+        assert lasting(events) == lasting(await recognise(service.url, audio, [STEP] * (len(audio) // STEP)))
+
+
+def lasting(events: list[Event]) -> list[Event]:
+    return [event for event in said(events) if event["type"] == "final"]
+
+
+async def test_live_beyond_its_bound(way: Way) -> None:
+    """A live session is read on while nothing is computed; above its mark it is closed with 4029, and no other is."""
+    async with Service(way.address, port=0) as service, session(service.url) as other:
+        async with session(service.url, live=True) as websocket:
+            way.stall()
+            for _ in range(LIVE_MARK // FRAME):
+                await websocket.send(bytes(FRAME))
+            await websocket.send('{"type":"keepalive"}')
+            await asyncio.wait_for(_until(service, "streamer_backlog_bytes", LIVE_MARK - PORTION - FRAME), 5)
+            assert websocket.close_code is None
+            await websocket.send(bytes(PORTION + FRAME))
+            (error,) = [event for event in await rest(websocket) if event["type"] == "error"]
+            assert (error["code"], websocket.close_code) == ("too_fast", 4029)
+        way.flow()
+        await other.send(pcm("talk.flac")[:200_000])
+        await other.send('{"type":"stop"}')
+        assert text(await rest(other))
+
+
+async def _until(service: Service, sample: str, least: float) -> None:
+    while figure(service, sample) < least:  # noqa: ASYNC110 nothing tells when a metric changes
+        await asyncio.sleep(0.05)
+
+
+async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a client does not read, little is kept for it, and another session's answers come as soon as before."""
+    monkeypatch.setattr(connection, "SEND_LIMIT_S", 5.0)
+    monkeypatch.setattr(server, "SEND_BUFFER", SMALL)
+    async with serving(triton) as service, session(service.url) as other:
+        alone = await answer_times(other)
+        async with narrow(service.url) as websocket:
+            flooding = asyncio.create_task(_flood(websocket))
+            # Blocked is who has messages that he does not take, while others have theirs at once.
+            await asyncio.wait_for(_until(service, "streamer_outgoing_messages", 1), 20)
+            told, before = figure(service, 'streamer_messages_total{type="flushed"}'), -1.0
+            while told > before:
+                await asyncio.sleep(0.2)
+                told, before = figure(service, 'streamer_messages_total{type="flushed"}'), told
+            beside = await answer_times(other)
+            assert figure(service, "streamer_outgoing_messages") >= 1
+            assert (told - len(alone)) * len('{"type":"flushed","n":1,"audio_ms":0}') < UNSENT_HIGH + 64 * 1024
+            assert median(beside) < 2 * median(alone)
+            await asyncio.wait_for(_until(service, 'streamer_sessions_ended_total{reason="not_read"}', 1), 20)
+            flooding.cancel()
+            await asyncio.gather(flooding, return_exceptions=True)
+            websocket.transport.abort()
+        assert median(await answer_times(other)) < 2 * median(alone)
+    await no_streams(triton)
+
+
+async def test_who_may_come_back_is_bounded(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many sessions are kept for clients that are away; one more ends with its connection."""
+    monkeypatch.setattr(parking, "MOST_PARKED", 2)
+    async with serving(triton) as service:
+        for away, ended in ((1, 0), (2, 0), (2, 1)):
+            async with session(service.url) as websocket:
+                websocket.transport.abort()
+            await asyncio.wait_for(
+                _until(service, 'streamer_sessions_by_state{protocol="native",state="parked"}', away), 5
+            )
+            await asyncio.wait_for(_until(service, 'streamer_sessions_ended_total{reason="vanished"}', ended), 5)
+        assert figure(service, 'streamer_sessions_by_state{protocol="native",state="parked"}') == 2
+
+
+async def test_who_wants_to_come_back_is_bounded(
+    triton: TritonServer, keys: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those who may only resume a session so many are let in; one more is refused before it has said anything."""
+    monkeypatch.setattr(server, "MOST_RETURNING", 1)
+    access, alice = Access(keys, shares=Shares(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
+    async with (
+        serving(triton, entrance=Entrance(access)) as service,
+        connect(service.url, additional_headers=alice) as first,
+    ):
+        await first.send(json.dumps({"type": "start"}))
+        assert (await receive(first))["type"] == "ready"
+        async with (
+            connect(service.url, additional_headers=alice) as second,
+            connect(service.url, additional_headers=alice) as third,
+        ):
+            (error,) = await rest(third)
+            assert (error["code"], third.close_code) == ("too_many_sessions", 1013)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(second.recv(), 0.5)
+
+
+async def answer_times(websocket: ClientConnection, number: int = 20) -> list[float]:
+    """How long each of some steps took to be computed."""
+    times = []
+    for _ in range(number):
+        began = time.monotonic()
+        await websocket.send(pcm("talk.flac")[:STEP])
+        await websocket.send(FLUSH)
+        while (await receive(websocket))["type"] != "flushed":
+            pass
+        times.append(time.monotonic() - began)
+    return times
+
+
+@asynccontextmanager
+async def narrow(url: str) -> AsyncIterator[ClientConnection]:
+    """A session of a client in whose buffers next to nothing lies."""
+    slow = socket.socket()
+    for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        slow.setsockopt(socket.SOL_SOCKET, buffer, SMALL)
+    slow.setblocking(False)
+    place = urlsplit(url)
+    assert place.hostname is not None
+    assert place.port is not None
+    await asyncio.get_running_loop().sock_connect(slow, (place.hostname, place.port))
+    # The library reads until its queue is full: it is made short, and nobody empties it.
+    async with connect(url, sock=slow, compression=None, max_queue=1) as websocket:
+        await websocket.send(json.dumps({"type": "start"}))
+        yield websocket
+
+
+async def _flood(websocket: ClientConnection) -> None:
+    while True:
+        await websocket.send(FLUSH)
+        await asyncio.sleep(0.0005)  # it shares its loop with the service

@@ -1,0 +1,179 @@
+"""Many recordings, videos and pipes through the command: in order, in parallel, and interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import soundfile
+
+from streamer.bridge.service import Service
+from streamer.triton.server import TritonServer
+from tests.front import COMMAND, PATIENCE_S, Terminal
+from tests.invocation import PHRASE, SHORT, TALK, finals, streamer
+from tests.samples import pcm
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Path:
+    """A folder of recordings, the longest of them first, with one that is broken."""
+    for name, source in {"1.flac": TALK, "2/a.mp3": SHORT, "2/b.ogg": PHRASE, "3.mp3": SHORT}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(Path(source).read_bytes())
+    (tmp_path / "2.wav").write_text("This is no sound. " * 100)
+    (tmp_path / "notes.txt").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("jobs", ["1", "4"])
+def test_folders_are_all_recordings_in_them(service: Service, collection: Path, jobs: str) -> None:
+    """However many at a time, the transcripts come in order; what is broken has its sentence, and stops nothing."""
+    done = streamer(str(collection), PHRASE, "--jobs", jobs, "--format", "json", "--server", service.url)
+    assert done.returncode == 1
+    names = [str(collection / name) for name in ("1.flac", "3.mp3", "2/a.mp3", "2/b.ogg")] + [PHRASE]
+    contents = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [content["file"] for content in contents] == names
+    for content, source in zip(contents, (TALK, SHORT, SHORT, PHRASE, PHRASE), strict=True):
+        assert content["text"] == " ".join(finals(service, source))
+    assert done.stderr.startswith(f"streamer: {collection}/2.wav cannot be read as audio")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_folder_takes_the_folders_of_the_recordings(service: Service, collection: Path, tmp_path: Path) -> None:
+    """The structure stays, and nothing is written for what failed."""
+    (tmp_path / "out").mkdir()
+    done = streamer(str(collection), "-o", str(tmp_path / "out"), "--format", "vtt", "--server", service.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    written = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert written == {"1.vtt", "3.vtt", "2/a.vtt", "2/b.vtt"}
+
+
+async def test_more_at_a_time_than_the_service_takes(triton: TritonServer, collection: Path) -> None:
+    """Who finds no room beside our own waits for one of them to end."""
+    async with Service(triton.grpc_address, port=0, sessions=2) as service:
+        arguments = (str(collection), "--jobs", "4", "--format", "json", "--server", service.url)
+        done = await asyncio.to_thread(streamer, *arguments)
+    assert len(done.stdout.splitlines()) == 4
+    assert done.stderr.count("\n") == 1
+
+
+def test_several_at_a_time_on_a_terminal(service: Service, collection: Path) -> None:
+    """The words of one after the other, and below them how far each is; one line of it stays."""
+    terminal = Terminal(str(collection), "--paced", "--jobs", "3", "--server", service.url, width=100)
+    terminal.watch("of 5 recordings (1 failed)")
+    for name in ("1.flac", "a.mp3", "3.mp3"):
+        assert f"\n{name}  " in terminal.shown or f"{name}   " in terminal.shown
+    assert terminal.status() == 1
+    heading = f"{collection}/1.flac\r\n"
+    assert heading in terminal.shown
+    lines = [line for line in re.split(r"\r?\n|\x1b\[J", terminal.shown) if line.startswith("[0:")]
+    right = [text for source in (TALK, SHORT, SHORT, PHRASE) for text in finals(service, source)]
+    assert [line.partition("] ")[2] for line in lines] == right
+    assert terminal.shown.splitlines()[-1].startswith("5 of 5 recordings (1 failed), 0:3")
+
+
+def test_the_sound_of_a_video(service: Service, tmp_path: Path) -> None:
+    """Its words are those of the recording in it; Ctrl-C leaves no ffmpeg behind."""
+    if shutil.which("ffmpeg") is None and not os.environ.get("CI"):
+        pytest.skip("ffmpeg is not installed: make system")
+    picture = ("-f", "lavfi", "-i", "color=size=64x48:rate=5:duration=25", "-c:v", "mpeg4")
+    command = ["ffmpeg", "-v", "error", *picture, "-i", TALK, "-c:a", "flac", str(tmp_path / "talk.mkv")]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    done = streamer(str(tmp_path / "talk.mkv"), "--server", service.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == finals(service, TALK)
+    command = [*COMMAND, str(tmp_path / "talk.mkv"), "--paced", "--format", "jsonl", "--server", service.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while json.loads(process.stdout.readline())["type"] != "partial":
+            pass
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert [each.name() for each in family] == ["ffmpeg"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert psutil.wait_procs(family, timeout=5)[1] == []
+
+
+def test_words_on_a_terminal_are_those_of_one_recording(service: Service, tmp_path: Path) -> None:
+    """With standard error elsewhere the words of the moment stand alone, and those of the next one wait."""
+    command = f'exec "{sys.executable}" -m streamer "{SHORT}" "{PHRASE}" --server {service.url} 2> {tmp_path}/errors'
+    terminal = Terminal(command=["/bin/sh", "-c", command], width=40)
+    assert terminal.status() == 0
+    drawn = terminal.shown.split("\r\x1b[K")
+    kept = [line.strip().partition("] ")[2] for line in drawn if line.endswith("\r\n")]
+    first, second = finals(service, SHORT), finals(service, PHRASE)
+    assert " ".join(kept).split() == " ".join(first + second).split()
+    assert (tmp_path / "errors").read_text().splitlines() == [SHORT, PHRASE]
+
+
+@pytest.mark.parametrize("format", ["json", "text"])
+def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path, format: str) -> None:
+    """A recording that is interrupted leaves the transcript of what was heard."""
+    output = tmp_path / "a.out"
+    command = [*COMMAND, TALK, "--paced", "--format", format, "-o", str(output), "--server", service.url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        time.sleep(10)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert process.stderr.read() == b""
+    kept = output.read_text()
+    text = json.loads(kept)["text"] if format == "json" else kept.strip().replace("\n", " ")
+    assert text != ""
+    assert " ".join(finals(service, TALK)).startswith(text)
+
+
+def test_ctrl_c_ends_standard_input(service: Service) -> None:
+    """What was said until then is heard to its last word, as if the pipe had ended."""
+    command = [*COMMAND, "-", "--format", "json", "--server", service.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pcm("airplane.mp3"))
+        process.stdin.flush()
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        assert json.loads(process.stdout.readline())["text"] == " ".join(finals(service, SHORT))
+        assert process.wait(10) == 130
+
+
+def test_words_of_a_pipe_come_while_they_are_said(service: Service) -> None:
+    """Sound that is piped as it is spoken is told as soon as it can be: no buffer of ours holds it back."""
+    samples, rate = soundfile.read(TALK, frames=8 * 16_000, dtype="int16")
+    command = [*COMMAND, "-", "--format", "jsonl", "--server", service.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        assert json.loads(stdout.readline())["type"] == "ready"
+        began = time.monotonic()
+
+        def speak() -> None:
+            for place in range(0, len(samples), rate // 10):
+                time.sleep(max(0.0, began + place / rate - time.monotonic()))
+                stdin.write(samples[place : place + rate // 10].tobytes())
+                stdin.flush()
+            stdin.close()
+
+        speaker = threading.Thread(target=speak)
+        speaker.start()
+        delays = []
+        for line in stdout:
+            event = json.loads(line)
+            if event["type"] == "partial":
+                delays.append(time.monotonic() - began - event["audio_ms"] / 1000)
+        speaker.join(PATIENCE_S)
+    assert process.returncode == 0
+    assert len(delays) > 10
+    assert sorted(delays)[len(delays) // 2] < 0.5

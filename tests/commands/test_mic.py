@@ -1,0 +1,330 @@
+"""The microphone: recordings are played in a room, and the command that listens there writes them down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from websockets.asyncio.server import ServerConnection, serve
+
+from streamer.bridge.service import Service
+from streamer.evaluate.errors import count
+from tests.bridge.proxy import proxy
+from tests.front import COMMAND, PATIENCE_S, Terminal
+from tests.room import Room, room, silent_environment, without_portaudio
+
+SAMPLES = Path(__file__).parents[2] / "audio_samples"
+PHRASE = SAMPLES / "quilter.ogg"
+READY = "streamer: listening to "
+# The microphone of the room, whatever else the machine has.
+MIC = ("mic", "--device", "default")
+# A room is no file: the sound begins elsewhere in a step and is resampled, so that now and then a word is another.
+MOST_WRONG = 0.3
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """A room for all tests that leave its microphone where it is."""
+    with room(tmp_path_factory.mktemp("room")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def sentence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not quite four seconds of clear speech."""
+    samples, rate = soundfile.read(SAMPLES / "talk.flac", frames=int(3.7 * 16_000))
+    path = tmp_path_factory.mktemp("speech") / "sentence.wav"
+    soundfile.write(path, samples, rate)
+    return path
+
+
+class Listening:
+    """The command beside other programs, without a terminal."""
+
+    def __init__(self, place: Room, *arguments: str, folder: Path | None = None) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, *MIC, *arguments],
+            env=place.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+        )
+
+    def wait_until_ready(self) -> Listening:
+        """It listens from now on."""
+        assert self.process.stderr is not None
+        assert self.process.stderr.readline().startswith(READY)
+        return self
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> tuple[str, str]:
+        """Ends it in order; what went to standard output and to standard error."""
+        self.process.send_signal(number)
+        return self.rest(0)
+
+    def rest(self, status: int) -> tuple[str, str]:
+        """The same, when it ends by itself with this exit status."""
+        output, errors = self.process.communicate(timeout=PATIENCE_S)
+        assert self.process.returncode == status, errors
+        return output, errors
+
+
+@pytest.fixture(scope="module")
+def expected(service: Service, sentence: Path) -> str:
+    """What the service says of the sentence when it gets the file itself."""
+    command = [*COMMAND, str(sentence), "--server", service.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert "adventure" in done.stdout
+    return " ".join(done.stdout.split())
+
+
+def assert_heard(text: str, expected: str) -> None:
+    """These are the words, but for a few."""
+    wrong = count(expected.split(), text.split()).word_errors
+    assert wrong <= MOST_WRONG * len(expected.split()), f"{text!r} instead of {expected!r}"
+
+
+def test_words_appear_while_they_are_spoken(studio: Room, service: Service, sentence: Path, expected: str) -> None:
+    """In front of a terminal: a level, partials in place, and Ctrl-C gives the last words as a line that stays."""
+    terminal = Terminal(*MIC, "--server", service.url, environment=studio.environment)
+    terminal.watch(f"{READY}default (44100 Hz); space pauses, Ctrl-C ends")
+    assert studio.play(sentence).wait() == 0
+    terminal.watch("adventure")
+    terminal.type("\x03")
+    assert terminal.status() == 0
+    drawn = [line for line in terminal.shown.split("\r\x1b[K") if line]
+    changing = [line for line in drawn if not line.endswith("\r\n")]
+    assert any("█" in line for line in changing)
+    assert any("\x1b[2m" in line for line in changing)
+    assert max(len(re.sub(r"\x1b\[\d*m", "", line)) for line in changing) < 80
+    stays = [line.strip() for line in drawn if re.match(r"\[\d:\d\d\.\d\]", line)]
+    assert_heard(" ".join(line.partition("] ")[2] for line in stays), expected)
+
+
+def test_what_is_said_during_a_pause_is_not_heard(
+    studio: Room, service: Service, sentence: Path, expected: str
+) -> None:
+    """Space makes what was said final and listens no more, until it is pressed again."""
+    terminal = Terminal(*MIC, "--server", service.url, environment=studio.environment)
+    terminal.watch(READY)
+    studio.play(sentence).wait()
+    terminal.type(" ")
+    terminal.watch("‖ paused")
+    terminal.watch("together\r\n")  # it was final at once
+    secret = studio.play(PHRASE)
+    time.sleep(2)
+    secret.kill()
+    secret.wait()
+    time.sleep(0.5)  # what was played is out of the pipes of the sound system
+    terminal.type(" ")
+    terminal.watch("●", after=len(terminal.shown))
+    studio.play(sentence).wait()
+    terminal.type("\x03")
+    assert terminal.status() == 0
+    lines = re.findall(r"\[(\d:\d\d\.\d)\] ([^\x1b\r]*)\r\n", terminal.shown)
+    assert_heard(" ".join(text for _, text in lines), f"{expected} {expected}")
+    assert "apostle" not in terminal.shown
+    # Times are those of what was heard.
+    assert float(lines[-1][0].removeprefix("0:")) < 2 * 3.7 + 1.5
+
+
+@pytest.mark.timeout(300)  # five at once, on a machine that may have much else to do
+def test_every_format_while_somebody_speaks(
+    studio: Room, service: Service, sentence: Path, expected: str, tmp_path: Path
+) -> None:
+    """Text, subtitles and events grow as words become final; the document of json comes at the end."""
+    formats = {"text": "txt", "srt": "srt", "vtt": "vtt", "jsonl": "jsonl", "json": "json"}
+    for name in formats:
+        (tmp_path / name).mkdir()
+    all_of_them = [
+        Listening(studio, "--server", service.url, "--format", name, "-o", name, folder=tmp_path) for name in formats
+    ]
+    for each in all_of_them:
+        each.wait_until_ready()
+    files = {name: tmp_path / name / f"microphone.{ending}" for name, ending in formats.items()}
+    studio.play(sentence).wait()
+    deadline = time.monotonic() + PATIENCE_S
+    while not all("together" in _content(files[name]) for name in ("text", "srt", "vtt")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    early = {name: _content(path) for name, path in files.items()}
+    assert early["json"] == ""
+    assert {json.loads(line)["type"] for line in early["jsonl"].splitlines()} >= {"ready", "partial", "final"}
+    studio.play(sentence).wait()
+    for each, number in zip(all_of_them, (signal.SIGTERM, *[signal.SIGINT] * 4), strict=True):
+        each.end(number)
+    whole = {name: _content(path) for name, path in files.items()}
+    for name in ("text", "srt", "vtt", "jsonl"):
+        assert whole[name].startswith(early[name])
+    assert_heard(" ".join(whole["text"].split()), f"{expected} {expected}")
+    numbers = [block.split("\n")[0] for block in whole["srt"].strip().split("\n\n")]
+    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+    assert whole["vtt"].startswith("WEBVTT\n\n00:0")
+    content = json.loads(whole["json"])
+    assert content["file"] == "microphone"
+    assert_heard(content["text"], f"{expected} {expected}")
+    assert json.loads(whole["jsonl"].splitlines()[-1])["type"] == "done"
+
+
+def test_a_device_that_is_unplugged(
+    service: Service, sentence: Path, expected: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What was said until then is delivered, here by the one of two speakers who spoke, and a sentence says why."""
+    with room(tmp_path_factory.mktemp("room")) as place:
+        samples, rate = soundfile.read(sentence)
+        both = tmp_path_factory.mktemp("speech") / "both.wav"
+        soundfile.write(both, np.stack([0 * samples, samples], axis=1), rate)
+        apart = ("--input-channels", "2", "--channels", "separate")
+        listening = Listening(place, "--server", service.url, *apart).wait_until_ready()
+        place.play(both).wait()
+        place.unplug()
+        output, errors = listening.rest(1)
+    assert all(line.startswith("[2] ") for line in output.splitlines())
+    assert_heard(output.replace("[2] ", "").replace("\n", " "), expected)
+    assert errors == "streamer: default is gone: it was unplugged, or the sound system ended.\n"
+
+
+async def test_a_connection_that_is_lost(studio: Room, service: Service, sentence: Path, expected: str) -> None:
+    """It is made again in the middle of a sentence, and no word is missing."""
+    async with proxy(service.url.split("/")[2]) as (address, cut):
+        listening = await asyncio.to_thread(Listening, studio, "--server", address)
+        await asyncio.to_thread(listening.wait_until_ready)
+        playing = await asyncio.to_thread(studio.play, sentence)
+        await asyncio.sleep(2)
+        await cut()
+        await asyncio.to_thread(playing.wait)
+        output, errors = await asyncio.to_thread(listening.end)
+    assert errors == ""
+    assert_heard(" ".join(output.split()), expected)
+
+
+@pytest.fixture
+def mute() -> Iterator[str]:
+    """A service that takes its time to open a session, and then says nothing."""
+    opened: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = []
+    ready = threading.Event()
+
+    async def talk(websocket: ServerConnection) -> None:
+        await websocket.recv()
+        await asyncio.sleep(2)
+        await websocket.send(json.dumps({"type": "ready", "n": 1, "token": "t", "session": "s"}))
+        async for _ in websocket:
+            pass
+
+    async def run() -> None:
+        async with serve(talk, "127.0.0.1", 0) as server:
+            over = asyncio.Event()
+            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            opened.append((address, asyncio.get_running_loop(), over))
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    assert ready.wait(10)
+    [(address, loop, over)] = opened
+    yield address
+    loop.call_soon_threadsafe(over.set)
+    thread.join(10)
+
+
+SHORT_QUEUE = """
+import streamer.audio.microphone, sys, runpy
+streamer.audio.microphone.MOST_WAITING_S = 0.2
+runpy.run_module("streamer", run_name="__main__")
+"""
+
+
+def test_a_service_that_hangs(studio: Room, mute: str) -> None:
+    """Sound that it does not take is counted and shown; a second Ctrl-C does not wait for its last words."""
+    command = [sys.executable, "-c", SHORT_QUEUE, *MIC, "--server", mute]
+    terminal = Terminal(command=command, environment=studio.environment)
+    terminal.watch("… ")  # it listens already
+    terminal.watch(" s of sound were lost, as the service took it too slowly.\r\n")
+    terminal.watch(READY)
+    terminal.watch("lost ", after=len(terminal.shown))
+    terminal.type("\x03")
+    terminal.watch("■ ending")
+    began = time.monotonic()
+    terminal.type("\x03")
+    assert terminal.status() == 130
+    assert time.monotonic() - began < 4
+    assert "Traceback" not in terminal.shown
+
+
+def test_a_terminal_that_is_closed(studio: Room, service: Service, tmp_path: Path) -> None:
+    """It ends in order as well, and the transcript is written."""
+    path = tmp_path / "talk.vtt"
+    terminal = Terminal(
+        *(*MIC, "--server", service.url, "--format", "vtt", "-o", str(path)), environment=studio.environment
+    )
+    terminal.watch("●")
+    terminal.hang_up()
+    assert terminal.process.wait(PATIENCE_S) == 0
+    assert path.read_text() == "WEBVTT\n"
+
+
+def test_the_list_and_the_choice(studio: Room) -> None:
+    """Devices are listed with a star at the default; a wrong choice says which there are."""
+    done = subprocess.run([*COMMAND, "mic", "--devices"], env=studio.environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^[* ] +\d+  default  \(32 channels, 44100 Hz\)$", done.stdout, re.MULTILINE)
+    for wanted, words in {
+        "theremin": "there is no microphone 'theremin': ",
+        "77": "there is no microphone '77'",
+    }.items():
+        command = [*COMMAND, "mic", "--device", wanted]
+        done = subprocess.run(command, env=studio.environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--devices"], []])
+def test_a_machine_without_a_microphone(tmp_path: Path, arguments: list[str]) -> None:
+    """One sentence with what to do, and no service is started for it."""
+    environment = silent_environment(tmp_path)
+    done = subprocess.run([*COMMAND, "mic", *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "this machine has no microphone that PortAudio can see" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_machine_without_portaudio() -> None:
+    """The sentence names the package."""
+    done = subprocess.run(without_portaudio("mic"), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "apt install libportaudio2" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_python_without_the_package() -> None:
+    """The light client has no microphone unless it is asked for."""
+    code = "import sys; sys.modules['sounddevice'] = None; from streamer.cli import run; sys.exit(run(['mic']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == ("streamer: microphones need the Python package sounddevice: pip install 'streamer[mic]'.\n")
+
+
+def test_a_place_that_cannot_be_written(studio: Room) -> None:
+    """It is said before anything is heard."""
+    command = [*COMMAND, *MIC, "-o", "missing/talk.txt"]
+    done = subprocess.run(command, env=studio.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "streamer: --output missing/talk.txt: there is no folder missing.\n"
+
+
+def _content(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

@@ -1,0 +1,207 @@
+"""The command `roll`, which asks a service that runs to go over to another model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamer.bridge.control import default_path
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import receive, recognise, rest, session, stubs, text
+from tests.bridge.levels import level_model
+from tests.engine.speech import say, silence
+from tests.serving import PATIENCE_S, Serving, serving
+
+AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobytes()
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repository")
+    for name in ("one", "two"):
+        level_model(folder, name)
+    level_model(folder, "broken", fault="does not load")
+    return folder
+
+
+@pytest.fixture
+def served(repository: Path) -> Iterator[Serving]:
+    """A service with a Triton of its own."""
+    with serving("--repository", str(repository), "--model", "one", "--slots", "8") as running:
+        yield running
+
+
+async def test_roll(served: Serving, repository: Path) -> None:
+    """It says what happens and ends once the former model is gone; a session goes on; a restart is told how."""
+    assert served.state["model"] == "one"
+    async with session(served.url) as websocket:
+        await websocket.send(AUDIO[:60_000])
+        while (await receive(websocket))["type"] != "partial":
+            pass
+        rolling = asyncio.create_task(asyncio.to_thread(served.roll, "two"))
+        for _ in range(600):
+            if (await asyncio.to_thread(lambda: served.state))["model"] == "two":
+                break
+            await asyncio.sleep(0.05)
+        assert not rolling.done()
+        assert text(await recognise(served.url, AUDIO)) == "hello world and on"
+        await websocket.send(AUDIO[60_000:])
+        done = await rolling
+        await websocket.send('{"type":"stop"}')
+        assert text(await rest(websocket)) == "hello world and on"
+    assert done.returncode == 0
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert lines == [
+        "streamer: two is loaded and tried",
+        "streamer: new sessions go to two; 1 of one follow at their next cut",
+        "streamer: two is in use; one is unloaded",
+    ]
+    assert served.state["models"] == {"two": 0}
+    [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
+    for _ in range(50):
+        if len(list(stubs(server.pid))) == 1:
+            break
+        await asyncio.sleep(0.1)
+    assert len(list(stubs(server.pid))) == 1
+    assert served.end() == 0
+    assert any(re.search(r" rolled model=two former=one$", line) for line in served.lines)
+
+
+def test_a_broken_model(served: Serving) -> None:
+    """The reason is told and logged, the status is 1, and the service goes on as it was."""
+    done = served.roll("broken")
+    assert done.returncode == 1
+    assert "broken cannot be used. own: Triton could not load broken: " in done.stderr
+    assert "RuntimeError: no weights" in done.stderr
+    assert done.stderr.rstrip().endswith("Nothing has changed.")
+    assert (served.state["model"], served.state["ready"]) == ("one", True)
+    assert text(asyncio.run(recognise(served.url, AUDIO))) == "hello world and on"
+    assert served.end() == 0
+    assert any(" error not rolled model=broken detail=" in line for line in served.lines)
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    """Where no service listens that is said, with the path."""
+    command = [sys.executable, "-m", "streamer", "roll", "two", "--control", str(tmp_path / "nothing")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 1
+    assert f"no answer at {tmp_path / 'nothing'}: No such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["../one", "", ".one", "a b", "one/1"])
+def test_names(name: str) -> None:
+    """What is no name of a model is refused before anybody is asked; so it is by `serve`."""
+    for command in (["roll", name], ["serve", "--model", name]):
+        done = subprocess.run(
+            [sys.executable, "-m", "streamer", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 2
+        assert "cannot be the name of a model" in done.stderr
+
+
+def test_only_its_user_may_ask(triton: TritonServer) -> None:
+    """The socket is its user's alone, what is no request is told what is wrong, and it goes with the service."""
+    with serving("--triton", triton.grpc_address) as served:
+        assert stat.S_IMODE(served.control.stat().st_mode) == 0o600
+        for request in (b"nonsense\n", b"[]\n", b'{"roll": "../x"}\n', b'{"stop": 1}\n', b"x" * 10_000 + b"\n"):
+            with socket.socket(socket.AF_UNIX) as asking:
+                asking.settimeout(10)
+                asking.connect(str(served.control))
+                asking.sendall(request)
+                answer = json.loads(asking.makefile().readline())
+            assert answer["failed"].startswith("the request cannot be understood: ")
+        assert served.roll("streaming_asr").stderr.endswith("streaming_asr is in use already. Nothing has changed.\n")
+        assert served.end() == 0
+        assert not served.control.exists()
+
+
+def test_a_folder_of_others(triton: TritonServer, tmp_path: Path) -> None:
+    """Where others could put a socket in its place none is made: the service does not start if it was told to."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    command = [sys.executable, "-m", "streamer", "serve", "--port", "0", "--triton", triton.grpc_address]
+    done = subprocess.run(
+        [*command, "--control", str(folder / "control")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 1
+    assert f"others may write in {folder}" in done.stderr
+
+
+def test_the_usual_place(triton: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a path both find each other by the port; where there can be no socket the service runs all the same."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    command = [sys.executable, "-m", "streamer", "serve", "--triton", triton.grpc_address, "--port"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen([*command, str(port)], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert "ready" in process.stderr.readline()
+            assert default_path(port).is_socket()
+            assert stat.S_IMODE(default_path(port).parent.stat().st_mode) == 0o700
+            done = subprocess.run(
+                [sys.executable, "-m", "streamer", "roll", "streaming_asr", "--port", str(port)],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PATIENCE_S,
+            )
+            assert "streaming_asr is in use already" in done.stderr
+        finally:
+            process.kill()
+            process.wait()
+    # The one that was killed has left its socket behind: nobody listens there, so it is replaced.
+    assert default_path(port).exists()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", os.devnull)
+    with subprocess.Popen([*command, str(port)], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert "`streamer roll` will not reach this service" in process.stderr.readline()
+            assert "ready" in process.stderr.readline()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_socket_that_was_left(triton: TritonServer, tmp_path: Path) -> None:
+    """What a service that was killed left is taken over; what one that runs listens at is not."""
+    path = tmp_path / "control"
+    command = ("--triton", triton.grpc_address, "--control", str(path))
+    with serving(*command) as first:
+        first.process.kill()
+        first.process.wait()
+        assert path.is_socket()
+        with serving(*command) as second:
+            again = subprocess.run(
+                [sys.executable, "-m", "streamer", "serve", "--port", "0", *command],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PATIENCE_S,
+            )
+            assert again.returncode == 1
+            assert f"another service listens at {path}" in again.stderr
+            assert path.is_socket()
+            assert second.end() == 0

@@ -1,0 +1,89 @@
+"""The files of the model, damaged in a copy of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamer.doctor.finding import FINE, WARNING, WRONG
+from streamer.doctor.model import NEEDED, model_files
+from streamer.repository import asr_repository
+from streamer.triton import MODEL
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A repository whose files are links to the shipped ones."""
+    for name in NEEDED:
+        path = tmp_path / MODEL / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(asr_repository() / MODEL / name)
+    return tmp_path
+
+
+def test_the_shipped_model_is_whole() -> None:
+    """One line with its name and size."""
+    (found,) = model_files()
+    assert (found.state, found.remedy) == (FINE, "")
+    assert "all whole" in found.said
+
+
+def cut(content: bytes) -> bytes:
+    """Half of it came."""
+    return content[: len(content) // 2]
+
+
+def flipped(content: bytes) -> bytes:
+    """One byte in the middle is another."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+
+
+def pointer(content: bytes) -> bytes:
+    """What is in a clone without git-lfs."""
+    return b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("1/weights.pt", cut, "it is cut short, or damaged"),
+        ("1/weights.pt", flipped, "damaged"),
+        ("1/weights.pt", pointer, "a pointer of git-lfs"),
+        ("1/language.safetensors", cut, "bytes instead of"),
+        ("1/lexicon.safetensors", lambda content: content[:100], "its header is damaged, or cut short"),
+        ("1/lexicon.safetensors", lambda content: b"x" * 100, "its header is damaged"),
+        ("1/model.json", cut, "it is no JSON"),
+        ("config.pbtxt", lambda content: b"", "it is empty"),
+        ("1/letters.safetensors", None, "No such file"),
+    ],
+)
+def test_a_damaged_file_is_named(copy: Path, name: str, damage: Callable[[bytes], bytes] | None, words: str) -> None:
+    """With what is wrong and how to get it back; the others are not."""
+    path = copy / MODEL / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage:
+        path.write_bytes(damage(content))
+    (found,) = model_files(copy)
+    assert found.state == WRONG
+    assert str(path) in found.said
+    assert words in found.said
+    assert "git checkout -- asr_repo" in found.remedy
+
+
+def test_what_may_be_missing_is_a_warning(copy: Path) -> None:
+    """The model recognises without."""
+    (copy / MODEL / "1" / "calibration.json").unlink()
+    assert [found.state for found in model_files(copy)] == [WARNING, FINE]
+
+
+def test_a_file_that_cannot_be_read(copy: Path) -> None:
+    """The reason is the system's."""
+    path = copy / MODEL / "1" / "search.json"
+    path.unlink()
+    path.mkdir()
+    (found,) = model_files(copy)
+    assert "Is a directory" in found.said

@@ -1,0 +1,102 @@
+"""The packages of the parts, torch and Triton: here, and where something of them is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from streamer.doctor import packages
+from streamer.doctor.finding import FINE, WARNING, WRONG
+from streamer.triton import installation
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_parts_are_those_of_the_package() -> None:
+    """What pyproject.toml says of each, and nothing else."""
+    text = (ROOT / "pyproject.toml").read_text()
+    for part, names in packages.PARTS.items():
+        field = "dependencies" if part == "client" else part
+        listed = re.search(rf"^{field} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+        assert listed is not None
+        required = re.findall(r'^    "([\w-]+)', listed[1], re.MULTILINE)
+        assert [name for name in required if name != "streamer"] == list(names)
+
+
+def test_all_parts_are_here() -> None:
+    """The tests need them; each has a line with its versions."""
+    found = list(packages.packages())
+    assert [each.subject for each in found] == ["streamer", *packages.PARTS]
+    assert {each.state for each in found} == {FINE}
+    assert not packages.is_light()
+
+
+@pytest.mark.parametrize(("clone", "remedy"), [(True, "make install"), (False, "pip install 'streamer[mic]'")])
+def test_a_part_that_is_missing(monkeypatch: pytest.MonkeyPatch, clone: bool, remedy: str) -> None:
+    """It is installed as the rest was; without a microphone recordings are transcribed all the same."""
+    monkeypatch.setattr(packages, "PARTS", {**packages.PARTS, "mic": ("no-such-package", "sounddevice")})
+    monkeypatch.setattr(packages, "CLONE", clone)
+    (found,) = [each for each in packages.packages() if each.state != FINE]
+    assert (found.subject, found.state, found.remedy) == ("mic", WARNING, remedy)
+    assert found.said.startswith("no-such-package missing; sounddevice ")
+
+
+def fake(folder: Path, name: str, number: str) -> None:
+    """A package of this version is installed there, as its metadata tells."""
+    metadata = folder / f"{name}-{number}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+
+
+def test_a_pair_that_is_none_and_a_gpu_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Both versions are named, and the pair that works; and what nvidia-smi tells, with what to do."""
+    fake(tmp_path, "torchaudio", "2.5.1")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'NVIDIA T4, 470.57.02, 15360 MiB'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    pair, imported, gpu = packages.torch()
+    assert (pair.state, pair.remedy) == (WARNING, "pip install 'torch==2.11.*' 'torchaudio==2.11.*'")
+    assert "torchaudio 2.5.1 are no pair" in pair.said
+    assert (imported.subject, imported.state) == ("torch", FINE)
+    assert (gpu.subject, gpu.state) == ("GPU", WARNING)
+    assert gpu.said.startswith("NVIDIA T4, 470.57.02, 15360 MiB is there, but torch cannot use it")
+    assert "docker run --gpus all" in gpu.remedy
+
+
+def test_another_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A pair, but none that was tried; and one that cannot be imported is wrong."""
+    for name in ("torch", "torchaudio"):
+        fake(tmp_path, name, "2.5.1")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "torch.py").write_text("raise ImportError('libcudart.so.12: cannot open shared object file')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    tried, imported = packages.torch()
+    assert (tried.state, tried.said) == (WARNING, "torch 2.5.1: Streamer is tried with 2.11")
+    assert imported.state == WRONG
+    assert "libcudart.so.12: cannot open shared object file" in imported.said
+
+
+def test_triton_really_starts() -> None:
+    """Its program is run, with the library of this Python beside it."""
+    assert [(each.subject, each.state) for each in packages.triton()] == [("libpython", FINE), ("Triton", FINE)]
+
+
+def test_a_triton_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence is split into what is wrong and what mends it."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    (found,) = packages.triton()
+    assert (found.state, found.remedy) == (WRONG, "pip install 'streamer[embedded]'")
+
+
+def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package of the system is named."""
+    real = installation.find_tritonserver()
+    monkeypatch.setattr(installation, "find_tritonserver", lambda: real)
+    monkeypatch.setattr(installation, "PYTHON", "3.99")
+    (found,) = packages.triton()
+    assert (found.subject, found.state, found.remedy) == ("libpython", WRONG, "apt install libpython3.99")

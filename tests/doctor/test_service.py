@@ -1,0 +1,51 @@
+"""Who is on the usual port, and whether a service recognises anything."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from streamer.bridge.service import Service
+from streamer.doctor import service as checks
+from streamer.doctor.finding import FINE, WARNING, WRONG
+
+
+@pytest.fixture
+def usual(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The usual port is another, which somebody else has."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(checks, "DEFAULT_PORT", taken.getsockname()[1])
+        yield taken
+
+
+def test_a_port_that_is_taken(usual: socket.socket) -> None:
+    """The service has to be given another; once it is free all is well."""
+    number = usual.getsockname()[1]
+    (found,) = checks.port()
+    assert (found.subject, found.state) == (f"port {number}", WARNING)
+    assert "Address already in use" in found.said
+    assert "streamer serve --port" in found.remedy
+    usual.close()
+    (found,) = checks.port()
+    assert (found.state, found.said) == (FINE, f"port {number} of 127.0.0.1 is free")
+
+
+def test_a_service_on_the_port(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked how it is."""
+    monkeypatch.setattr(checks, "DEFAULT_PORT", urlsplit(service.url).port)
+    (found,) = checks.port()
+    assert found.state == FINE
+    assert "a streamer service is there and ready (0 of " in found.said
+
+
+def test_a_service_that_was_named(service: Service) -> None:
+    """It has to recognise the sample; the address is shown without a key that may be in it."""
+    (found,) = checks.named(f"{service.url}?key=secret")
+    assert found.state == FINE
+    assert "apostle" in found.said
+    assert "secret" not in found.said
+    (found,) = checks.named("ws://127.0.0.1:1/v1/stream")
+    assert (found.state, "the connection was refused" in found.said) == (WRONG, True)

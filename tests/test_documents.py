@@ -1,0 +1,89 @@
+"""The documents' programs and commands, run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamer.bridge.service import Service
+
+ROOT = Path(__file__).parents[1]
+SAMPLES = ROOT / "audio_samples"
+PATIENCE_S = 100
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """What stands in this document in this language."""
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the recordings that the documents name, and the command."""
+    for path in SAMPLES.iterdir():
+        shutil.copy(path, tmp_path)
+    (tmp_path / "calls" / "monday").mkdir(parents=True)
+    shutil.copy(SAMPLES / "airplane.mp3", tmp_path / "calls" / "monday")
+    (tmp_path / "subtitles").mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "streamer").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer "$@"\n')
+    (tmp_path / "bin" / "streamer").chmod(0o755)
+    return tmp_path
+
+
+def run(command: list[str], place: Path, service: Service) -> str:
+    """Runs something to its successful end, in silence but for what it prints."""
+    environment = {**os.environ, "STREAMER_SERVER": service.url, "PATH": f"{place}/bin:{os.environ['PATH']}"}
+    done = subprocess.run(
+        command, cwd=place, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python.md", "python"))))
+def test_a_python_program_runs(service: Service, place: Path, number: int) -> None:
+    """Each by itself, without a warning, and it shows what it is there for."""
+    program = blocks("python.md", "python")[number]
+    shown = run([sys.executable, "-W", "error", "-c", program], place, service)
+    if "StreamError" in program:
+        assert re.fullmatch(r"away No service answers at \S+: .*\nmissing\.wav: there is no such file\.\n", shown)
+        return
+    recording = "quilter.ogg" if "quilter.ogg" in program else "talk.flac"
+    written = ["--written", "--step-ms", "160", "--hotword", "quilter"] if "written" in program else []
+    right = run(["streamer", recording, *written], place, service).split()
+    assert " ".join(right[:4]) in " ".join(re.sub(r" \(\?\)", "", shown).split())
+
+
+def test_python_programs_are_there() -> None:
+    """Both ways of both things, and mistakes."""
+    programs = blocks("python.md", "python")
+    for words in (
+        "with connect()",
+        "async with connect()",
+        ".result()",
+        "await asyncio.gather(transcribe",
+        "except Stream",
+    ):
+        assert any(words in program for program in programs)
+
+
+@pytest.mark.parametrize("command", [line for block in blocks("command-line.md", "sh") for line in block.splitlines()])
+def test_a_command_runs(service: Service, place: Path, command: str) -> None:
+    """As it is typed, and something comes of it."""
+    if "ffmpeg" in command and shutil.which("ffmpeg") is None and not os.environ.get("CI"):
+        pytest.skip("ffmpeg is not installed: make system")
+    before = {path for path in place.rglob("*") if path.is_file()}
+    shown = run(["bash", "-o", "pipefail", "-c", command], place, service)
+    made = [path for path in place.rglob("*") if path.is_file() and path not in before]
+    assert shown or made
+    assert all(path.stat().st_size > 0 for path in made)
+    if "-o subtitles" in command:
+        assert [str(path.relative_to(place)) for path in made] == ["subtitles/monday/airplane.srt"]

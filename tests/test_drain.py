@@ -1,0 +1,135 @@
+"""How `streamer serve` ends: sessions go on for a while, then get their finals; whoever has no time says it twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import Event, receive, recognise, rest, session, text
+from tests.bridge.test_recovery import names, regions
+from tests.samples import pcm
+from tests.serving import Serving, serving
+
+AUDIO = pcm("talk.flac")
+PIECE = 10_240
+
+
+async def not_ready(served: Serving, limit_s: float) -> None:
+    until = time.monotonic() + limit_s
+    while (await asyncio.to_thread(lambda: served.state))["ready"]:
+        assert time.monotonic() < until
+        await asyncio.sleep(0.01)
+
+
+async def refused(url: str) -> Event:
+    """What a session is told that comes too late."""
+    async with connect(url) as late:
+        await late.send('{"type":"start"}')
+        (error,) = await rest(late)
+        assert late.close_code == 1013
+        assert "try again in 5 s" in (late.close_reason or "")
+    return error
+
+
+async def test_sessions_go_on(triton: TritonServer) -> None:
+    """After SIGTERM it is not ready at once and refuses, while a session says all that it has to say; then it ends."""
+    with serving("--triton", triton.grpc_address) as served:
+        whole = text(await recognise(served.url, AUDIO))
+        served.send()
+        assert served.ended() == 0
+    with serving("--triton", triton.grpc_address, "--drain-limit", "60") as served:
+        assert served.state["ready"]
+        async with session(served.url) as websocket:
+            reading = asyncio.create_task(rest(websocket))
+            await websocket.send(AUDIO[:200_000])
+            served.send()
+            await not_ready(served, 1.0)
+            assert (await refused(served.url))["code"] == "shutting_down"
+            assert "streamer_ready 0.0" in await asyncio.to_thread(lambda: served.exposition)
+            for place in range(200_000, len(AUDIO), PIECE):
+                await websocket.send(AUDIO[place : place + PIECE])
+                await asyncio.sleep(0.02)
+            await websocket.send('{"type":"stop"}')
+            events = await reading
+            assert (events[-1]["type"], websocket.close_code) == ("done", 1000)
+            assert text(events) == whole
+        assert await asyncio.to_thread(served.ended, 5.0) == 0
+    assert any(" draining sessions=1 seconds=60" in line for line in served.lines)
+
+
+async def test_until_a_limit(triton: TritonServer) -> None:
+    """A session that does not end by itself gets the words that were heard, then the reason."""
+    with serving("--triton", triton.grpc_address, "--drain-limit", "1.5") as served:
+        async with session(served.url) as websocket:
+            reading = asyncio.create_task(rest(websocket))
+            began = time.monotonic()
+            served.send()
+            with suppress(ConnectionClosed):
+                for place in range(0, 10 * PIECE, PIECE):
+                    await websocket.send(AUDIO[place : place + PIECE])
+                    await asyncio.sleep(0.32)
+            events = await reading
+            took = time.monotonic() - began
+        assert await asyncio.to_thread(served.ended) == 0
+    assert 1.5 <= took < 8
+    assert (events[-1]["code"], websocket.close_code) == ("shutting_down", 1013)
+    finals = [event for event in events if event["type"] == "final"]
+    assert finals
+    assert finals[-1]["audio_ms"] >= 1280
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal(second: signal.Signals) -> None:
+    """It ends at once, whoever speaks, and nothing is left: no process, no shared memory, no socket."""
+    with serving("--drain-limit", "600", "--slots", "4") as served:
+        [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
+        prefixes, family = names(server.pid), served.descendants()
+        assert regions(prefixes)
+        async with session(served.url) as websocket:
+            await websocket.send(AUDIO)
+            await receive(websocket)
+            served.send()
+            await not_ready(served, 1.0)
+            await websocket.send(json.dumps({"type": "keepalive"}))
+            assert served.process.poll() is None
+            began = time.monotonic()
+            served.send(second)
+            status = await asyncio.to_thread(served.ended)
+            assert time.monotonic() - began < 3
+            await rest(websocket)
+    assert status == 143
+    assert not served.control.exists()
+    psutil.wait_procs(family, timeout=2)
+    assert not [process for process in family if process.is_running()]
+    assert not regions(prefixes)
+
+
+async def test_a_hung_triton_delays_nobody() -> None:
+    """Also where Triton does not react any more, a second signal ends it at once."""
+    with serving("--drain-limit", "600", "--slots", "4") as served:
+        [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
+        prefixes, family = names(server.pid), served.descendants()
+        async with session(served.url) as websocket:
+            await websocket.send(AUDIO[:100_000])
+            await receive(websocket)
+            server.suspend()
+            served.send()
+            await not_ready(served, 1.0)
+            began = time.monotonic()
+            served.send()
+            status = await asyncio.to_thread(served.ended)
+            assert time.monotonic() - began < 5
+            await rest(websocket)
+    assert status == 143
+    psutil.wait_procs(family, timeout=2)
+    assert not [process for process in family if process.is_running()]
+    assert not regions(prefixes)
