@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import mimetypes
 from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,18 +14,10 @@ from websockets.http11 import Request, Response
 
 from streamer.bridge.access import Access
 from streamer.bridge.allowance import Denied
+from streamer.bridge.ending import RETRY_S
 from streamer.bridge.metrics import Metrics
-from streamer.bridge.session import RETRY_S
+from streamer.bridge.site import Site, protect
 from streamer.wire.native import PATH
-
-WEB = Path(__file__).resolve().parent.parent / "web"
-SECURITY = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 class Pages:
@@ -37,12 +27,7 @@ class Pages:
         self._metrics = metrics
         self._state = state
         self._access = access
-        self._files: dict[str, tuple[str, bytes]] = {}
-        for file in WEB.iterdir():
-            kind = mimetypes.guess_type(file.name)[0]
-            if file.is_file() and kind is not None:
-                self._files[f"/{file.name}"] = (f"{kind}; charset=utf-8", file.read_bytes())
-        self._files["/"] = self._files.pop("/index.html")
+        self._site = Site()
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """The response to a request; None leaves it to the websocket's handshake."""
@@ -58,7 +43,7 @@ class Pages:
             response = self._page(path, request)
         if method == "HEAD":
             response.body = b""
-        return response
+        return _complete(response, request)
 
     def _handshake(self, connection: ServerConnection, request: Request) -> Response | None:
         """Only who does not ask for a websocket can read the status of a refusal: the others are told over it."""
@@ -66,12 +51,18 @@ class Pages:
             try:
                 self._access.check(request, connection.remote_address[0])
             except Denied as denied:
-                return _denied(denied)
+                return _complete(_denied(denied), request)
+            state = self._state()
+            if state["ready"] and state["sequences"] >= state["sessions_limit"]:
+                full = _text(HTTPStatus.SERVICE_UNAVAILABLE, "All sessions are taken; try again when one has ended.")
+                full.headers["Retry-After"] = str(RETRY_S)
+                return _complete(full, request)
         return None
 
     def _page(self, path: str, request: Request) -> Response:
-        if path in self._files:
-            return _response(HTTPStatus.OK, *self._files[path])
+        file = self._site.answer(path, request)
+        if file is not None:
+            return file
         if path == "/healthz":
             return _text(HTTPStatus.OK, "alive")
         if path == "/readyz":
@@ -93,6 +84,13 @@ class Pages:
         )
 
 
+def _complete(response: Response, request: Request) -> Response:
+    # One request a connection: the library does not read another.
+    response.headers["Connection"] = "close"
+    protect(response, request)
+    return response
+
+
 def _denied(denied: Denied) -> Response:
     response = _text(denied.status, denied.message)
     if denied.retry_s:
@@ -108,7 +106,4 @@ def _text(status: HTTPStatus, sentence: str) -> Response:
 
 def _response(status: HTTPStatus, kind: str, body: bytes) -> Response:
     headers = Headers({"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"})
-    # One request a connection: the library does not read another.
-    headers["Connection"] = "close"
-    headers.update(SECURITY)
     return Response(status.value, status.phrase, headers, body)

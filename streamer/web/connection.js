@@ -1,0 +1,126 @@
+/** One websocket to a service, from the first attempt to its end; there may be several in a session's life. */
+
+import {StreamerError, closedBecause} from "./errors.js";
+
+const CONNECT_MS = 10_000;
+/** For the close that follows a fatal error, and says when to try again. */
+const CLOSE_MS = 2_000;
+
+/** @typedef {Record<string, any> & {type: string}} Message */
+
+export class Connection {
+    /** @type {(message: Message) => void} */
+    onmessage = () => {};
+    /** @type {(error: StreamerError) => void} what is said once, when the connection has ended */
+    onend = () => {};
+    /** When something last came. */
+    receivedAt = performance.now();
+    /** @type {WebSocket} */
+    #websocket;
+    /** @type {{code?: string, message?: string} | null} the protocol's fatal error */
+    #error = null;
+
+    /**
+     * Connects, begins a session or takes one up, and waits for `ready`.
+     * @param {string} url
+     * @param {string} key
+     * @param {object} start the protocol's `start`
+     * @returns {Promise<{connection: Connection, ready: Message}>} StreamerError says why there is none
+     */
+    static open(url, key, start) {
+        return new Promise((resolve, reject) => {
+            const connection = new Connection(url, key);
+            const timer = setTimeout(() => {
+                connection.leave();
+                reject(new StreamerError("unreachable", `${url} did not answer within ${CONNECT_MS / 1000} s.`));
+            }, CONNECT_MS);
+            connection.#websocket.onopen = () => connection.send(JSON.stringify({type: "start", ...start}));
+            connection.onmessage = (message) => {
+                clearTimeout(timer);
+                connection.onmessage = () => {};
+                if (message.type === "ready") {
+                    resolve({connection, ready: message});
+                } else {
+                    connection.leave();
+                    reject(new StreamerError("refused", `${url} does not speak Streamer's protocol.`));
+                }
+            };
+            connection.onend = (error) => {
+                clearTimeout(timer);
+                // A browser does not tell a page why a connection could not be made.
+                const nobody = new StreamerError("unreachable", `No service answers at ${url}.`);
+                reject(error.code === "lost" ? nobody : error);
+            };
+        });
+    }
+
+    /** @param {string} url @param {string} key */
+    constructor(url, key) {
+        try {
+            this.#websocket = new WebSocket(url, key ? ["streamer", `streamer.key.${key}`] : ["streamer"]);
+        } catch (error) {
+            if (key && !/^[\w.~+-]+$/.test(key)) {
+                throw new StreamerError("key_needed", "This is not a key: it has characters that no key has.");
+            }
+            throw new StreamerError("unreachable", `${url} cannot be used from this page: ${String(error)}`);
+        }
+        this.#websocket.binaryType = "arraybuffer";
+        this.#websocket.onmessage = (event) => this.#receive(event.data);
+        this.#websocket.onclose = (event) => this.onend(closedBecause(this.#error, event, url));
+    }
+
+    /** Bytes that have not left the browser. */
+    get bufferedAmount() {
+        return this.#websocket.bufferedAmount;
+    }
+
+    /** @param {string | Uint8Array<ArrayBuffer>} data */
+    send(data) {
+        if (this.#websocket.readyState === WebSocket.OPEN) this.#websocket.send(data);
+    }
+
+    /**
+     * Ends it; nothing more is said.
+     * @param {number} [code] 1000 ends the session too; without one it counts as lost, and the session may be resumed
+     */
+    leave(code = 4000) {
+        this.onmessage = () => {};
+        this.onend = () => {};
+        this.#websocket.onopen = this.#websocket.onmessage = this.#websocket.onclose = null;
+        this.#websocket.close(code);
+    }
+
+    /** @param {unknown} data */
+    #receive(data) {
+        this.receivedAt = performance.now();
+        let message = null;
+        try {
+            message = JSON.parse(String(data));
+        } catch {
+            // told below
+        }
+        if (typeof message?.type !== "string") {
+            const sentence = "What answers there does not speak Streamer's protocol.";
+            message = {type: "error", code: "not_understood", message: sentence};
+        }
+        if (message.type === "error" && (message.fatal ?? true)) {
+            this.#error = message;
+            this.#websocket.onmessage = null;
+            setTimeout(() => this.#websocket.close(1000), message.code === "not_understood" ? 0 : CLOSE_MS);
+            return;
+        }
+        this.onmessage(message);
+    }
+}
+
+/**
+ * Where a websocket is: of the service at this address, or of the one that these modules came from.
+ * @param {string} [given]
+ */
+export function websocketUrl(given) {
+    const url = new URL(given ?? "v1/stream", given ? globalThis.location?.href : import.meta.url);
+    url.protocol = url.protocol.replace("http", "ws");
+    if (url.pathname === "/") url.pathname = "/v1/stream";
+    url.hash = "";
+    return url.href;
+}

@@ -1,0 +1,40 @@
+/** How long sound takes to become text. Pure. */
+
+/** So many results are looked at. */
+const RECENT = 21;
+
+export class Delay {
+    /** @type {{endMs: number, at: number}[]} what was given and is not acknowledged */
+    #given = [];
+    /** @type {number[]} */
+    #recent = [];
+
+    /** The median of the last few, in milliseconds; 0 before there is any. */
+    get median() {
+        const sorted = [...this.#recent].sort((a, b) => a - b);
+        return sorted.length ? Math.round(sorted[sorted.length >> 1]) : 0;
+    }
+
+    /** Since when something has waited to be acknowledged. @returns {number} */
+    get waitingSince() {
+        return this.#given.length ? this.#given[0].at : Infinity;
+    }
+
+    /** @param {number} endMs where the sound so far ends @param {number} now */
+    given(endMs, now) {
+        this.#given.push({endMs, at: now});
+    }
+
+    /**
+     * So much was heard.
+     * @param {number} ms @param {number} now @param {boolean} shown whether there is text of it
+     */
+    heard(ms, now, shown) {
+        let number = this.#given.findIndex((each) => each.endMs > ms + 1);
+        if (number < 0) number = this.#given.length;
+        const last = this.#given.splice(0, number).pop();
+        if (!last || !shown) return;
+        this.#recent.push(now - last.at);
+        if (this.#recent.length > RECENT) this.#recent.shift();
+    }
+}

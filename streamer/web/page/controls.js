@@ -1,0 +1,137 @@
+// The controls that need more than a click: dialogs, the menu to save, dropping a file, copying.
+
+/** The options and the page about programs. */
+export class Dialogs {
+    #dialogs = new Map();
+    #refresh;
+    #devices;
+    #select;
+
+    /** `devices` gives the microphones of this machine. */
+    constructor(settings, devices) {
+        for (const id of ["options", "programs"]) {
+            const dialog = document.getElementById(id);
+            this.#dialogs.set(id, dialog);
+            document.getElementById(`${id}-open`).addEventListener("click", () => this.open(id));
+            // Beside the sheet is the backdrop: a click there closes it.
+            dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+        }
+        const form = this.#dialogs.get("options").querySelector("form");
+        this.#select = form.elements.device;
+        this.#devices = devices;
+        this.#refresh = settings.bind(form);
+        document.getElementById("options-reset").addEventListener("click", () => {
+            settings.reset();
+            this.#refresh();
+        });
+        const address = `${location.protocol.replace("http", "ws")}//${location.host}/v1/stream`;
+        for (const place of document.querySelectorAll("#address, [data-address]")) place.textContent = address;
+        for (const place of document.querySelectorAll("[data-site]")) place.textContent = location.origin;
+    }
+
+    get opened() {
+        return [...this.#dialogs.values()].some((dialog) => dialog.open);
+    }
+
+    open(id) {
+        if (id === "options") void this.#list();
+        this.#refresh();
+        this.#dialogs.get(id).showModal();
+    }
+
+    async #list() {
+        const found = await this.#devices().catch(() => []);
+        const named = found.filter(({deviceId, label}) => deviceId && label && deviceId !== "default");
+        const options = named.map(({deviceId, label}) => new Option(label, deviceId));
+        this.#select.replaceChildren(this.#select.options[0], ...options);
+        this.#refresh();
+    }
+}
+
+/** A button that opens the formats. */
+export class SaveMenu {
+    #button;
+    #list;
+
+    constructor(button, list, choose) {
+        [this.#button, this.#list] = [button, list];
+        button.addEventListener("click", () => (this.opened ? this.close() : this.#open()));
+        list.addEventListener("click", (event) => {
+            const {format} = event.target.closest("button")?.dataset ?? {};
+            if (format) this.close();
+            if (format) choose(format);
+        });
+        list.addEventListener("keydown", (event) => this.#key(event));
+        addEventListener("pointerdown", (event) => {
+            if (!list.contains(event.target) && !button.contains(event.target)) this.close(false);
+        });
+        list.addEventListener("focusout", ({relatedTarget}) => {
+            if (relatedTarget && !list.contains(relatedTarget) && relatedTarget !== button) this.close(false);
+        });
+    }
+
+    get opened() {
+        return !this.#list.hidden;
+    }
+
+    close(refocus = true) {
+        if (!this.opened) return;
+        this.#list.hidden = true;
+        this.#button.ariaExpanded = "false";
+        if (refocus) this.#button.focus();
+    }
+
+    #open() {
+        this.#list.hidden = false;
+        this.#button.ariaExpanded = "true";
+        this.#list.querySelector("button").focus();
+    }
+
+    #key(event) {
+        const all = [...this.#list.querySelectorAll("button")];
+        const here = all.indexOf(document.activeElement);
+        const target = {ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: -1}[event.key];
+        if (event.key === "Escape") this.close();
+        else if (target === undefined) return;
+        else all.at(target % all.length).focus();
+        event.preventDefault();
+    }
+}
+
+/** Calls with the file that was dropped anywhere on the page, and shows meanwhile that it may be. */
+export function dropping(sign, take) {
+    let inside = 0;
+    const holdsFile = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+    addEventListener("dragenter", (event) => {
+        if (holdsFile(event) && ++inside) sign.hidden = false;
+    });
+    addEventListener("dragleave", (event) => {
+        if (holdsFile(event) && --inside <= 0) [inside, sign.hidden] = [0, true];
+    });
+    addEventListener("dragover", (event) => holdsFile(event) && event.preventDefault());
+    addEventListener("drop", (event) => {
+        [inside, sign.hidden] = [0, true];
+        if (!holdsFile(event)) return;
+        event.preventDefault();
+        const [file] = event.dataTransfer.files;
+        if (file) take(file);
+    });
+}
+
+/** Whether the text is in the clipboard now. */
+export async function copyText(text) {
+    try {
+        await navigator.clipboard.writeText(text);
+        return true;
+    } catch {
+        // Pages that are not secure have no clipboard, but this old way.
+        const field = document.createElement("textarea");
+        field.value = text;
+        field.className = "unseen";
+        document.body.append(field);
+        field.select();
+        const copied = document.execCommand("copy");
+        field.remove();
+        return copied;
+    }
+}

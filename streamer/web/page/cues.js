@@ -1,0 +1,154 @@
+// Subtitles: the words of finals divided into cues that can be read, by the rules of streamer/cues.py. Pure.
+
+const LINE_CHARACTERS = 42;
+const CUE_LINES = 2;
+const LONGEST_CUE_MS = 7000;
+const SHORTEST_CUE_MS = 1000;
+const PAUSE_MS = 1500; // a pause between two words that a cue does not bridge
+const CHARACTERS_A_SECOND = 17; // a cue stays so long where there is room
+
+/** Words that belong to what follows them, so that no line or cue should end with them. */
+const LEANING = new Set(
+    `a an the my your his her its our their this that these those some any no every each of to in on at by for from with
+    into onto over under about as than and or but if because when while where which who whose what how is are was were
+    be been am do does did have has had will would can could shall should may might must not very so too i you he she it
+    we they there mister missus doctor mr mrs dr`.split(/\s+/),
+);
+/** Words that begin a phrase, so that a break before them is a good one. */
+const OPENING = new Set(
+    `and or but because if when while where which who that as since until before after although though unless so than
+    then with without from into for in on at by to of`.split(/\s+/),
+);
+
+/** The troubles, in units of one: that of a cue more. */
+const A_CUE = 1;
+const TOO_SHORT = 6;
+const TOO_FAST = 1.5;
+const ONE_WORD = 1.5;
+const LEANS = 1;
+const OPENS = 0.4;
+const PAUSE = 1;
+const HALF_SECOND_MS = 500;
+const UNEVEN = 1;
+
+/** @returns {{startMs: number, endMs: number, lines: string[]}[]} */
+export function cues(segments) {
+    const words = segments.map(timedWords).filter((said) => said.length);
+    const groups = words.flatMap((said, index) => divided(said, words[index + 1]?.[0].start_ms ?? null));
+    return groups.map(({group, lines}, index) => {
+        const startMs = group[0].start_ms;
+        const endMs = Math.max(group.at(-1).end_ms, startMs + readableMs(lines));
+        const following = groups[index + 1]?.group[0].start_ms ?? Infinity;
+        return {startMs, endMs: Math.max(startMs, Math.min(endMs, following)), lines};
+    });
+}
+
+/** The words with their times; where a session left them out, the segment's time is shared by length. */
+export function timedWords(segment) {
+    if (segment.words?.length) return segment.words;
+    const pieces = segment.text.split(/\s+/).filter(Boolean);
+    const letters = pieces.reduce((sum, piece) => sum + length(piece), 0);
+    const scale = (segment.end_ms - segment.start_ms) / Math.max(1, letters);
+    let passed = 0;
+    return pieces.map((word) => {
+        const start_ms = segment.start_ms + Math.round(passed * scale);
+        passed += length(word);
+        return {word, start_ms, end_ms: segment.start_ms + Math.round(passed * scale)};
+    });
+}
+
+/** The words of a segment as cues: the division with the least trouble. `nextMs`: where the next segment begins. */
+function divided(words, nextMs) {
+    const best = [{trouble: 0, start: 0, lines: []}]; // up to each word: trouble, and where its cue begins
+    for (let end = 1; end <= words.length; end++) {
+        let least = null;
+        for (let start = end - 1; start >= 0; start--) {
+            const group = words.slice(start, end);
+            const lines = linesOf(group);
+            const fits = lines.length <= CUE_LINES && group.at(-1).end_ms - group[0].start_ms <= LONGEST_CUE_MS;
+            if (group.length > 1 && (!fits || group[1].start_ms - group[0].end_ms > PAUSE_MS)) break;
+            const until = end < words.length ? words[end].start_ms : nextMs;
+            let trouble = best[start].trouble + A_CUE + troubleOf(group, lines, until);
+            if (end < words.length) trouble += breakBetween(words[end - 1], words[end]);
+            if (least === null || trouble < least.trouble) least = {trouble, start, lines};
+        }
+        best.push(least);
+    }
+    const groups = [];
+    for (let end = words.length; end > 0; end = best[end].start) {
+        groups.unshift({group: words.slice(best[end].start, end), lines: best[end].lines});
+    }
+    return groups;
+}
+
+/** How hard it is to read this cue, if the next one comes at `until`. */
+function troubleOf(group, lines, until) {
+    const start = group[0].start_ms;
+    const wanted = readableMs(lines);
+    let shown = Math.max(group.at(-1).end_ms - start, wanted);
+    if (until !== null) shown = Math.min(shown, until - start);
+    let trouble = TOO_FAST * Math.max(0, 1 - shown / wanted);
+    trouble += TOO_SHORT * Math.max(0, 1 - shown / SHORTEST_CUE_MS);
+    return trouble + ONE_WORD * (group.length === 1);
+}
+
+/** How bad it is to part these two words: less than nothing if it is a good place. */
+function breakBetween(word, following) {
+    const last = word.word.toLowerCase().split(" ").at(-1);
+    const first = following.word.toLowerCase().split(" ")[0];
+    const pause = following.start_ms - word.end_ms;
+    const trouble = -PAUSE * Math.min(1, Math.max(0, pause) / HALF_SECOND_MS);
+    return trouble + LEANS * LEANING.has(last) - OPENS * OPENING.has(first);
+}
+
+/** The words in lines: two are about as long as each other, and parted at a good place. */
+function linesOf(words) {
+    const text = words.map(({word}) => word).join(" ");
+    const whole = length(text);
+    if (whole <= LINE_CHARACTERS) return [text];
+    if (whole > CUE_LINES * LINE_CHARACTERS) return wrapped(text);
+    let best = null;
+    let first = -1;
+    for (let index = 1; index < words.length; index++) {
+        first += 1 + length(words[index - 1].word);
+        const second = whole - first - 1;
+        if (first > LINE_CHARACTERS) break;
+        if (second > LINE_CHARACTERS) continue;
+        const uneven = (UNEVEN * Math.abs(first - second)) / LINE_CHARACTERS;
+        const trouble = breakBetween(words[index - 1], words[index]) + uneven;
+        if (best === null || trouble < best.trouble) best = {trouble, index};
+    }
+    if (best === null) return wrapped(text);
+    return [words.slice(0, best.index), words.slice(best.index)].map((half) => half.map(({word}) => word).join(" "));
+}
+
+/** Lines however they come: also for a word that is longer than a line, which fills them as in Python's textwrap. */
+function wrapped(text) {
+    const lines = [];
+    for (const piece of text.split(/\s+/).filter(Boolean)) {
+        const last = lines.at(-1);
+        const room = last === undefined ? -1 : LINE_CHARACTERS - length(last) - 1;
+        if (length(piece) <= room) {
+            lines[lines.length - 1] = `${last} ${piece}`;
+            continue;
+        }
+        let letters = [...piece];
+        if (letters.length > LINE_CHARACTERS && room > 0) {
+            lines[lines.length - 1] = `${last} ${letters.slice(0, room).join("")}`;
+            letters = letters.slice(room);
+        }
+        for (let at = 0; at < letters.length; at += LINE_CHARACTERS) {
+            lines.push(letters.slice(at, at + LINE_CHARACTERS).join(""));
+        }
+    }
+    return lines;
+}
+
+function readableMs(lines) {
+    const milliseconds = Math.floor((1000 * length(lines.join(" "))) / CHARACTERS_A_SECOND);
+    return Math.min(LONGEST_CUE_MS, Math.max(SHORTEST_CUE_MS, milliseconds));
+}
+
+function length(text) {
+    return [...text].length;
+}

@@ -1,0 +1,168 @@
+// What went wrong, in plain words with what to do about it, and the buttons that do it.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** By the code of a StreamerError: title, what to do (if the error itself does not say it), deeds that are offered. */
+const MEANINGS = {
+    no_microphone: {
+        title: "There is no microphone",
+        text: "Connect one and try again, or choose a recording instead.",
+        deeds: ["again", "choose"],
+    },
+    no_permission: {
+        title: "The microphone is blocked",
+        text: "Allow it for this page, by the sign left of the address or in the browser’s settings. Then try again.",
+        deeds: ["again", "choose"],
+    },
+    insecure_page: {
+        title: "A microphone needs a secure page",
+        text: "Browsers open it only for https:// addresses and for this machine itself. Recordings work here as well.",
+        deeds: ["choose"],
+    },
+    microphone_busy: {
+        title: "The microphone cannot be opened",
+        text: "Another program may be using it. Close that or choose another microphone, then try again.",
+        deeds: ["again", "options"],
+    },
+    unsupported: {
+        title: "This browser cannot listen",
+        text: "A newer one can. Recordings may still work.",
+        deeds: ["choose"],
+    },
+    unsupported_audio: {
+        title: "This file cannot be read",
+        text: "It has no sound that this browser knows. WAV, FLAC, MP3 and Ogg work everywhere.",
+        deeds: ["choose"],
+    },
+    full: {title: "All places are taken", deeds: ["again"], waits: true},
+    not_ready: {title: "The service is not ready", deeds: ["again"], waits: true},
+    key_needed: {title: "A key is needed", text: "Whoever runs this service can give you one.", deeds: ["key"]},
+    unreachable: {
+        title: "The service does not answer",
+        text: "See that it is running and that this machine is connected, then try again. What you said is kept.",
+        deeds: ["again"],
+    },
+    lost: {
+        title: "The connection is lost",
+        text: "It could not be made again in time. What you said is kept: try again to have the rest written down.",
+        deeds: ["again"],
+    },
+    refused: {title: "The service refuses this", deeds: ["options"]},
+    failed: {title: "The recogniser has failed", deeds: ["again"]},
+};
+
+const DEEDS = {again: "Try again", choose: "Choose a recording", options: "Open the options", back: "Bring it back"};
+
+export class Notice {
+    #place;
+    #aloud;
+    #timer = 0;
+    #does;
+
+    /** `does` are the deeds: again, choose, options, key(key, keep), back. */
+    constructor(place, aloud, does) {
+        [this.#place, this.#aloud, this.#does] = [place, aloud, does];
+    }
+
+    /** An error of the client; `keyed`: a key was shown. */
+    explain({code, reported, message, retryMs}, keyed = false) {
+        const meaning = MEANINGS[code] ?? {title: "That did not work", deeds: ["again"]};
+        const title = reported === "bad_origin" ? "This address may not be used" : meaning.title;
+        const text = keyed && code === "key_needed" ? message : meaning.text ?? message;
+        this.say(title, text, reported === "bad_origin" ? [] : meaning.deeds, code);
+        if (meaning.waits) this.#count(retryMs || 5000);
+    }
+
+    /** Anything else; `deeds` are names of buttons. */
+    say(title, text, deeds = [], code = "") {
+        this.clear();
+        const heading = document.createElement("h2");
+        heading.textContent = title;
+        const paragraph = document.createElement("p");
+        paragraph.textContent = text;
+        this.#place.replaceChildren(mark(), heading, paragraph);
+        if (deeds.length) {
+            const row = deeds.includes("key") ? this.#keyForm() : document.createElement("div");
+            row.classList.add("deeds");
+            const others = deeds.filter((deed) => deed !== "key");
+            row.append(...others.map((deed, index) => this.#button(deed, index === 0)));
+            this.#place.append(row);
+        }
+        this.#place.dataset.code = code;
+        this.#place.classList.remove("quiet");
+        this.#place.hidden = false;
+        this.#aloud.textContent = `${title}. ${text}`;
+        this.#place.querySelector("input")?.focus();
+        this.#place.scrollIntoView({block: "nearest"});
+    }
+
+    /** A line, perhaps with a button, for what is no trouble. */
+    offer(text, deed = "") {
+        this.clear();
+        const paragraph = document.createElement("p");
+        paragraph.textContent = text;
+        this.#place.replaceChildren(paragraph, ...(deed ? [this.#button(deed, false)] : []));
+        this.#aloud.textContent = text;
+        this.#place.dataset.code = deed;
+        this.#place.classList.add("quiet");
+        this.#place.hidden = false;
+    }
+
+    /** Whether it tells of trouble. */
+    get troubled() {
+        return !this.#place.hidden && !this.#place.classList.contains("quiet");
+    }
+
+    clear() {
+        clearInterval(this.#timer);
+        this.#place.hidden = true;
+        this.#place.replaceChildren();
+        this.#aloud.textContent = "";
+    }
+
+    #button(deed, first) {
+        const button = document.createElement("button");
+        [button.type, button.className, button.textContent] = ["button", first ? "firm" : "link", DEEDS[deed]];
+        button.dataset.deed = deed;
+        button.addEventListener("click", () => this.#does[deed]());
+        return button;
+    }
+
+    #count(ms) {
+        const until = performance.now() + ms;
+        const line = this.#place.querySelector(".deeds").appendChild(document.createElement("p"));
+        line.className = "countdown";
+        const tell = () => {
+            const seconds = Math.ceil((until - performance.now()) / 1000);
+            line.textContent = seconds > 0 ? `Worth trying again in ${seconds} s.` : "Worth trying again now.";
+            if (seconds <= 0) clearInterval(this.#timer);
+        };
+        this.#timer = setInterval(tell, 250);
+        tell();
+    }
+
+    #keyForm() {
+        const form = document.createElement("form");
+        const input = document.createElement("input");
+        Object.assign(input, {type: "password", name: "key", required: true, autocomplete: "off", ariaLabel: "Key"});
+        const label = document.createElement("label");
+        const keep = Object.assign(document.createElement("input"), {type: "checkbox", name: "keep"});
+        label.append(keep, " Keep it in this browser");
+        const button = Object.assign(document.createElement("button"), {className: "firm", textContent: "Continue"});
+        form.append(input, button, label);
+        form.addEventListener("submit", (event) => {
+            event.preventDefault();
+            this.#does.key(input.value, keep.checked);
+        });
+        return form;
+    }
+}
+
+function mark() {
+    const picture = document.createElementNS(SVG, "svg");
+    picture.setAttribute("viewBox", "0 0 24 24");
+    picture.ariaHidden = "true";
+    const path = picture.appendChild(document.createElementNS(SVG, "path"));
+    path.setAttribute("d", "M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7.5v5.5M12 16.4v.1");
+    return picture;
+}

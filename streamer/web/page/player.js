@@ -1,0 +1,103 @@
+// Plays what was transcribed, and tells where it is while it plays.
+
+const RATE = 16000;
+
+/** Events: "place" with the time, many times a second while playing; "change" when it begins, pauses or ends. */
+export class Player extends EventTarget {
+    #sound = new Audio();
+    #url = "";
+    #frame = 0;
+
+    constructor() {
+        super();
+        this.#sound.preload = "auto";
+        for (const type of ["play", "pause", "ended"]) this.#sound.addEventListener(type, () => this.#changed());
+        this.#sound.addEventListener("seeked", () => this.#tell());
+        this.#sound.addEventListener("error", () => this.#url && this.dispatchEvent(new Event("unplayable")));
+    }
+
+    get loaded() {
+        return this.#url !== "";
+    }
+
+    get playing() {
+        return this.loaded && !this.#sound.paused && !this.#sound.ended;
+    }
+
+    get placeMs() {
+        return this.#sound.currentTime * 1000;
+    }
+
+    load(blob) {
+        this.unload();
+        this.#url = URL.createObjectURL(blob);
+        this.#sound.src = this.#url;
+    }
+
+    unload() {
+        this.#sound.pause();
+        if (!this.#url) return;
+        URL.revokeObjectURL(this.#url);
+        this.#url = "";
+        this.#sound.removeAttribute("src");
+        this.#sound.load();
+    }
+
+    async play() {
+        // Rejected when it is paused or unloaded before it begins: then there is nothing to play.
+        if (this.loaded) await this.#sound.play().catch(() => {});
+    }
+
+    pause() {
+        this.#sound.pause();
+    }
+
+    toggle() {
+        if (this.playing) this.pause();
+        else void this.play();
+    }
+
+    seek(ms) {
+        if (!this.loaded) return;
+        this.#sound.currentTime = ms / 1000;
+        this.#tell();
+    }
+
+    #changed() {
+        this.dispatchEvent(new Event("change"));
+        this.#tell();
+        if (this.playing && !this.#frame) this.#frame = requestAnimationFrame(() => this.#follow());
+    }
+
+    #follow() {
+        this.#frame = 0;
+        this.#tell();
+        if (this.playing) this.#frame = requestAnimationFrame(() => this.#follow());
+    }
+
+    #tell() {
+        this.dispatchEvent(new CustomEvent("place", {detail: {ms: this.placeMs}}));
+    }
+}
+
+/** 16-bit samples at 16 kHz as a WAV file. */
+export function wav(pieces) {
+    const bytes = pieces.reduce((sum, piece) => sum + piece.byteLength, 0);
+    const header = new DataView(new ArrayBuffer(44));
+    const letters = (at, text) => {
+        for (const [index, letter] of [...text].entries()) header.setUint8(at + index, letter.charCodeAt(0));
+    };
+    letters(0, "RIFF");
+    header.setUint32(4, 36 + bytes, true);
+    letters(8, "WAVEfmt ");
+    header.setUint32(16, 16, true);
+    header.setUint16(20, 1, true);
+    header.setUint16(22, 1, true);
+    header.setUint32(24, RATE, true);
+    header.setUint32(28, 2 * RATE, true);
+    header.setUint16(32, 2, true);
+    header.setUint16(34, 16, true);
+    letters(36, "data");
+    header.setUint32(40, bytes, true);
+    return new Blob([header.buffer, ...pieces], {type: "audio/wav"});
+}

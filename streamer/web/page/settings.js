@@ -1,0 +1,106 @@
+// What somebody likes, kept in the browser: options for the service, the pace of recordings, the microphone, the key.
+
+const PLACE = "streamer.settings";
+const KEY_PLACE = "streamer.key";
+const USUAL = {hotwords: "", endpoint: "1000", step: "320", written: false, device: "", pace: "fast", keepKey: false};
+const HOTWORDS_MOST = 200;
+
+/** The settings of this browser; a store that may not be used (private windows, blocked cookies) is done without. */
+export class Settings {
+    #values = {...USUAL};
+    #key = "";
+
+    constructor() {
+        try {
+            const kept = JSON.parse(localStorage.getItem(PLACE) ?? "{}");
+            for (const [name, usual] of Object.entries(USUAL)) {
+                if (typeof kept?.[name] === typeof usual) this.#values[name] = kept[name];
+            }
+        } catch {
+            // Whatever is there was not written by this page.
+        }
+        this.#key = read("sessionStorage") || read("localStorage");
+    }
+
+    get(name) {
+        return this.#values[name];
+    }
+
+    set(name, value) {
+        this.#values[name] = value;
+        try {
+            localStorage.setItem(PLACE, JSON.stringify(this.#values));
+        } catch {
+            // They count for this visit.
+        }
+        if (name === "keepKey") this.key = this.#key;
+    }
+
+    reset() {
+        for (const name of ["hotwords", "endpoint", "step", "written", "device"]) this.set(name, USUAL[name]);
+    }
+
+    get key() {
+        return this.#key;
+    }
+
+    /** Kept for this tab; in this browser only if that was asked for. */
+    set key(key) {
+        this.#key = key.trim();
+        write("sessionStorage", this.#key);
+        write("localStorage", this.#values.keepKey ? this.#key : "");
+    }
+
+    /** What `start` says to the service. */
+    get options() {
+        const {hotwords, endpoint, step, written} = this.#values;
+        const names = hotwords.split(/[\n,;]+/).map((name) => name.trim()).filter(Boolean);
+        const options = {partial_words: true};
+        if (names.length) options.hotwords = names.slice(0, HOTWORDS_MOST);
+        if (endpoint === "off") options.endpoint = "off";
+        else if (endpoint !== USUAL.endpoint) options.endpoint = {after_text_ms: Number(endpoint)};
+        if (step !== USUAL.step) options.step_ms = Number(step);
+        if (written) options.written = true;
+        return options;
+    }
+
+    /** Shows the settings in these fields and keeps what is changed there. */
+    bind(form) {
+        const fields = ["hotwords", "endpoint", "step", "written", "device"].map((name) => form.elements[name]);
+        const show = () => {
+            for (const field of fields) {
+                if (field.type === "checkbox") field.checked = this.get(field.name);
+                else field.value = this.get(field.name);
+                // Such as a microphone that is not there any more.
+                if (field.selectedIndex === -1) field.selectedIndex = 0;
+            }
+            form.elements.key.value = this.#key;
+            form.elements["keep-key"].checked = this.get("keepKey");
+        };
+        for (const field of fields) {
+            const value = () => (field.type === "checkbox" ? field.checked : field.value);
+            field.addEventListener("input", () => this.set(field.name, value()));
+        }
+        form.elements.key.addEventListener("input", (event) => (this.key = event.target.value));
+        form.elements["keep-key"].addEventListener("input", (event) => this.set("keepKey", event.target.checked));
+        show();
+        return show;
+    }
+}
+
+function read(store) {
+    try {
+        return window[store].getItem(KEY_PLACE) ?? "";
+    } catch {
+        return "";
+    }
+}
+
+function write(store, key) {
+    try {
+        if (key) window[store].setItem(KEY_PLACE, key);
+        else window[store].removeItem(KEY_PLACE);
+    } catch {
+        // It counts for this visit.
+    }
+}

@@ -1,0 +1,106 @@
+// How it stands with the service: reachable or not, connected or not, and how far the words are behind.
+
+const ASK_AGAIN_MS = 3000;
+const ASK_IDLE_MS = 30_000;
+
+const TEXTS = {
+    starting: "Starting",
+    away: "Not reachable",
+    ready: "Ready",
+    asking: "Waiting for the microphone",
+    connecting: "Connecting",
+    listening: "Listening",
+    transcribing: "Transcribing",
+    finishing: "Finishing",
+};
+
+const MEANINGS = {
+    voice: "The words are behind the voice by so much",
+    recording: "The recording is written down so fast",
+};
+
+export class Standing {
+    #state;
+    #latency;
+    #timer = 0;
+    #busy = false;
+
+    constructor(state, latency) {
+        [this.#state, this.#latency] = [state, latency];
+        addEventListener("online", () => this.#busy || void this.ask());
+        document.addEventListener("visibilitychange", () => document.hidden || this.#busy || void this.ask());
+    }
+
+    /** Asks the service whether it is ready, now that no session tells more. */
+    async ask() {
+        this.#busy = false;
+        clearTimeout(this.#timer);
+        let state = "away";
+        try {
+            const answer = await fetch("/readyz", {cache: "no-store"});
+            state = (await answer.json()).ready ? "ready" : "starting";
+        } catch {
+            // Nobody answers, or somebody else.
+        }
+        if (this.#busy) return;
+        this.#write(TEXTS[state], state === "ready" ? "ready" : "closed");
+        clearTimeout(this.#timer);
+        const pause = state === "ready" ? ASK_IDLE_MS : ASK_AGAIN_MS;
+        this.#timer = setTimeout(() => document.hidden || this.#busy || void this.ask(), pause);
+    }
+
+    /** One of the states above. */
+    show(text, state = text) {
+        this.#busy = true;
+        clearTimeout(this.#timer);
+        this.#write(TEXTS[text], state);
+    }
+
+    /** Shows what this session tells of its connection, and how far its words are behind. */
+    follow(session, desk, paced) {
+        this.show("connecting");
+        const began = performance.now();
+        session.addEventListener("state", ({detail}) => {
+            if (detail.state === "open") this.show(desk.doing, "open");
+            if (detail.state === "resuming") this.#write("Reconnecting", "resuming");
+        });
+        for (const type of ["partial", "final", "heard"]) {
+            session.addEventListener(type, () => this.#measure(session, desk, paced, performance.now() - began));
+        }
+    }
+
+    /** Nothing is left to be told of the last session. */
+    forget() {
+        this.#latency.hidden = true;
+    }
+
+    /** A session has ended well. */
+    done() {
+        this.show("ready");
+        if (this.#latency.dataset.of === "voice") this.#latency.hidden = true;
+        void this.ask();
+    }
+
+    #measure(session, {doing, sheet}, paced, tookMs) {
+        const {latencyMs} = session;
+        if (doing === "listening" || paced) {
+            if (latencyMs > 0) this.#tell(`${(latencyMs / 1000).toFixed(1)} s behind`, "voice");
+        } else if (doing !== "nothing" && sheet.file) {
+            this.#tell(`${(sheet.heardMs / tookMs).toFixed(1)} × as spoken`, "recording");
+        }
+    }
+
+    #tell(text, of) {
+        const meaning = MEANINGS[of];
+        const [seen, read] = this.#latency.children;
+        [seen.textContent, read.textContent] = [text, `${meaning}: ${text}`];
+        this.#latency.title = meaning;
+        this.#latency.dataset.of = of;
+        this.#latency.hidden = false;
+    }
+
+    #write(text, state) {
+        if (this.#state.textContent !== text) this.#state.textContent = text;
+        this.#state.dataset.state = state;
+    }
+}

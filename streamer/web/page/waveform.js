@@ -1,0 +1,247 @@
+// The sound as a picture: scrolling while it is recorded, whole afterwards, with the segments beneath.
+
+const SLIDER = ["tabindex", "aria-valuemin", "aria-valuemax", "aria-valuenow", "aria-valuetext"];
+const KEYS = {ArrowRight: 1000, ArrowUp: 1000, ArrowLeft: -1000, ArrowDown: -1000, PageUp: 10000, PageDown: -10000};
+const BUCKET_MS = 40;
+const RATE = 16000;
+const SHOWN_MS = 12000; // how much is seen of what is being recorded
+const BAR = 3; // pixels of a bar with the gap after it
+const BENEATH = 14; // pixels for the segments
+const STILL_EVERY_MS = 250; // how often it is drawn for who does not want to see movement
+
+/** Draws on a canvas; the element around it is a slider once one can go to a place. Event: "seek" with the time. */
+export class Waveform extends EventTarget {
+    #place;
+    #canvas;
+    #colours = {};
+    #peaks = [];
+    #bucketMs = BUCKET_MS;
+    #rest = {samples: 0, peak: 0};
+    #segments = []; // {startMs, endMs, open}
+    #pushedAt = 0;
+    #rolling = false;
+    #drawing = 0;
+    #drawnAt = 0;
+    #still = matchMedia("(prefers-reduced-motion: reduce)");
+    #seekable = false;
+    #durationMs = 0;
+    #heardMs = 0; // how far the recogniser is
+    #placeMs = 0; // what is played
+
+    constructor(place) {
+        super();
+        this.#place = place;
+        this.#canvas = place.querySelector("canvas");
+        new ResizeObserver(() => this.#draw()).observe(place);
+        for (const liking of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) {
+            matchMedia(liking).addEventListener("change", () => this.#recolour());
+        }
+        this.#recolour();
+        place.addEventListener("pointerdown", (event) => this.#grab(event));
+        place.addEventListener("pointermove", (event) => event.buttons && this.#drag(event));
+        place.addEventListener("keydown", (event) => this.#key(event));
+    }
+
+    get durationMs() {
+        return this.#durationMs;
+    }
+
+    /** All that is drawn, to be drawn again. */
+    get picture() {
+        const [peaks, bucketMs, segments] = [this.#peaks, this.#bucketMs, this.#segments];
+        return {peaks, bucketMs, segments, durationMs: this.#durationMs, heardMs: this.#heardMs};
+    }
+
+    set picture({peaks, bucketMs, segments, durationMs, heardMs}) {
+        this.clear();
+        [this.#peaks, this.#bucketMs, this.#segments] = [peaks, bucketMs, segments];
+        [this.#durationMs, this.#heardMs] = [durationMs, heardMs];
+        this.#draw();
+    }
+
+    clear() {
+        [this.#peaks, this.#segments, this.#bucketMs] = [[], [], BUCKET_MS];
+        this.#rest = {samples: 0, peak: 0};
+        [this.#durationMs, this.#heardMs, this.#placeMs] = [0, 0, 0];
+        this.seekable = false;
+        this.roll(false);
+    }
+
+    /** The peaks of a whole recording. */
+    load(peaks, durationMs) {
+        this.clear();
+        this.#peaks = Array.from(peaks);
+        [this.#durationMs, this.#bucketMs] = [durationMs, durationMs / Math.max(1, peaks.length)];
+        this.#draw();
+    }
+
+    /** Sound of the microphone, 16-bit samples at 16 kHz. */
+    push(samples) {
+        const most = (BUCKET_MS * RATE) / 1000;
+        for (const sample of samples) {
+            this.#rest.peak = Math.max(this.#rest.peak, Math.abs(sample));
+            if (++this.#rest.samples < most) continue;
+            this.#peaks.push(this.#rest.peak / 32768);
+            this.#rest = {samples: 0, peak: 0};
+        }
+        this.#durationMs += (samples.length * 1000) / RATE;
+        this.#pushedAt = performance.now();
+    }
+
+    /** Whether it scrolls with the time; otherwise all of it is shown. */
+    roll(rolling) {
+        this.#rolling = rolling;
+        this.#draw();
+    }
+
+    /** A segment of which this is known so far; `open` as long as its end may still move. */
+    segment(index, startMs, endMs, open) {
+        this.#segments[index] = {startMs, endMs, open};
+        this.#draw();
+    }
+
+    /** How far the recogniser has heard. */
+    heard(ms) {
+        this.#heardMs = Math.max(this.#heardMs, ms);
+        this.#draw();
+    }
+
+    /** The place that is being played. */
+    set placeMs(ms) {
+        this.#placeMs = ms;
+        this.#announce();
+        this.#draw();
+    }
+
+    /** Whether somebody can go to a place in it. */
+    set seekable(seekable) {
+        this.#seekable = seekable;
+        this.#place.setAttribute("role", seekable ? "slider" : "img");
+        this.#place.ariaLabel = seekable ? "Place in the sound" : "Waveform of the sound, with the segments beneath";
+        if (seekable) this.#place.tabIndex = 0;
+        else for (const name of SLIDER) this.#place.removeAttribute(name);
+        this.#announce();
+    }
+
+    #announce() {
+        if (!this.#seekable) return;
+        const seconds = (ms) => Math.round(ms / 100) / 10;
+        this.#place.ariaValueMin = "0";
+        this.#place.ariaValueMax = String(seconds(this.#durationMs));
+        this.#place.ariaValueNow = String(seconds(this.#placeMs));
+        this.#place.ariaValueText = `${seconds(this.#placeMs)} of ${seconds(this.#durationMs)} seconds`;
+    }
+
+    #grab(event) {
+        if (!this.#seekable || event.button !== 0) return;
+        this.#place.setPointerCapture(event.pointerId);
+        this.#drag(event);
+    }
+
+    #drag(event) {
+        if (!this.#seekable || !this.#place.hasPointerCapture(event.pointerId)) return;
+        const box = this.#place.getBoundingClientRect();
+        this.#seek(((event.clientX - box.left) / box.width) * this.#durationMs);
+    }
+
+    #key(event) {
+        const target = {Home: 0, End: this.#durationMs}[event.key] ?? this.#placeMs + KEYS[event.key];
+        if (!this.#seekable || Number.isNaN(target)) return;
+        event.preventDefault();
+        this.#seek(target);
+    }
+
+    #seek(ms) {
+        const detail = {ms: Math.max(0, Math.min(this.#durationMs, ms)), play: false};
+        this.dispatchEvent(new CustomEvent("seek", {detail}));
+    }
+
+    #recolour() {
+        const style = getComputedStyle(this.#place);
+        for (const name of ["accent", "soft", "wave", "line", "live"]) {
+            this.#colours[name] = style.getPropertyValue(`--${name}`).trim();
+        }
+        this.#draw();
+    }
+
+    #draw() {
+        if (this.#drawing) return;
+        this.#drawing = requestAnimationFrame((now) => {
+            this.#drawing = 0;
+            if (!this.#still.matches || now - this.#drawnAt >= STILL_EVERY_MS || !this.#rolling) {
+                this.#drawnAt = now;
+                this.#paint();
+            }
+            if (this.#rolling) this.#draw();
+        });
+    }
+
+    /** The times at the left and at the right edge. */
+    #window() {
+        if (!this.#rolling) return [0, this.#durationMs];
+        // Between two pieces of sound the picture moves on, but not away.
+        const since = Math.min(150, performance.now() - this.#pushedAt);
+        if (!this.#still.matches) return [this.#durationMs + since - SHOWN_MS, this.#durationMs + since];
+        const half = SHOWN_MS / 2;
+        const start = Math.max(0, Math.floor(this.#durationMs / half) - 1) * half;
+        return [start, start + SHOWN_MS];
+    }
+
+    #paint() {
+        const {clientWidth: width, clientHeight: height} = this.#place;
+        if (!width) return;
+        const ratio = devicePixelRatio;
+        const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+        if (this.#canvas.width !== wide) this.#canvas.width = wide;
+        if (this.#canvas.height !== high) this.#canvas.height = high;
+        const pen = this.#canvas.getContext("2d");
+        pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+        pen.clearRect(0, 0, width, height);
+        const [start, end] = this.#window();
+        const scale = width / Math.max(1, end - start);
+        this.#paintBars(pen, start, scale, width, height - BENEATH);
+        this.#paintSegments(pen, start, scale, width, height);
+        if (this.#seekable) {
+            pen.fillStyle = this.#colours.accent;
+            pen.fillRect(Math.min(width - 2, (this.#placeMs - start) * scale - 1), 0, 2, height);
+        }
+    }
+
+    #paintBars(pen, start, scale, width, height) {
+        // Bars stand at multiples of their time, so that they move with the sound and do not flicker.
+        const stepMs = Math.max(this.#bucketMs, BAR / scale);
+        const middle = height / 2;
+        const first = Math.floor(start / stepMs);
+        const last = Math.ceil((start + width / scale) / stepMs);
+        const known = Math.ceil((this.#peaks.length * this.#bucketMs) / stepMs);
+        for (let bar = first; bar < last; bar++) {
+            const from = Math.floor((bar * stepMs) / this.#bucketMs);
+            const to = Math.max(from + 1, Math.floor(((bar + 1) * stepMs) / this.#bucketMs));
+            const peaks = this.#peaks.slice(Math.max(0, from), Math.max(0, to));
+            const peak = peaks.reduce((most, each) => Math.max(most, each), 0);
+            // Quiet speech is to be seen too: it is lifted.
+            const half = Math.max(1, Math.min(1, peak) ** 0.6 * middle);
+            const ms = bar * stepMs;
+            const played = this.#seekable && ms < this.#placeMs;
+            const colour = bar < 0 || bar >= known ? "line" : played ? "accent" : ms < this.#heardMs ? "soft" : "wave";
+            pen.fillStyle = this.#colours[colour];
+            pen.beginPath();
+            pen.roundRect((ms - start) * scale, middle - half, Math.max(1.5, stepMs * scale * 0.62), 2 * half, 1.5);
+            pen.fill();
+        }
+    }
+
+    #paintSegments(pen, start, scale, width, height) {
+        for (const {startMs, endMs, open} of this.#segments.filter(Boolean)) {
+            const left = (startMs - start) * scale;
+            const wide = Math.max(4, (endMs - startMs) * scale - 2);
+            if (left + wide < 0 || left > width) continue;
+            pen.beginPath();
+            pen.roundRect(left, height - 6, wide, 5, 2.5);
+            // Not by colour alone: what is open is hollow.
+            [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [this.#colours.accent, this.#colours.soft, 1.25];
+            if (open) pen.stroke();
+            else pen.fill();
+        }
+    }
+}

@@ -1,0 +1,219 @@
+// What was said, as words on the page: grey while they may still change, then black; each with time and confidence.
+
+import {timedWords} from "./cues.js";
+import {shortClock} from "./formats.js";
+
+// A word that is less probable than this is marked.
+export const DOUBTFUL = 0.6;
+
+/** Shows finals and the partial. Event: "seek" when somebody chose a word, with its time, and with `play` by Enter. */
+export class Words extends EventTarget {
+    #finals;
+    #partial;
+    #tip;
+    #words = []; // of all finals, in the order of their times: {element, startMs, endMs}
+    #heard = null;
+    #told = null;
+    #reached = null; // the one word that Tab leads to
+
+    constructor(finals, partial, tip) {
+        super();
+        [this.#finals, this.#partial, this.#tip] = [finals, partial, tip];
+        for (const place of [finals, partial]) {
+            place.addEventListener("pointerover", (event) => this.#tell(event.target.closest(".word")));
+            place.addEventListener("pointerleave", () => this.#tell(document.activeElement.closest(".word")));
+        }
+        finals.addEventListener("focusin", (event) => this.#reach(event.target.closest(".word")));
+        finals.addEventListener("focusout", () => this.#tell(null));
+        finals.addEventListener("click", (event) => this.#choose(event.target.closest(".word")));
+        finals.addEventListener("keydown", (event) => this.#key(event));
+        addEventListener("scroll", () => this.#tell(null), {passive: true});
+    }
+
+    get empty() {
+        return this.#words.length === 0 && this.#partial.childElementCount === 0;
+    }
+
+    clear() {
+        this.#finals.replaceChildren();
+        this.#partial.replaceChildren();
+        this.#tell(null);
+        [this.#words, this.#heard, this.#reached] = [[], null, null];
+    }
+
+    /** What was not final will come anew, or never. */
+    clearPartial() {
+        this.#partial.replaceChildren();
+    }
+
+    /** What may still change; its first `stable` characters will not. */
+    showPartial({text, stable, start_ms, words}) {
+        const timed = words?.map(({word}) => word).join(" ") === text;
+        const pieces = timed ? words : text.split(" ").map((word) => ({word}));
+        const place = this.#partial.querySelector(".words") ?? this.#openPartial();
+        this.#partial.querySelector(".at").textContent = shortClock(start_ms);
+        const elements = [...place.children];
+        let end = -1;
+        for (const [index, piece] of pieces.entries()) {
+            const element = elements[index] ?? place.appendChild(wordElement());
+            if (element.textContent !== piece.word) element.textContent = piece.word;
+            end += 1 + [...piece.word].length;
+            element.classList.toggle("open", end > stable);
+            describe(element, piece);
+            if (index && element.previousSibling?.nodeType !== Node.TEXT_NODE) element.before(" ");
+        }
+        for (const left of elements.slice(pieces.length)) {
+            if (left.previousSibling?.nodeType === Node.TEXT_NODE) left.previousSibling.remove();
+            left.remove();
+        }
+    }
+
+    /** A segment that will not change any more takes the place of the partial. */
+    showFinal(final) {
+        const settled = this.#partial.querySelectorAll(".word:not(.open)").length;
+        this.#partial.replaceChildren();
+        const paragraph = document.createElement("p");
+        paragraph.className = "segment";
+        const at = document.createElement("span");
+        [at.className, at.textContent] = ["at", shortClock(final.start_ms)];
+        at.ariaHidden = "true";
+        const place = document.createElement("span");
+        place.className = "words";
+        for (const [index, word] of timedWords(final).entries()) {
+            const element = wordElement();
+            element.textContent = word.word;
+            element.tabIndex = -1;
+            element.classList.toggle("settling", index >= settled);
+            element.classList.toggle("doubtful", word.confidence < DOUBTFUL);
+            describe(element, word);
+            if (index) place.append(" ");
+            place.append(element);
+            this.#words.push({element, startMs: word.start_ms, endMs: word.end_ms});
+        }
+        paragraph.append(at, place);
+        this.#finals.append(paragraph);
+        if (!this.#reached) this.#reach(this.#words[0]?.element, false);
+    }
+
+    /** Marks the word that is being played; nothing with null. */
+    follow(ms) {
+        const index = ms === null ? -1 : this.#indexAt(ms);
+        const heard = index >= 0 && ms < this.#words[index].endMs + 300 ? this.#words[index].element : null;
+        if (heard === this.#heard) return;
+        this.#heard?.classList.remove("heard");
+        heard?.classList.add("heard");
+        this.#heard = heard;
+        if (heard) this.#keepInSight(heard);
+    }
+
+    /** The last that begins at this time or before. */
+    #indexAt(ms) {
+        let [low, high] = [0, this.#words.length];
+        while (low < high) {
+            const middle = (low + high) >> 1;
+            if (this.#words[middle].startMs <= ms) low = middle + 1;
+            else high = middle;
+        }
+        return low - 1;
+    }
+
+    #openPartial() {
+        const at = document.createElement("span");
+        at.className = "at";
+        at.ariaHidden = "true";
+        const place = document.createElement("span");
+        place.className = "words";
+        this.#partial.append(at, place);
+        return place;
+    }
+
+    #keepInSight(element) {
+        const box = element.getBoundingClientRect();
+        const lowest = document.getElementById("dock").getBoundingClientRect().top;
+        if (box.top < 0 || box.bottom > lowest) element.scrollIntoView({block: "center", behavior: gently()});
+    }
+
+    #reach(element, tell = true) {
+        if (!element) return;
+        if (this.#reached) this.#reached.tabIndex = -1;
+        element.tabIndex = 0;
+        this.#reached = element;
+        if (tell) this.#tell(element);
+    }
+
+    #choose(element, play = false) {
+        // Somebody who selects text to copy it does not want to go there.
+        if (!element || !getSelection().isCollapsed) return;
+        const detail = {ms: Number(element.dataset.start), play};
+        this.dispatchEvent(new CustomEvent("seek", {detail}));
+    }
+
+    #key(event) {
+        const element = event.target.closest(".word");
+        if (!element || event.ctrlKey || event.altKey || event.metaKey) return;
+        const all = this.#words.map((word) => word.element);
+        const here = all.indexOf(element);
+        const target = {
+            ArrowRight: here + 1,
+            ArrowLeft: here - 1,
+            ArrowDown: this.#inLine(all, here, 1),
+            ArrowUp: this.#inLine(all, here, -1),
+            Home: 0,
+            End: all.length - 1,
+        }[event.key];
+        if (event.key === "Enter") this.#choose(element, true);
+        else if (target === undefined) return;
+        else all[Math.max(0, Math.min(all.length - 1, target))].focus();
+        event.preventDefault();
+    }
+
+    /** The nearest word in the next line, or the one before. */
+    #inLine(all, here, way) {
+        const from = all[here].getBoundingClientRect();
+        let best = here;
+        let line = null;
+        for (let index = here + way; index >= 0 && index < all.length; index += way) {
+            const box = all[index].getBoundingClientRect();
+            if (Math.abs(box.top - from.top) < from.height / 2) continue;
+            line ??= box.top;
+            if (Math.abs(box.top - line) > from.height / 2) break;
+            const distance = (place) => Math.abs(place.left + place.width / 2 - from.left - from.width / 2);
+            if (best === here || distance(box) < distance(all[best].getBoundingClientRect())) best = index;
+        }
+        return best;
+    }
+
+    #tell(element) {
+        this.#told?.removeAttribute("aria-describedby");
+        this.#told = element;
+        this.#tip.hidden = !element?.dataset.told;
+        if (this.#tip.hidden) return;
+        this.#tip.textContent = element.dataset.told;
+        element.setAttribute("aria-describedby", "tip");
+        const word = element.getClientRects()[0];
+        const {width, height} = this.#tip.getBoundingClientRect();
+        const left = Math.max(8, Math.min(innerWidth - width - 8, word.left + word.width / 2 - width / 2));
+        const top = word.top - height - 8 > 0 ? word.top - height - 8 : word.bottom + 8;
+        this.#tip.style.translate = `${Math.round(left)}px ${Math.round(top)}px`;
+    }
+}
+
+/** How to scroll for somebody who may not want to see movement. */
+export function gently() {
+    return matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+}
+
+function wordElement() {
+    const element = document.createElement("span");
+    element.className = "word";
+    return element;
+}
+
+function describe(element, {start_ms, end_ms, confidence, spoken, word}) {
+    if (start_ms === undefined) return;
+    const parts = [`${shortClock(start_ms, true)} – ${shortClock(end_ms, true)}`];
+    if (confidence !== undefined) parts.push(`${Math.round(confidence * 100)} % sure`);
+    if (spoken !== undefined && spoken !== word) parts.push(`“${spoken}”`);
+    element.dataset.start = start_ms;
+    element.dataset.told = parts.join(" · ");
+}

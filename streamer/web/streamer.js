@@ -1,0 +1,368 @@
+/**
+ * A session with a Streamer service: sound in, text out. docs/javascript.md shows its use.
+ *
+ *     const session = new Session({url: "wss://speech.example.org"});
+ *     session.addEventListener("final", (event) => console.log(event.detail.text));
+ *     session.send(samples);   // Int16Array, 16 kHz, mono
+ *     await session.stop();
+ *
+ * Events are named like the protocol's messages, with the message as `detail`: `ready`, `partial`, `final`, `speech`,
+ * `heard`, `flushed`, `recovered`, `done`, `error`. Of its own it has
+ * - `state`: {state, reason, code, retryMs}, see `Session.state`
+ * - `restarted`: {fromMs, segment}: the service had forgotten the session, another one goes on from there. Times,
+ *   segments and numbers go on too; partials of this segment and later ones come anew
+ * - `overflow`: {ms, totalMs}: so much sound was dropped, because nobody took it for too long
+ *
+ * A connection that is lost is made again, and the session is resumed. If the service was started anew in the meantime,
+ * a new session is opened and hears again what has not become final.
+ */
+
+import {Connection, websocketUrl} from "./connection.js";
+import {Delay} from "./delay.js";
+import {StreamerError, asError, forgotten} from "./errors.js";
+import {Progress} from "./progress.js";
+import {Tape} from "./tape.js";
+import {Waiting} from "./waiting.js";
+
+export {StreamerError};
+
+/** @typedef {import("./connection.js").Message} Message */
+/** @typedef {"connecting" | "open" | "resuming" | "closed"} State */
+
+/** Largest piece of sound in one message, and what may wait in the browser's socket: more is kept on the tape. */
+const LARGEST_BYTES = 32_768;
+const SOCKET_MARK_BYTES = 65_536;
+/** What waits or is not acknowledged below this leaves room for more of a recording. */
+const ROOM_MS = 30_000;
+/** Sound that the service does not have: more is dropped. If 20 s of a live session wait there, it closes it. */
+const MOST_UNHEARD_MS = 300_000;
+const MOST_LIVE_MS = 15_000;
+/** A lost connection is mended for so long unless told otherwise, with pauses that grow. */
+const PATIENCE_MS = 60_000;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 3_000;
+/** The service acknowledges sound twice a second: after so much of nothing the connection is taken for dead. */
+const SILENT_MS = 25_000;
+const LONGEST_STEP_MS = 1_000;
+const KEEPALIVE_MS = 5_000;
+/** What a service that shuts down says after its last finals follows at once. */
+const DOUBT_MS = 300;
+const TICK_MS = 50;
+/** What passes, so that trying again is worth it; and what is answered with another session. */
+const PASSING = ["lost", "unreachable", "full", "not_ready"];
+const FORGOTTEN = ["unknown_token", "bad_resume"];
+/** Sound on which the recogniser fails again and again is not played to it for ever. */
+const MOST_RESTARTS = 3;
+
+export class Session extends EventTarget {
+    /** Resolves with the service's `ready`; rejects with a StreamerError. @type {Promise<Message>} */
+    ready;
+    /** @type {State} */
+    state = "connecting";
+    /** Sound that was given but had to be dropped, in milliseconds. */
+    overflowedMs = 0;
+    #url;
+    #key;
+    #options;
+    #resume;
+    #restart;
+    #patienceMs;
+    /** @type {Connection | null} */
+    #connection = null;
+    #tape;
+    #progress;
+    #delay = new Delay();
+    #token = "";
+    #lastSentAt = performance.now();
+    #stopping = false;
+    /** @type {StreamerError | null} */
+    #error = null;
+    #waiting = new Waiting();
+    #ticking;
+
+    /**
+     * Connects by itself.
+     * @param {object} [settings]
+     * @param {string} [settings.url] of the service; without it the one that this module came from
+     * @param {string} [settings.key] for a service that wants one
+     * @param {Record<string, any>} [settings.options] those of the protocol's `start`
+     * @param {boolean} [settings.resume] whether the session outlives its connection
+     * @param {boolean} [settings.restart] whether it also outlives the service: what is not final is heard again
+     * @param {number} [settings.patienceMs] for how long it is tried to get it back
+     */
+    constructor({url, key = "", options = {}, resume = true, restart = resume, patienceMs = PATIENCE_MS} = {}) {
+        super();
+        this.#url = websocketUrl(url);
+        this.#key = key;
+        this.#options = {...options};
+        this.#resume = resume;
+        this.#patienceMs = patienceMs;
+        // The channels of a session become final at different places.
+        this.#restart = restart && !options.multichannel;
+        this.#progress = new Progress(options);
+        this.#tape = Tape.of(options);
+        this.#ticking = setInterval(() => this.#tick(), TICK_MS);
+        this.ready = this.#begin();
+        this.ready.catch(() => {}); // it is an event, too
+    }
+
+    /** Milliseconds of sound that have not left the browser. */
+    get bufferedMs() {
+        return this.#tape.milliseconds(this.#tape.unsent + (this.#connection?.bufferedAmount ?? 0));
+    }
+
+    /** Milliseconds of sound that were given. */
+    get sentMs() {
+        return this.#tape.milliseconds(this.#tape.end);
+    }
+
+    /** How far the shown text is behind the sound that was given: the median of the last few, in milliseconds. */
+    get latencyMs() {
+        return this.#delay.median;
+    }
+
+    /**
+     * Sends sound: 16-bit samples, 16 kHz, mono, unless the options say otherwise. Never waits; what cannot go now is
+     * kept, five minutes of it at most: see `room` and `overflowedMs`.
+     * @param {Int16Array | ArrayBuffer} sound
+     */
+    send(sound) {
+        if (this.#stopping || this.state === "closed") return;
+        const bytes = ArrayBuffer.isView(sound)
+            ? new Uint8Array(sound.buffer, sound.byteOffset, sound.byteLength)
+            : new Uint8Array(sound);
+        const ms = this.#tape.milliseconds(bytes.length);
+        if (this.#unheardMs + ms > MOST_UNHEARD_MS) {
+            this.overflowedMs += ms;
+            this.#dispatch("overflow", {ms, totalMs: this.overflowedMs});
+            return;
+        }
+        // The caller may use his array again.
+        for (let at = 0; at < bytes.length; at += LARGEST_BYTES) this.#tape.add(bytes.slice(at, at + LARGEST_BYTES));
+        this.#delay.given(this.sentMs, performance.now());
+        this.#pump();
+    }
+
+    /** Resolves when there is room for more of a recording; rejects if the session ends. @returns {Promise<void>} */
+    room() {
+        return this.#until(() => !this.#error && this.#unheardMs < ROOM_MS && this.bufferedMs < ROOM_MS / 10);
+    }
+
+    /** Everything so far becomes final now. @returns {Promise<void>} resolves when it has */
+    flush() {
+        if (this.#stopping) return this.stop().then(() => {});
+        const number = this.#tape.flush();
+        this.#pump();
+        return this.#until(() => this.#progress.flushes > number || this.#progress.done !== null);
+    }
+
+    /**
+     * There is no more sound.
+     * @returns {Promise<Message>} `done`, after the last finals; rejects with a StreamerError
+     */
+    stop() {
+        if (!this.#stopping) {
+            this.#stopping = true;
+            this.#tape.stop();
+            this.#pump();
+        }
+        return this.#until(() => this.#progress.done !== null).then(() => /** @type {Message} */ (this.#progress.done));
+    }
+
+    /** Ends the session at once, whatever is still on its way. */
+    close() {
+        this.#end(new StreamerError("closed", "The session was closed."), true);
+    }
+
+    /** @returns {Promise<Message>} */
+    async #begin() {
+        try {
+            const {connection, ready} = await Connection.open(this.#url, this.#key, this.#options);
+            if (this.#error) {
+                connection.leave(1000);
+                throw this.#error;
+            }
+            this.#progress.seen = ready.n ?? 1;
+            this.#token = ready.token ?? "";
+            this.#attach(connection);
+            this.#dispatch("ready", ready);
+            return ready;
+        } catch (error) {
+            this.#end(asError(error));
+            throw this.#error ?? error;
+        }
+    }
+
+    /** @param {Connection} connection the one that has the session from now on */
+    #attach(connection) {
+        this.#connection = connection;
+        connection.onmessage = (message) => this.#receive(message);
+        connection.onend = (error) => this.#lost(error);
+        this.#setState("open");
+        this.#pump();
+    }
+
+    /** @param {Message} message */
+    #receive(message) {
+        const asked = this.#stopping || this.#tape.flushes > this.#progress.flushes;
+        this.#tell(this.#progress.receive(message, asked));
+        this.#pump();
+    }
+
+    /** @param {Message[]} messages */
+    #tell(messages) {
+        const {heardMs, settledMs, flushes} = this.#progress;
+        const shown = messages.some(({type}) => type === "partial" || type === "final");
+        this.#delay.heard(heardMs, performance.now(), shown);
+        this.#tape.heard(heardMs);
+        this.#tape.settled(this.#tape.place(settledMs));
+        this.#tape.flushed(flushes - 1);
+        for (const message of messages) this.#dispatch(message.type, message);
+        if (this.#progress.done) this.#end(null);
+    }
+
+    /** Sends what may be sent. */
+    #pump() {
+        const connection = this.#connection;
+        if (!connection || this.state !== "open") return;
+        for (let entry = this.#tape.next(); entry; entry = this.#tape.next()) {
+            if ("sound" in entry) {
+                if (connection.bufferedAmount > SOCKET_MARK_BYTES) break;
+                const ahead = this.#tape.milliseconds(entry.begin) - this.#progress.heardMs;
+                if (this.#options.live && ahead > MOST_LIVE_MS) break;
+                connection.send(/** @type {Uint8Array<ArrayBuffer>} */ (entry.sound));
+            } else {
+                connection.send(JSON.stringify({type: "stop" in entry ? "stop" : "flush"}));
+            }
+            this.#tape.sent();
+            this.#lastSentAt = performance.now();
+        }
+        this.#waiting.look(this.#error);
+    }
+
+    #tick() {
+        const connection = this.#connection;
+        if (connection && this.state === "open") {
+            const now = performance.now();
+            const silentMs = now - connection.receivedAt;
+            if (silentMs > DOUBT_MS) this.#tell(this.#progress.believe());
+            // What is less than a step waits for more.
+            const waitingMs = this.#unheardMs > LONGEST_STEP_MS ? now - this.#delay.waitingSince : 0;
+            if (Math.min(silentMs, waitingMs) > SILENT_MS) {
+                connection.leave();
+                this.#lost(new StreamerError("lost", `${this.#url} has said nothing for ${SILENT_MS / 1000} s.`));
+            } else if (now - this.#lastSentAt > KEEPALIVE_MS && connection.bufferedAmount === 0 && !this.#stopping) {
+                connection.send('{"type":"keepalive"}');
+                this.#lastSentAt = now;
+            }
+        }
+        this.#pump();
+    }
+
+    /** @param {StreamerError} error why the connection ended */
+    #lost(error) {
+        this.#connection = null;
+        // The service itself has ended the session: it shuts down, or its recogniser failed. Another may go on.
+        if (["not_ready", "failed"].includes(error.code)) this.#token = "";
+        else if (error.code !== "lost") return this.#end(error);
+        if (this.#token ? this.#resume : this.#restart) void this.#mend(error);
+        else this.#end(error);
+    }
+
+    /** Another connection, or another session. @param {StreamerError} error what happened */
+    async #mend(error) {
+        const until = performance.now() + this.#patienceMs;
+        let pause = FIRST_PAUSE_MS;
+        while (!this.#error) {
+            const wait = Math.max(pause, Math.min(error.retryMs, LONGEST_PAUSE_MS));
+            if (performance.now() + wait > until) return this.#end(error);
+            this.#setState("resuming", error, wait);
+            await new Promise((resolve) => setTimeout(resolve, wait));
+            if (this.#error) return;
+            try {
+                await (this.#token ? this.#resumeSession() : this.#restartSession());
+                return;
+            } catch (caught) {
+                const failure = asError(caught);
+                if (FORGOTTEN.includes(failure.code) && this.#token && this.#restart) {
+                    this.#token = "";
+                    pause = FIRST_PAUSE_MS;
+                } else if (PASSING.includes(failure.code)) {
+                    pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
+                } else {
+                    return this.#end(failure.code === "unknown_token" ? forgotten(failure) : failure);
+                }
+                error = failure;
+            }
+        }
+    }
+
+    async #resumeSession() {
+        const {place, after, flushes} = this.#progress.present;
+        const resume = {token: this.#token, after};
+        const {connection, ready} = await Connection.open(this.#url, this.#key, {resume});
+        this.#rewind(connection, place + ready.from_sample * this.#tape.frameBytes, flushes + (ready.flushes ?? 0));
+        this.#attach(connection);
+    }
+
+    async #restartSession() {
+        if (this.#progress.restarts === MOST_RESTARTS) {
+            throw new StreamerError("failed", "The service fails again and again with this sound.");
+        }
+        const {connection, ready} = await Connection.open(this.#url, this.#key, this.#options);
+        const place = this.#tape.place(this.#progress.settledMs);
+        this.#rewind(connection, place, this.#progress.flushes);
+        this.#token = ready.token ?? "";
+        const fromMs = this.#tape.milliseconds(place);
+        const segment = this.#progress.restart(place, fromMs);
+        this.#dispatch("restarted", {fromMs, segment});
+        this.#attach(connection);
+    }
+
+    /** @param {Connection} connection @param {number} place @param {number} flushes what is sent over it first */
+    #rewind(connection, place, flushes) {
+        if (!this.#error && this.#tape.rewind(place, flushes)) return;
+        connection.leave(1000);
+        throw this.#error ?? new StreamerError("lost_sound", "The service asks for sound that is not kept any more.");
+    }
+
+    /** @param {StreamerError | null} error @param {boolean} [quiet] because the caller knows */
+    #end(error, quiet = false) {
+        if (this.state === "closed") return;
+        for (const message of this.#progress.believe()) this.#dispatch(message.type, message);
+        this.#error = error ?? new StreamerError("closed", "The session has ended.");
+        clearInterval(this.#ticking);
+        this.#connection?.leave(1000);
+        this.#connection = null;
+        this.#setState("closed", error ?? undefined, error?.retryMs);
+        if (error && !quiet) {
+            const code = error.reported || error.code;
+            this.#dispatch("error", {type: "error", code, message: error.message, fatal: true, error});
+        }
+        this.#waiting.look(this.#error);
+    }
+
+    get #unheardMs() {
+        return this.#tape.milliseconds(this.#tape.unheard);
+    }
+
+    /** @param {() => boolean} holds @returns {Promise<void>} */
+    #until(holds) {
+        const promise = this.#waiting.until(holds);
+        this.#waiting.look(this.#error);
+        return promise;
+    }
+
+    /** @param {State} state @param {StreamerError} [error] @param {number} [retryMs] */
+    #setState(state, error, retryMs = 0) {
+        this.state = state;
+        const done = state === "closed" && !error;
+        const reason = error?.message ?? (done ? "The session is done." : "");
+        this.#dispatch("state", {state, reason, code: error?.code ?? (done ? "done" : ""), retryMs});
+    }
+
+    /** @param {string} type @param {object} detail */
+    #dispatch(type, detail) {
+        this.dispatchEvent(new CustomEvent(type, {detail}));
+    }
+}

@@ -1,0 +1,99 @@
+"""A real browser for the tests: which one, how it is started, what its microphone plays, what it complains about."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from playwright.async_api import Browser, BrowserContext, Page, Playwright
+
+from streamer.audio.files import SAMPLE_RATE
+from tests.samples import pcm
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+# The microphone of most machines, and a rate that has to be converted.
+MICROPHONE_RATE: Final = 48_000
+FLAGS: Final = (
+    "--no-sandbox",  # containers lack what the sandbox needs, and the tests open nothing but themselves
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",  # 64 MB in a container
+)
+FAKE_DEVICE: Final = "--use-fake-device-for-media-stream"
+FAKE_CONSENT: Final = "--use-fake-ui-for-media-stream"
+LAUNCH_MS: Final = 60_000
+
+
+def chromium() -> Path:
+    """The browser of this machine. Only a developer's machine may do without."""
+    for name in NAMES:
+        if found := shutil.which(name):
+            return Path(found)
+    missing = "a browser is missing: 'make system' installs chromium"
+    if "CI" in os.environ:
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+async def launch(playwright: Playwright, microphone: Path | None = None, flags: Sequence[str] = ()) -> Browser:
+    """A browser whose microphone plays a file once, or beeps if there is none; `flags` come instead of consent."""
+    device = FAKE_DEVICE
+    playing = [f"--use-file-for-fake-audio-capture={microphone}%noloop"] if microphone else []
+    return await playwright.chromium.launch(
+        executable_path=chromium(),
+        args=[*FLAGS, *([*flags] if flags else [device, FAKE_CONSENT, *playing])],
+        timeout=LAUNCH_MS,
+    )
+
+
+def microphone_file(folder: Path, name: str, lead_s: float = 1.0) -> Path:
+    """A recording of `audio_samples/` as the WAV file that a browser takes for a microphone, silence first."""
+    sound = np.frombuffer(pcm(name), "<i2").astype(np.float32) / 32768
+    sound = soxr.resample(sound, SAMPLE_RATE, MICROPHONE_RATE)
+    sound = np.concatenate([np.zeros(int(lead_s * MICROPHONE_RATE), np.float32), sound])
+    path = folder / f"{Path(name).stem}-{lead_s:g}.wav"
+    soundfile.write(path, sound, MICROPHONE_RATE, "PCM_16")
+    return path
+
+
+class Watch:
+    """What the pages of a context complain of, and whom they speak to; nobody but this machine is right."""
+
+    def __init__(self, context: BrowserContext, expected: Sequence[str] = ()) -> None:
+        """`expected` are regular expressions of complaints that belong to the test."""
+        self.complaints: list[str] = []
+        self._expected = [re.compile(pattern) for pattern in expected]
+        context.on("page", self._follow)
+        context.on("request", lambda request: self._asked(request.url))
+        context.on("weberror", lambda error: self._complain(f"uncaught: {error.error}"))
+
+    def expect(self, pattern: str) -> None:
+        """From now on complaints that match belong to the test."""
+        self._expected.append(re.compile(pattern))
+
+    def _follow(self, page: Page) -> None:
+        page.on("crash", lambda _: self._complain("the page crashed"))
+        page.on("websocket", lambda websocket: self._asked(websocket.url))
+        page.on("console", lambda said: said.type == "error" and self._complain(f"console: {said.text}"))
+
+    def _asked(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob", "about") and parts.hostname not in ("127.0.0.1", "localhost"):
+            self._complain(f"spoke to {url}")
+
+    def _complain(self, complaint: str) -> None:
+        if not any(pattern.search(complaint) for pattern in self._expected):
+            self.complaints.append(complaint)

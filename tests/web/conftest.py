@@ -1,0 +1,159 @@
+"""A browser, its pages and the service that they speak to.
+
+Everything here runs in one event loop, that of the session: a browser outlives its test.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, Playwright, async_playwright
+
+from streamer.bridge.service import Service
+from streamer.triton.server import TritonServer
+from tests.samples import FILES, pcm
+from tests.web.browsing import Watch, launch, microphone_file
+from tests.web.serving import ServeProcess
+
+HERE = Path(__file__).parent
+OpenBrowser = Callable[..., Awaitable[Browser]]
+OpenPage = Callable[..., Awaitable[Page]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests here run in the loop that the browser lives in."""
+    for item in items:
+        if HERE in item.path.parents and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def playwright() -> AsyncIterator[Playwright]:
+    """What drives browsers."""
+    async with async_playwright() as driver:
+        yield driver
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(playwright: Playwright) -> AsyncIterator[Browser]:
+    """A browser that all tests share; its microphone beeps once a second."""
+    shared = await launch(playwright)
+    yield shared
+    await shared.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_browser(playwright: Playwright, tmp_path: Path) -> AsyncIterator[OpenBrowser]:
+    """`await open_browser("talk.flac", lead_s=1.0)`: a browser of the test's own, whose microphone plays that once,
+    from its beginning each time that it is opened; `flags=[…]` for one with other devices or without consent.
+    """
+    opened: list[Browser] = []
+
+    async def open_one(recording: str = "", *, lead_s: float = 1.0, flags: Sequence[str] = ()) -> Browser:
+        file = microphone_file(tmp_path, recording, lead_s) if recording else None
+        opened.append(await launch(playwright, file, flags))
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        await each.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_page(browser: Browser, site: str) -> AsyncIterator[OpenPage]:
+    """`await open_page("/", browser=…, expected=["…"])`: a page in a fresh context, empty without a path.
+
+    The test fails if any of its pages writes an error to the console that is not expected, leaves an exception
+    uncaught or speaks to another machine. Other arguments are those of Playwright's `new_context`.
+    """
+    shared = browser
+    watches: list[Watch] = []
+    contexts = []
+
+    async def open_one(
+        url: str = "", *, browser: Browser | None = None, expected: Sequence[str] = (), **settings: Any
+    ) -> Page:
+        context = await (browser or shared).new_context(**{"base_url": site, **settings})
+        contexts.append(context)
+        watches.append(Watch(context, expected))
+        page = await context.new_page()
+        if url:
+            await page.goto(url)
+        return page
+
+    yield open_one
+    for context in contexts:
+        await context.close()
+    assert [complaint for watch in watches for complaint in watch.complaints] == []
+
+
+@pytest.fixture(scope="session")
+def site(service: Service) -> str:
+    """The address of the service's pages."""
+    return f"http://{urlsplit(service.url).netloc}"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """Another site, on a port of its own: its address, and the folder that it shows."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "favicon.ico").touch()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, name="elsewhere")
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", folder
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_bench(open_page: OpenPage, elsewhere: tuple[str, Path], site: str) -> OpenPage:
+    """`await open_bench(…)`: an empty page of another site that has the tools of `bench.js`, and the recordings.
+
+    The modules come from `site`, also where a session is to go elsewhere.
+    """
+    address, folder = elsewhere
+    (folder / "bench.html").write_text("<!doctype html><title>Bench</title>")
+    for name in FILES:
+        (folder / name).with_suffix(".pcm").write_bytes(pcm(name))
+
+    async def open_one(*, site: str = site, **settings: Any) -> Page:
+        page = await open_page(**settings)
+        await page.add_init_script(f"globalThis.site = {site!r};")
+        await page.add_init_script(path=HERE / "bench.js")
+        await page.goto(f"{address}/bench.html")
+        return page
+
+    return open_one
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bench(open_bench: OpenPage) -> Page:
+    """Such a page in the browser that all share."""
+    return await open_bench()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def served(triton: TritonServer, tmp_path: Path) -> AsyncIterator[ServeProcess]:
+    """A service of the test's own that may be stopped and started: `await served.stop()`, `await served.start()`."""
+    log = tmp_path / "serve.log"
+    process = ServeProcess(triton.grpc_address, log)
+    await process.start()
+    yield process
+    await process.stop()
+    print(log.read_text())  # shown if the test fails

@@ -1,0 +1,70 @@
+"""Pages of other sites: they import the client from the service, as docs/javascript.md tells them to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from streamer.bridge.access import Access
+from streamer.bridge.entrance import Entrance
+from streamer.bridge.service import Service
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import serving
+from tests.web.conftest import OpenBrowser, OpenPage
+from tests.web.test_microphone import alike
+from tests.web.test_session import undisturbed
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "javascript.md"
+AS_WRITTEN = "http://127.0.0.1:8080"
+PATIENCE_MS = 30_000
+
+
+async def test_the_example_of_the_document(
+    open_browser: OpenBrowser, open_page: OpenPage, elsewhere: tuple[str, Path], site: str, service: Service
+) -> None:
+    """Somebody presses the button, speaks, and reads what he said; the last words come after he pressed it again."""
+    (example,) = re.findall(r"```html\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    script = example.split("<script")[1]
+    assert len(script.splitlines()) <= 22
+    address, folder = elsewhere
+    (folder / "index.html").write_text(example.replace(AS_WRITTEN, site), encoding="utf-8")
+    page = await open_page(address, browser=await open_browser("quilter.ogg", lead_s=0.5))
+    final, partial, button = page.locator("#final"), page.locator("#partial"), page.get_by_role("button")
+    await button.click()
+    await expect(partial).to_have_text(re.compile(r"\w+ \w+"), timeout=PATIENCE_MS)
+    await expect(button).to_have_text("Stop")
+    await page.wait_for_timeout(6500)
+    await button.click()
+    await expect(final).to_have_text(re.compile("gospel"), timeout=PATIENCE_MS)
+    expected = [event["text"] for event in await undisturbed(service.url, "quilter.ogg") if event["type"] == "final"]
+    assert alike(await final.inner_text(), " ".join(expected)) > 0.7
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_site_has_to_be_allowed(
+    triton: TritonServer,
+    open_browser: OpenBrowser,
+    open_bench: OpenPage,
+    elsewhere: tuple[str, Path],
+    allowed: bool,
+) -> None:
+    """Any page may import the modules; whether it may use the service is for the service to say, in a sentence."""
+    origin = elsewhere[0].replace("127.0.0.1", "elsewhere.localtest")
+    entrance = Entrance(Access(origins=[origin] if allowed else []))
+    browser = await open_browser(flags=["--host-resolver-rules=MAP elsewhere.localtest 127.0.0.1"])
+    async with serving(triton, entrance=entrance) as service:
+        bench = await open_bench(
+            browser=browser,
+            site=service.url.replace("ws", "http").rpartition("/v1/")[0],
+            expected=["spoke to http://elsewhere"],
+        )
+        await bench.goto(f"{origin}/bench.html")
+        error = await bench.evaluate("async () => failure((await begin()).ready)")
+    if allowed:
+        assert error is None
+    else:
+        assert (error["code"], error["reported"]) == ("refused", "bad_origin")
+        assert "elsewhere.localtest" in error["message"]

@@ -1,0 +1,360 @@
+"""The page itself: options that stay, keyboard and screen reader, light and dark, a phone, and a strict policy."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from streamer.transcript import Transcript
+from tests.web.conftest import OpenPage
+from tests.web.visitor import doing, drop, transcribed, wave_file
+
+CONTROLS = ("options-open", "programs-open", "file", "speak")
+PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+# Where lines are parted depends on what these words are.
+COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
+# Every visible text that is too faint before what is behind it: WCAG AA, 4.5, and 3 for large text.
+FAINT = """() => {
+    const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+    const over = (colours) => {
+        pen.clearRect(0, 0, 1, 1);
+        for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
+        return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const light = (rgb) => {
+        const linear = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = rgb.map((each) => linear(each / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const found = {looked: 0, faint: []};
+    for (const element of document.querySelectorAll("body *")) {
+        const own = [...element.childNodes].filter((node) => node.nodeType === 3);
+        const text = own.map((node) => node.data).join("").trim();
+        const style = getComputedStyle(element);
+        const box = element.getBoundingClientRect();
+        const shown = element.checkVisibility({visibilityProperty: true}) && box.width > 2 && style.clipPath === "none";
+        if (!text || !shown || element.closest(":disabled") || element.closest(".unseen")) continue;
+        const behind = [];
+        for (let each = element; each; each = each.parentElement) {
+            behind.unshift(getComputedStyle(each).backgroundColor);
+        }
+        const [a, b] = [light(over(behind)), light(over([...behind, style.color]))];
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        const large = parseFloat(style.fontSize) >= 24;
+        found.looked += 1;
+        if (ratio < (large ? 3 : 4.5)) found.faint.push([text.slice(0, 30), ratio, style.color]);
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_contrast(open_page: OpenPage, scheme: Any) -> None:
+    """Every text is readable before its background, also grey words, options and messages; dark is dark."""
+    page = await open_page("/", color_scheme=scheme)
+    assert (await page.evaluate(FAINT))["faint"] == []
+    await page.get_by_label("As spoken").check()
+    await drop(page, wave_file("airplane.mp3"))
+    await expect(page.locator("#partial .word.open").first).to_be_visible(timeout=30_000)
+    assert (await page.evaluate(FAINT))["faint"] == []
+    await doing(page, "nothing")
+    await page.locator("#finals .word").first.hover()
+    await drop(page, b"nothing", "letter.txt")
+    await expect(page.locator("#notice h2")).to_be_visible()
+    found = await page.evaluate(FAINT)
+    assert (found["looked"] > 10, found["faint"]) == (True, [])
+    await page.locator("#save").click()
+    await expect(page.get_by_role("menu")).to_be_visible()
+    assert (await page.evaluate(FAINT))["faint"] == []
+    await page.keyboard.press("Escape")
+    await page.click("#options-open")
+    await page.wait_for_timeout(400)
+    found = await page.evaluate(FAINT)
+    assert (found["looked"] > 15, found["faint"]) == (True, [])
+    brightness = (
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).reduce((sum, each) => sum + Number(each), 0)"
+    )
+    assert (await page.evaluate(brightness) < 120) == (scheme == "dark")
+
+
+async def test_a_phone(open_page: OpenPage) -> None:
+    """Nothing has to be scrolled sideways, nothing is cut off, and what is touched is large enough."""
+    page = await open_page("/", **PHONE)
+    for width in (360, 320):
+        await page.set_viewport_size({"width": width, "height": 740})
+        await fits(page, width)
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await transcribed(page)
+    await fits(page, 360)
+    await page.locator("#finals .word").nth(5).tap()
+    await expect(page.locator(".word.heard")).to_be_visible()
+    for name in ("options", "programs"):
+        await page.evaluate(f"document.getElementById('{name}').showModal()")
+        await fits(page, 360)
+        await page.keyboard.press("Escape")
+    await drop(page, b"nothing", "letter.txt")
+    await expect(page.locator("#notice h2")).to_be_visible()
+    await fits(page, 360)
+    small = await page.locator("button:visible, label.button").evaluate_all(
+        "all => all.map((one) => [one.id, one.getBoundingClientRect()])"
+        ".filter(([, box]) => box.height < 40 || box.width < 40).map(([id]) => id)"
+    )
+    assert small == []
+
+
+async def fits(page: Page, width: int) -> None:
+    """Nothing reaches beyond the window."""
+    beyond = await page.evaluate(
+        """() => [...document.querySelectorAll("body *")]
+            .filter((one) => one.checkVisibility() && !one.closest(".unseen, pre, dialog header"))
+            .map((one) => [one, one.getBoundingClientRect()])
+            .filter(([, box]) => box.right > innerWidth + 1 || box.left < -1)
+            .map(([one]) => one.id || one.className || one.tagName)"""
+    )
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    assert beyond == []
+
+
+async def test_options_are_remembered(open_page: OpenPage) -> None:
+    """What was chosen is there after a reload and is what the service is asked for; all of it can be undone."""
+    page = await open_page("/")
+    sent: list[str] = []
+    page.on("websocket", lambda websocket: websocket.on("framesent", lambda frame: sent.append(str(frame))))
+    await page.click("#options-open")
+    await expect(page.get_by_role("dialog", name="Options")).to_be_visible()
+    await page.get_by_label("Names and words to listen for").fill("mister quilter\n\n gospel ")
+    await page.get_by_label("A sentence ends after").select_option("2000")
+    await page.get_by_label("Words appear").select_option("160")
+    await page.get_by_label("Figures and capitals").check()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_be_hidden()
+    await page.reload()
+    text = await transcribed(page)
+    assert json.loads(sent[0]) == {
+        "type": "start",
+        "partial_words": True,
+        "hotwords": ["mister quilter", "gospel"],
+        "endpoint": {"after_text_ms": 2000},
+        "step_ms": 160,
+        "written": True,
+    }
+    assert text[0].isupper()
+    await page.click("#options-open")
+    await expect(page.get_by_label("Names and words to listen for")).to_have_value("mister quilter\n\n gospel ")
+    await expect(page.get_by_label("Figures and capitals")).to_be_checked()
+    await page.get_by_role("button", name="Back to the usual").click()
+    await expect(page.get_by_label("A sentence ends after")).to_have_value("1000")
+    await page.get_by_role("button", name="Done").click()
+    await page.reload()
+    await transcribed(page, "airplane.mp3")
+    starts = [json.loads(frame) for frame in sent if '"start"' in frame]
+    assert starts[-1] == {"type": "start", "partial_words": True}
+
+
+async def test_a_wish_that_is_refused(open_page: OpenPage) -> None:
+    """The service says what is wrong with it, and the options are one press away."""
+    page = await open_page("/")
+    await page.click("#options-open")
+    await page.get_by_label("Names and words to listen for").fill("one two three four five six seven")
+    await page.keyboard.press("Escape")
+    await drop(page, wave_file("airplane.mp3"))
+    await expect(page.locator("#notice h2")).to_have_text("The service refuses this")
+    await expect(page.locator("#notice p")).to_contain_text("words")
+    await page.get_by_role("button", name="Open the options").click()
+    await expect(page.get_by_label("Names and words to listen for")).to_be_visible()
+
+
+async def test_every_control_by_keyboard(open_page: OpenPage) -> None:
+    """Tab reaches all that can be used, in the order of the page, and shows where it is."""
+    page = await open_page("/")
+    reached = await tabbed(page)
+    assert [name for name in reached if name in CONTROLS] == list(CONTROLS)
+    assert "pace" in reached
+    await transcribed(page)
+    await page.evaluate("document.activeElement.blur()")
+    reached = await tabbed(page)
+    expected = ["options-open", "word", "play", "wave", "file", "pace", "speak", "copy", "save", "clear"]
+    assert [name for name in reached if name in expected] == expected
+
+
+async def tabbed(page: Page) -> list[str]:
+    """What Tab reaches, each with an outline that can be seen."""
+    reached: list[str] = []
+    for _ in range(30):
+        await page.keyboard.press("Tab")
+        name, outlined, labelled = await page.evaluate(
+            """() => {
+                const here = document.activeElement;
+                if (here === document.body) return ["", true, true];
+                const marks = [here, here.closest("label"), here.nextElementSibling].filter(Boolean);
+                const outlined = marks.some((one) => getComputedStyle(one).outlineStyle === "solid"
+                    && parseFloat(getComputedStyle(one).outlineWidth) >= 2);
+                const name = here.name === "pace" ? "pace" : here.id || here.className.split(" ")[0];
+                return [name, outlined, Boolean(here.ariaLabel || here.labels?.length || here.innerText.trim())];
+            }"""
+        )
+        if not name or name in reached:
+            break
+        assert outlined, f"{name} has no outline"
+        assert labelled, f"{name} has no name"
+        reached.append(name)
+    return reached
+
+
+async def test_a_screen_reader(open_page: OpenPage) -> None:
+    """Finals are a polite live region that the partial is outside of; landmarks, states and pictures have names."""
+    page = await open_page("/")
+    await transcribed(page)
+    log = page.get_by_role("log", name="What was said")
+    assert await log.get_attribute("aria-live") == "polite"
+    assert await log.locator("#partial").count() == 0
+    assert await page.locator("#finals .at[aria-hidden=true]").count() == await page.locator("#finals .at").count() > 0
+    assert await page.get_by_role("status").first.inner_text() == "Ready"
+    for role in ("banner", "main", "contentinfo"):
+        assert await page.get_by_role(role).count() == 1, role  # type: ignore[arg-type]
+    nameless = await page.locator("button, input, select, textarea, [role]").evaluate_all(
+        "all => all.filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length"
+        " || one.getAttribute('aria-labelledby') || one.matches('[role=tooltip], [role=status], [role=alert]')))"
+        ".map((one) => one.outerHTML)"
+    )
+    assert nameless == []
+    assert await page.locator("svg:not([aria-hidden=true])").count() == 0
+
+
+async def test_less_movement(open_page: OpenPage) -> None:
+    """Who does not want to see movement sees no animation, and a waveform that is drawn four times a second at most."""
+    page = await open_page("/", reduced_motion="reduce")
+    await page.evaluate(
+        """() => {
+            globalThis.drawn = 0;
+            const clear = CanvasRenderingContext2D.prototype.clearRect;
+            CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+                globalThis.drawn += 1;
+                clear.apply(this, box);
+            };
+        }"""
+    )
+    await page.click("#speak")
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=30_000)
+    drawn, seconds = await page.evaluate(
+        """async () => {
+            const [before, began] = [drawn, performance.now()];
+            await new Promise((resolve) => setTimeout(resolve, 1500));
+            return [drawn - before, (performance.now() - began) / 1000];
+        }"""
+    )
+    assert 1 <= drawn <= 4 * seconds + 1
+    assert await page.evaluate("document.getAnimations().length") == 0
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+
+
+async def test_the_policy_holds(open_page: OpenPage) -> None:
+    """Nothing inline runs, and nothing that the page does is against its own policy."""
+    page = await open_page("/", expected=["Content Security Policy"])
+    await page.evaluate(
+        """() => {
+            globalThis.broken = [];
+            document.addEventListener("securitypolicyviolation", (event) => broken.push(event.effectiveDirective));
+        }"""
+    )
+    await page.click("#speak")
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=30_000)
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+    await transcribed(page, "airplane.mp3")
+    await page.click("#play")
+    await page.click("#options-open")
+    await page.get_by_role("button", name="Done").click()
+    assert await page.evaluate("broken") == []
+    await page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "globalThis.inline = true";
+            document.body.append(script);
+            document.body.insertAdjacentHTML("beforeend", "<p style='color: red'>red</p>");
+        }"""
+    )
+    assert await page.evaluate("globalThis.inline === undefined")
+    await page.wait_for_function("() => broken.length === 2")
+    assert sorted(await page.evaluate("broken")) == ["script-src-elem", "style-src-attr"]
+
+
+async def test_nobody_else_is_asked(open_page: OpenPage, site: str) -> None:
+    """Every request goes to the service itself: the page works where there is no other network."""
+    page = await open_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda websocket: asked.append(websocket.url.replace("ws:", "http:")))
+    await page.goto("/")
+    await transcribed(page, "airplane.mp3")
+    await page.click("#play")
+    await page.click("#speak")
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=30_000)
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+    assert len(asked) > 15
+    assert [url for url in asked if not url.startswith((f"{site}/", f"blob:{site}/"))] == []
+    assert any(url == f"{site}/favicon.svg" for url in asked)
+
+
+async def test_for_programs(open_page: OpenPage, site: str) -> None:
+    """The page tells the address of the service."""
+    page = await open_page("/")
+    await page.click("#programs-open")
+    await expect(page.locator("#address")).to_have_text(f"{site.replace('http', 'ws')}/v1/stream")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> None:
+    """Text, SRT and VTT of any transcript are the same to the letter, JSON in content."""
+    page = await open_page("/")
+    dice = random.Random(7)
+    sheets = [[segment(dice, number) for number in range(dice.randint(0, 5))] for _ in range(150)]
+    for each in sheets:
+        at = 0
+        for final in each:
+            at = shift(final, at + dice.choice([0, 40, 900, 4000]))
+    found = await page.evaluate(
+        """async (sheets) => {
+            const {FORMATS} = await import("/page/formats.js");
+            return sheets.map((segments) => Object.fromEntries(Object.entries(FORMATS).map(
+                ([name, {write}]) => [name, write({file: "a.wav", durationMs: 9e6, segments})])));
+        }""",
+        sheets,
+    )
+    for each, written in zip(sheets, found, strict=True):
+        transcript = Transcript("a.wav")
+        for event in (*each, {"type": "done", "audio_ms": 9_000_000}):
+            transcript.add(event)
+        for format in ("text", "srt", "vtt"):
+            assert written[format] == transcript.render(format), each
+        assert json.loads(written["json"]) == json.loads(transcript.render("json"))
+
+
+def segment(dice: random.Random, number: int) -> dict[str, Any]:
+    """A final of some words from 0 ms on."""
+    words, at = [], 0
+    for _ in range(dice.randint(1, 40)):
+        length = dice.choice([40, 200, 300, 700, 2500])
+        word = dice.choice(
+            ["a", "<b>", "r&d", "naïve", "extraordinarily", "3:30 p.m.", "seven-hundred", "x" * 50, *COMMON]
+        )
+        words.append({"word": word, "start_ms": at, "end_ms": at + length, "confidence": 0.5})
+        at += length + dice.choice([0, 0, 0, 20, 400, 1600])
+    text = " ".join(word["word"] for word in words)
+    times = {"start_ms": 0, "end_ms": words[-1]["end_ms"], "audio_ms": words[-1]["end_ms"] + 500}
+    return {"type": "final", "segment": number, "text": text, **times, "confidence": 0.5, "words": words}
+
+
+def shift(final: dict[str, Any], by: int) -> int:
+    """Moves a final; its new end."""
+    for each in (final, *final["words"]):
+        each["start_ms"] += by
+        each["end_ms"] += by
+    return int(final["end_ms"])

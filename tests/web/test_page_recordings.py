@@ -1,0 +1,272 @@
+"""A recording on the page: dropped or chosen, written down, played with its words, corrected by nobody, taken away."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from streamer.bridge.service import Service
+from streamer.client import transcribe
+from streamer.transcript import Transcript
+from tests.bridge.clients import Event
+from tests.samples import FOLDER, pcm, reference
+from tests.web.conftest import OpenPage
+from tests.web.visitor import PATIENCE_MS, doing, drop, listened, place, seconds, transcribed, wave_file, words, written
+
+# Two sentences of the talk.
+TALK_S = 12.5
+
+
+async def told(service: Service) -> list[Event]:
+    """What the command line is told of the talk."""
+    return [event async for event in transcribe([pcm("talk.flac")[: int(TALK_S * 32_000)]], service.url)]
+
+
+async def test_a_dropped_file_is_written_down(open_page: OpenPage, service: Service) -> None:
+    """It says that a file may be dropped; then come the words, times and confidences that the command line has."""
+    page = await open_page("/")
+    assert await drop(page, wave_file("talk.flac", TALK_S)) == [True, True, False]
+    await doing(page, "transcribing")
+    await expect(page.locator("#latency")).to_contain_text("as spoken", timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+    expected = [word for event in await told(service) for word in event.get("words", ())]
+    shown = await words(page)
+    assert [word["text"] for word in shown] == [word["word"] for word in expected]
+    for found, word in zip(shown, expected, strict=True):
+        assert found["start"] == word["start_ms"]
+        percent = re.search(r" · (\d+) % sure$", found["told"])
+        assert percent
+        assert abs(int(percent[1]) - 100 * word["confidence"]) < 1
+        assert seconds(found["told"]) == [word["start_ms"] // 100 / 10, word["end_ms"] // 100 / 10]
+        assert found["doubtful"] == (word["confidence"] < 0.6)
+    assert {word["doubtful"] for word in shown} == {True, False}
+    assert await page.locator("#finals > p").count() == 2
+
+
+async def test_a_chosen_file(open_page: OpenPage) -> None:
+    """The button opens the dialog for files; an Opus file is understood like any other."""
+    page = await open_page("/")
+    async with page.expect_file_chooser() as choosing:
+        await page.get_by_text("Open file").click()
+    await (await choosing.value).set_files(FOLDER / "quilter.ogg")
+    await doing(page, "nothing")
+    await expect(page.locator("#finals")).to_contain_text("the apostle of", timeout=PATIENCE_MS)
+    spoken, found = reference("quilter.ogg").split(), (await written(page)).split()
+    assert len(set(spoken) & set(found)) > 0.7 * len(set(spoken))
+
+
+async def test_paced(open_page: OpenPage) -> None:
+    """As fast as it was spoken: it is heard meanwhile, and the words come as it is played; the choice is remembered."""
+    page = await open_page("/")
+    await page.get_by_label("As spoken").check()
+    await page.reload()
+    assert await page.get_by_label("As spoken").is_checked()
+    began = time.monotonic()
+    await drop(page, wave_file("airplane.mp3"))
+    await expect(page.locator("#play")).to_have_attribute("aria-label", "Pause")
+    await expect(page.locator("#partial .word").first).to_be_visible()
+    assert await place(page) > 0
+    await expect(page.locator("#latency")).to_contain_text(re.compile(r"^\d+\.\d s behind"))
+    await doing(page, "nothing")
+    assert time.monotonic() - began > len(pcm("airplane.mp3")) / 32_000
+    assert "gracefully" in await written(page)
+
+
+async def test_stopped_early(open_page: OpenPage) -> None:
+    """What was sent before Escape is still written down; the rest is not."""
+    page = await open_page("/")
+    await page.get_by_label("As spoken").check()
+    await drop(page, wave_file("talk.flac"))
+    await expect(page.locator("#partial .word").nth(2)).to_be_visible(timeout=PATIENCE_MS)
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+    assert 3 <= len((await written(page)).split()) < 30
+    await expect(page.locator("#play")).to_have_attribute("aria-label", "Play")
+
+
+async def test_a_file_without_sound(open_page: OpenPage) -> None:
+    """It is said that the file cannot be read, and what can be; what was there before stays."""
+    page = await open_page("/")
+    before = await transcribed(page)
+    await drop(page, b"not a sound\n" * 100, "letter.txt")
+    await expect(page.locator("#notice h2")).to_have_text("This file cannot be read")
+    await expect(page.locator("#notice")).to_contain_text("WAV")
+    await expect(page.locator("#alarm")).to_contain_text("This file cannot be read")
+    assert await written(page) == before
+    async with page.expect_file_chooser():
+        await page.get_by_role("button", name="Choose a recording").click()
+
+
+async def test_the_player_and_its_words(open_page: OpenPage) -> None:
+    """A click on a word goes there, Enter plays from there, the word that is heard is marked; Space pauses."""
+    page = await open_page("/")
+    await transcribed(page, "talk.flac", TALK_S)
+    shown = await words(page)
+    await page.locator("#finals .word").nth(3).click()
+    assert abs(await place(page) * 1000 - shown[3]["start"]) < 100
+    await expect(page.locator(".word.heard")).to_have_text(shown[3]["text"])
+    await expect(page.locator("#play")).to_have_attribute("aria-label", "Play")
+    await page.keyboard.press("ArrowLeft")
+    await listened(page)
+    await page.keyboard.press("Enter")
+    await page.wait_for_function("() => heard.length > 2")
+    await expect(page.locator("#play")).to_have_attribute("aria-label", "Pause")
+    await page.keyboard.press("Space")
+    await expect(page.locator("#play")).to_have_attribute("aria-label", "Play")
+    heard = await page.evaluate("heard")
+    assert heard == sorted(heard)
+    assert heard[0] == 2
+    last = shown[heard[-1]]
+    assert last["start"] <= 1000 * await place(page) + 100
+    await page.click("#play")
+    await expect(page.locator("#play")).to_have_attribute("aria-label", "Pause")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#play")).to_have_attribute("aria-label", "Play")
+
+
+async def test_the_waveform_is_a_slider(open_page: OpenPage) -> None:
+    """A click and the arrow keys go to a place in the sound; its picture and the segments beneath are drawn."""
+    page = await open_page("/")
+    await transcribed(page)
+    wave = page.get_by_role("slider", name="Place in the sound")
+    box = await wave.bounding_box()
+    assert box
+    await wave.click(position={"x": box["width"] / 2, "y": 10})
+    assert abs(await place(page) - 2.95) < 0.15
+    await page.keyboard.press("ArrowRight")
+    assert abs(await place(page) - 3.95) < 0.15
+    await page.keyboard.press("Home")
+    assert await place(page) == 0
+    assert (await wave.get_attribute("aria-valuetext") or "").endswith("seconds")
+    assert await inked(page, 0.0, 0.8) > 500
+    assert await inked(page, 0.9, 1.0) > 500
+
+
+async def inked(page: Page, top: float, bottom: float) -> int:
+    """How many pixels of the waveform are drawn in a band of it."""
+    return int(
+        await page.evaluate(
+            """([top, bottom]) => {
+                const canvas = document.querySelector("#wave canvas");
+                const {width, height} = canvas;
+                const from = Math.round(top * height), rows = Math.round((bottom - top) * height);
+                const {data} = canvas.getContext("2d").getImageData(0, from, width, rows);
+                return data.filter((value, index) => index % 4 === 3 && value > 127).length;
+            }""",
+            [top, bottom],
+        )
+    )
+
+
+async def test_hover_and_focus(open_page: OpenPage) -> None:
+    """Time and confidence of a word are shown under the pointer, and to who comes by keyboard, aloud as well."""
+    page = await open_page("/")
+    await transcribed(page)
+    shown = await words(page)
+    tip = page.get_by_role("tooltip")
+    await expect(tip).to_be_hidden()
+    await page.locator("#finals .word").nth(4).hover()
+    await expect(tip).to_have_text(shown[4]["told"])
+    assert re.fullmatch(r"0:\d\d\.\d . 0:\d\d\.\d · \d+ % sure", shown[4]["told"])
+    await page.mouse.move(5, 5)
+    await expect(tip).to_be_hidden()
+    await page.locator("#finals .word").first.focus()
+    await page.keyboard.press("ArrowRight")
+    await expect(tip).to_have_text(shown[1]["told"])
+    assert await page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tip"
+    await page.keyboard.press("End")
+    await expect(tip).to_have_text(shown[-1]["told"])
+
+
+async def test_copy(open_page: OpenPage) -> None:
+    """The text is in the clipboard, a line for each segment, and that is said."""
+    page = await open_page("/", permissions=["clipboard-read", "clipboard-write"])
+    await expect(page.locator("#copy")).to_be_disabled()
+    await transcribed(page, "talk.flac", TALK_S)
+    await page.click("#copy")
+    await expect(page.locator("#copy")).to_have_text("Copied")
+    await expect(page.locator("#spoken")).to_have_text("Copied.")
+    lines = (await page.evaluate("navigator.clipboard.readText()")).splitlines()
+    assert len(lines) == 2
+    assert " ".join(lines) == await written(page)
+
+
+async def test_saving(open_page: OpenPage, service: Service, tmp_path: Path) -> None:
+    """Text, SRT, VTT and JSON are what the command line writes."""
+    page = await open_page("/")
+    await expect(page.locator("#save")).to_be_disabled()
+    await transcribed(page, "talk.flac", TALK_S)
+    transcript = Transcript("talk.wav")
+    for event in await told(service):
+        transcript.add(event)
+    for item, ending, format in (
+        ("Text", "txt", "text"),
+        ("Subtitles", "srt", "srt"),
+        ("Web subtitles", "vtt", "vtt"),
+        ("Words and times", "json", "json"),
+    ):
+        await page.get_by_role("button", name="Save").click()
+        async with page.expect_download() as saving:
+            await page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
+        saved = await saving.value
+        assert saved.suggested_filename == f"talk.{ending}"
+        await saved.save_as(tmp_path / ending)
+        found = (tmp_path / ending).read_text()
+        if format == "json":
+            assert json.loads(found) == rounded(json.loads(transcript.render("json")))
+        else:
+            assert found == transcript.render(format)
+
+
+def rounded(value: Any) -> Any:
+    """With confidences to a hundredth: a browser decodes to samples that differ in the last bit."""
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    if isinstance(value, dict):
+        return {
+            key: pytest.approx(each, abs=0.01) if key == "confidence" else rounded(each) for key, each in value.items()
+        }
+    return value
+
+
+async def test_the_menu_by_keyboard(open_page: OpenPage) -> None:
+    """Enter opens it, arrows move in it, Escape closes it and goes back."""
+    page = await open_page("/")
+    await transcribed(page, "airplane.mp3")
+    await page.locator("#save").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("menuitem").first).to_be_focused()
+    assert await page.locator("#save").get_attribute("aria-expanded") == "true"
+    await page.keyboard.press("ArrowUp")
+    await expect(page.get_by_role("menuitem").last).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("menu")).to_be_hidden()
+    await expect(page.locator("#save")).to_be_focused()
+
+
+async def test_clear_and_back(open_page: OpenPage) -> None:
+    """The sheet can be cleared, and brought back with its sound."""
+    page = await open_page("/")
+    before = await transcribed(page)
+    await page.click("#clear")
+    assert await written(page) == ""
+    await expect(page.locator("#welcome")).to_be_visible()
+    await page.get_by_role("button", name="Bring it back").click()
+    assert await written(page) == before
+    await listened(page)
+    await page.click("#play")
+    await page.wait_for_function("() => heard.length > 0")
+
+
+async def test_a_second_file(open_page: OpenPage) -> None:
+    """It takes the place of the first one."""
+    page = await open_page("/")
+    await transcribed(page, "quilter.ogg")
+    assert "gracefully" in await transcribed(page, "airplane.mp3")
+    assert "gospel" not in await written(page)

@@ -1,0 +1,282 @@
+"""Somebody speaks to the page: words that settle, level and waveform, lost connections, and what is in the way."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+from rapidfuzz.distance import Levenshtein
+
+from streamer.bridge.access import Access
+from streamer.bridge.entrance import Entrance
+from streamer.bridge.keys import KeyFile, make_key
+from streamer.bridge.service import Service
+from streamer.client import transcribe
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import serving, session
+from tests.samples import pcm
+from tests.web.conftest import OpenBrowser, OpenPage
+from tests.web.serving import ServeProcess
+from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, listened, transcribed, wave_file, written
+
+NO_CONSENT = ["--use-fake-device-for-media-stream", "--deny-permission-prompts"]
+# Every text and class that the partial has had, and what went into the live region.
+RECORDER = """() => {
+    const seen = globalThis.seen = {open: [], partials: 0, spoken: 0, levels: [], drawings: new Set()};
+    new MutationObserver(() => {
+        seen.partials += 1;
+        const words = [...document.querySelectorAll("#partial .word")];
+        seen.open.push([words.filter((word) => word.matches(".open")).length, words.length]);
+        const grey = words.find((word) => word.matches(".open"));
+        if (grey) seen.grey = getComputedStyle(grey).color;
+    }).observe(document.querySelector("#partial"), {childList: true, subtree: true, characterData: true});
+    new MutationObserver((changes) => {
+        seen.spoken += changes.flatMap((change) => [...change.addedNodes]).length;
+    }).observe(document.querySelector("#finals"), {childList: true, subtree: true});
+    setInterval(() => {
+        seen.levels.push(Number(document.querySelector("#level").ariaValueNow));
+        seen.drawings.add(document.querySelector("#wave canvas").toDataURL());
+    }, 100);
+}"""
+
+
+async def understood(service: Service, name: str) -> list[str]:
+    """The words that the command line is told of a recording."""
+    events = [event async for event in transcribe([pcm(name)], service.url)]
+    return " ".join(event["text"] for event in events if event["type"] == "final").split()
+
+
+async def speak(page: Page) -> None:
+    """Presses the button and waits until it listens."""
+    await page.get_by_role("button", name="Speak", exact=True).click()
+    await doing(page, "listening")
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=PATIENCE_MS)
+
+
+async def test_speaking(open_browser: OpenBrowser, open_page: OpenPage, service: Service) -> None:
+    """Words appear in grey and turn black, with level, waveform and delay; nearly those of the recording itself."""
+    page = await open_page("/", browser=await open_browser("quilter.ogg", lead_s=0.5))
+    await page.evaluate(RECORDER)
+    await speak(page)
+    await expect(page.get_by_role("meter")).to_be_visible()
+    await expect(page.locator("#partial .word").nth(3)).to_be_visible(timeout=PATIENCE_MS)
+    await expect(page.locator("#latency")).to_contain_text(re.compile(r"^\d+\.\d s behind"))
+    await expect(page.locator("#finals .word").last).to_be_visible(timeout=PATIENCE_MS)
+    await page.get_by_role("button", name="Stop listening").click()
+    await doing(page, "nothing")
+    await expect(page.locator("#state")).to_have_text("Ready")
+    found, expected = (await written(page)).split(), await understood(service, "quilter.ogg")
+    # The browser's microphone cleans the sound, and begins at another sample.
+    assert Levenshtein.distance(found, expected) <= len(expected) // 4, (found, expected)
+    seen = await page.evaluate("() => ({...seen, drawings: seen.drawings.size})")
+    assert any(0 < still_open < words for still_open, words in seen["open"])
+    assert seen["grey"] != await page.evaluate("getComputedStyle(document.querySelector('#finals .word')).color")
+    assert max(seen["levels"]) > 40 > min(seen["levels"][:3])
+    assert seen["drawings"] > 10
+    # Read aloud is what is final, and nothing else.
+    assert seen["partials"] > 5
+    assert seen["spoken"] == await page.locator("#finals > p").count()
+    await expect(page.get_by_role("meter")).to_be_hidden()
+
+
+async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: OpenPage) -> None:
+    """Space begins and ends; then the sound is there to be heard again, and speaking goes on below."""
+    page = await open_page("/", browser=await open_browser("airplane.mp3", lead_s=0.3))
+    await page.keyboard.press("Space")
+    await doing(page, "listening")
+    await expect(page.locator("#partial .word").nth(2)).to_be_visible(timeout=PATIENCE_MS)
+    await page.keyboard.press("Space")
+    await doing(page, "nothing")
+    before = await page.locator("#finals > p").count()
+    await listened(page)
+    await page.keyboard.press("Space")
+    await page.wait_for_function("() => heard.length > 0")
+    await page.click("#speak")
+    await expect(page.locator("#partial .word").nth(2)).to_be_visible(timeout=PATIENCE_MS)
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+    assert await page.locator("#finals > p").count() > before
+    starts = await page.locator("#finals .word").evaluate_all("all => all.map((word) => Number(word.dataset.start))")
+    assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_service_that_is_started_anew(
+    open_browser: OpenBrowser, open_page: OpenPage, served: ServeProcess, service: Service, how: signal.Signals
+) -> None:
+    """Ended in the middle of a sentence and started again: the page says so, goes on, and has every word once."""
+    browser = await open_browser("quilter.ogg", lead_s=0.5)
+    page = await open_page(served.site, browser=browser, expected=NOBODY)
+    await speak(page)
+    await expect(page.locator("#partial .word").nth(4)).to_be_visible(timeout=PATIENCE_MS)
+    await served.stop(how)
+    await expect(page.locator("#state")).to_have_attribute("data-state", "resuming", timeout=PATIENCE_MS)
+    await expect(page.locator("#state")).to_have_text("Reconnecting")
+    await expect(page.locator("#notice")).to_contain_text("is kept until it is back")
+    await served.start()
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice")).to_be_hidden()
+    await expect(page.locator("#finals .word").last).to_be_visible(timeout=PATIENCE_MS)
+    await page.click("#speak")
+    await doing(page, "nothing")
+    found, expected = (await written(page)).split(), await understood(service, "quilter.ogg")
+    assert Levenshtein.distance(found, expected) <= len(expected) // 4, (found, expected)
+
+
+async def test_a_service_that_stays_away(
+    open_browser: OpenBrowser, open_page: OpenPage, served: ServeProcess, service: Service
+) -> None:
+    """After a minute the page gives up, but it has kept the sound: trying again brings the words that were missing."""
+    page = await open_page(browser=await open_browser("quilter.ogg", lead_s=0.5), expected=NOBODY)
+    await page.clock.install()
+    await page.goto(served.site)
+    await speak(page)
+    await expect(page.locator("#partial .word").nth(4)).to_be_visible(timeout=PATIENCE_MS)
+    await served.stop(signal.SIGKILL)
+    await expect(page.locator("#state")).to_have_text("Reconnecting", timeout=PATIENCE_MS)
+    await page.wait_for_timeout(2500)  # more is spoken
+    await page.clock.fast_forward(70_000)
+    await expect(page.locator("#notice h2")).to_have_text("The service does not answer", timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+    assert await written(page) == ""
+    await served.start()
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.locator("#finals .word").nth(8)).to_be_visible(timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+    found, expected = (await written(page)).split(), await understood(service, "quilter.ogg")
+    assert Levenshtein.distance(found, expected[: len(found)]) <= len(expected) // 4, (found, expected)
+    await listened(page)
+    await page.click("#play")
+    await page.wait_for_function("() => heard.length > 0")
+
+
+async def test_nobody_answers(open_page: OpenPage, served: ServeProcess) -> None:
+    """The page says so before and after the attempt; once the service is there, trying again works."""
+    page = await open_page(served.site, expected=NOBODY)
+    await expect(page.locator("#state")).to_have_text("Ready")
+    await served.stop()
+    await drop(page, wave_file("airplane.mp3"))
+    await expect(page.locator("#notice h2")).to_have_text("The service does not answer", timeout=PATIENCE_MS)
+    await expect(page.locator("#state")).to_have_text("Not reachable")
+    await served.start()
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.locator("#notice")).to_be_hidden()
+    await expect(page.locator("#finals .word").first).to_be_visible(timeout=PATIENCE_MS)
+
+
+async def test_permission_refused(open_browser: OpenBrowser, open_page: OpenPage) -> None:
+    """It is said where to allow the microphone, and aloud; the button is ready again."""
+    page = await open_page("/", browser=await open_browser(flags=NO_CONSENT))
+    await page.click("#speak")
+    await expect(page.locator("#notice h2")).to_have_text("The microphone is blocked")
+    await expect(page.locator("#notice")).to_contain_text("left of the address")
+    await expect(page.get_by_role("alert")).to_contain_text("The microphone is blocked")
+    await doing(page, "nothing")
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.locator("#notice h2")).to_have_text("The microphone is blocked")
+
+
+async def test_no_microphone(open_page: OpenPage) -> None:
+    """One that was chosen once and is not there any more: the page says so and offers a recording instead."""
+    page = await open_page("/")
+    await page.evaluate("localStorage.setItem('streamer.settings', JSON.stringify({device: 'gone'}))")
+    await page.reload()
+    await page.click("#speak")
+    await expect(page.locator("#notice h2")).to_have_text("There is no microphone")
+    async with page.expect_file_chooser():
+        await page.get_by_role("button", name="Choose a recording").click()
+
+
+async def test_an_insecure_page(open_browser: OpenBrowser, site: str) -> None:
+    """A name that is not this machine's, without https: why the microphone cannot be had, and the service neither."""
+    rules = "--host-resolver-rules=MAP speech.test 127.0.0.1"
+    browser = await open_browser(flags=[rules])
+    page = await browser.new_page()
+    await page.goto(site.replace("127.0.0.1", "speech.test"))
+    await page.click("#speak")
+    await expect(page.locator("#notice h2")).to_have_text("A microphone needs a secure page")
+    await drop(page, wave_file("airplane.mp3"))
+    await expect(page.locator("#notice h2")).to_have_text("This address may not be used")
+    await expect(page.locator("#notice")).to_contain_text("--origin")
+
+
+async def test_a_full_service(open_page: OpenPage, triton: TritonServer) -> None:
+    """The page counts down to when it is worth trying again, and does so when asked."""
+    async with serving(triton, sessions=1) as service:
+        page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
+        async with session(service.url):
+            await drop(page, wave_file("airplane.mp3"))
+            await expect(page.locator("#notice h2")).to_have_text("All places are taken", timeout=PATIENCE_MS)
+            countdown = page.locator("#notice .countdown")
+            first = await countdown.inner_text()
+            assert re.fullmatch(r"Worth trying again in [1-5] s\.", first)
+            await expect(countdown).not_to_have_text(first)
+            await expect(countdown).to_have_text("Worth trying again now.", timeout=10_000)
+        await page.get_by_role("button", name="Try again").click()
+        await doing(page, "transcribing")
+        await doing(page, "nothing")
+        assert "gracefully" in await written(page)
+
+
+async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) -> None:
+    """The page asks for it, tells a wrong one, goes on with the right one, and keeps it for this tab only."""
+    key = make_key("visitor")
+    (tmp_path / "keys").write_text(f"{key.line}\n")
+    async with serving(triton, entrance=Entrance(Access(KeyFile(tmp_path / "keys")))) as service:
+        page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
+        await drop(page, wave_file("airplane.mp3"))
+        await expect(page.locator("#notice h2")).to_have_text("A key is needed", timeout=PATIENCE_MS)
+        field = page.locator("#notice").get_by_label("Key", exact=True)
+        await expect(field).to_be_focused()
+        await field.fill("streamer_wrong")
+        await field.press("Enter")
+        await expect(page.locator("#notice")).to_contain_text("not known", timeout=PATIENCE_MS)
+        await page.locator("#notice").get_by_label("Key", exact=True).fill(key.secret)
+        await page.get_by_role("button", name="Continue").click()
+        await doing(page, "transcribing")
+        await doing(page, "nothing")
+        assert "gracefully" in await written(page)
+        kept = "[sessionStorage, localStorage].map((store) => store.getItem('streamer.key'))"
+        assert await page.evaluate(kept) == [key.secret, None]
+        await page.reload()
+        assert "gracefully" in await transcribed(page, "airplane.mp3")
+        await page.click("#options-open")
+        await page.get_by_label("Keep the key in this browser").check()
+        assert await page.evaluate(kept) == [key.secret, key.secret]
+        await page.get_by_label("Keep the key in this browser").uncheck()
+        assert await page.evaluate(kept) == [key.secret, None]
+
+
+async def test_nothing_was_said(open_page: OpenPage) -> None:
+    """Beeps are no words, and the page says that it heard none."""
+    page = await open_page("/")
+    await speak(page)
+    await page.wait_for_timeout(1200)
+    await page.click("#speak")
+    await expect(page.locator("#notice h2")).to_have_text("No words were heard", timeout=PATIENCE_MS)
+    await expect(page.locator("#copy")).to_be_disabled()
+
+
+async def test_stopped_before_it_began(open_page: OpenPage) -> None:
+    """Who presses twice leaves no microphone open, and no session."""
+    page = await open_page("/")
+    sockets: list[str] = []
+    page.on("websocket", lambda websocket: sockets.append(websocket.url))
+    await page.evaluate(
+        """() => {
+            globalThis.tracks = [];
+            const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+            navigator.mediaDevices.getUserMedia = async (wish) => {
+                const stream = await ask(wish);
+                tracks.push(...stream.getTracks());
+                return stream;
+            };
+        }"""
+    )
+    await page.dblclick("#speak")
+    await doing(page, "nothing")
+    await page.wait_for_function("() => tracks.length > 0 && tracks.every((track) => track.readyState === 'ended')")
+    assert sockets == []

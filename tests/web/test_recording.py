@@ -1,0 +1,160 @@
+"""Recordings that a browser decodes and sends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.async_api import Page
+
+from streamer.audio.files import read_audio
+from streamer.bridge.service import Service
+from tests.samples import FILES, FOLDER, pcm
+from tests.web.conftest import OpenPage
+from tests.web.test_microphone import alike
+from tests.web.test_session import undisturbed, words
+
+DECODE = """async (name) => {
+    const {Recording} = await load("recording");
+    const response = await fetch(`/${name}`);
+    return Recording.decode(new File([await response.blob()], name));
+}"""
+
+
+@pytest.fixture
+def folder(elsewhere: tuple[str, Path]) -> Path:
+    """Where the page finds its recordings."""
+    for name in FILES:
+        (elsewhere[1] / name).write_bytes((FOLDER / name).read_bytes())
+    return elsewhere[1]
+
+
+async def decoded(bench: Page, name: str) -> np.ndarray[Any, np.dtype[np.int16]]:
+    samples = await bench.evaluate(f"async (name) => [...(await ({DECODE})(name)).samples]", name)
+    return np.asarray(samples, np.int16)
+
+
+@pytest.mark.parametrize("name", FILES)
+async def test_what_a_browser_decodes(folder: Path, bench: Page, name: str) -> None:
+    """FLAC, OGG and MP3 are the samples that we ourselves read from them."""
+    samples, right = await decoded(bench, name), read_audio(FOLDER / name)
+    # Of the silence that an MP3 begins and ends with, each decoder takes away what it thinks right.
+    assert abs(len(samples) - len(right)) < 1600
+    loud, loud_right = np.sqrt(np.mean(samples.astype(float) ** 2)), np.sqrt(np.mean(right.astype(float) ** 2))
+    assert abs(loud / loud_right - 1) < 0.02
+    if name == "talk.flac":
+        assert np.abs(samples.astype(int) - right).max() <= 1
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (44_100, 2), (48_000, 6), (96_000, 1)])
+async def test_any_rate_and_channels(folder: Path, bench: Page, rate: int, channels: int) -> None:
+    """They become 16 kHz and the mean of the channels, with the right length."""
+    tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(2 * rate) / rate)
+    sound = np.zeros((len(tone), channels))
+    sound[:, 0] = tone
+    soundfile.write(folder / "tone.wav", sound, rate, "PCM_16")
+    samples = (await decoded(bench, "tone.wav")).astype(float) / 32768
+    assert len(samples) == pytest.approx(32_000, abs=2)
+    right = 0.5 / channels * np.sin(2 * np.pi * 440 * np.arange(len(samples)) / 16_000)
+    assert np.abs(samples - right)[1000:-1000].max() < 0.02 / channels
+
+
+async def test_a_waveform(folder: Path, bench: Page) -> None:
+    """The loudest sample of each stretch, however many are asked for."""
+    sound = np.concatenate([np.full(1600, level) for level in (0.0, 0.5, -1.0, 0.25)])
+    soundfile.write(folder / "steps.wav", sound, 16_000, "PCM_16")
+    peaks = await bench.evaluate(
+        f"async () => {{ const r = await ({DECODE})('steps.wav'); return [[...r.peaks(4)], r.peaks(9999).length,"
+        " Math.max(...r.peaks(9999)), r.durationMs]; }"
+    )
+    assert peaks[0] == pytest.approx([0, 0.5, 1, 0.25], abs=0.001)
+    assert peaks[1:] == [9999, 1, 400]
+
+
+@pytest.mark.parametrize("content", [b"", b"This is no sound. " * 100, b"RIFF\x24\x00\x00\x00WAVEfmt "])
+async def test_what_is_no_sound(folder: Path, bench: Page, content: bytes) -> None:
+    """It is refused with its name."""
+    (folder / "notes.wav").write_bytes(content)
+    error = await bench.evaluate(f"failure(({DECODE})('notes.wav'))")
+    assert (error["name"], error["code"]) == ("StreamerError", "unsupported_audio")
+    assert error["message"] == "notes.wav has no sound that this browser can decode."
+
+
+async def test_at_full_speed(folder: Path, bench: Page, service: Service) -> None:
+    """The words are those that our other client gets, in less time than it took to say them."""
+    told = await bench.evaluate(
+        f"""async () => {{
+            const recording = await ({DECODE})("talk.flac");
+            const session = await begin();
+            const began = performance.now();
+            await recording.play(session);
+            await session.stop();
+            return {{told: session.told, took: performance.now() - began}};
+        }}"""
+    )
+    expected = [event["text"] for event in await undisturbed(service.url, "talk.flac") if event["type"] == "final"]
+    assert alike(words(told["told"]), " ".join(expected)) > 0.95
+    assert told["took"] < len(pcm("talk.flac")) / 32 * 0.9
+
+
+async def test_paced(folder: Path, bench: Page) -> None:
+    """As fast as it was spoken: no sound is sent before it could have been."""
+    early, took = await bench.evaluate(
+        f"""async () => {{
+            const recording = await ({DECODE})("airplane.mp3");
+            const session = await begin();
+            await session.ready;
+            const began = performance.now();
+            let early = 0;
+            const send = session.send.bind(session);
+            session.send = (sound) => {{
+                send(sound);
+                early = Math.max(early, session.sentMs - (performance.now() - began));
+            }};
+            await recording.play(session, {{paced: true}});
+            const took = performance.now() - began;
+            await session.stop();
+            return [early - 0, took - recording.durationMs];
+        }}"""
+    )
+    assert early < 20
+    assert -20 < took < 2_000
+
+
+async def test_it_can_be_given_up(folder: Path, bench: Page) -> None:
+    """At once; the session may go on without the rest."""
+    result = await bench.evaluate(
+        f"""async () => {{
+            const recording = await ({DECODE})("talk.flac");
+            const session = await begin();
+            await session.ready;
+            const giving = new AbortController();
+            setTimeout(() => giving.abort(), 1000);
+            const began = performance.now();
+            const error = await failure(recording.play(session, {{paced: true, signal: giving.signal}}));
+            const took = performance.now() - began;
+            const done = await session.stop();
+            return {{name: error.name, took, heard: done.audio_ms}};
+        }}"""
+    )
+    assert result["name"] == "AbortError"
+    assert 900 < result["took"] < 2_500
+    assert 500 < result["heard"] < 2_500
+
+
+async def test_a_session_that_ends_ends_the_playing(folder: Path, open_bench: OpenPage) -> None:
+    """With the error of the session."""
+    bench = await open_bench()
+    error = await bench.evaluate(
+        f"""async () => {{
+            const recording = await ({DECODE})("talk.flac");
+            const session = await begin();
+            await session.ready;
+            setTimeout(() => session.close(), 500);
+            return failure(recording.play(session, {{paced: true}}));
+        }}"""
+    )
+    assert error["code"] == "closed"

@@ -1,0 +1,359 @@
+"""The JavaScript session in a real browser before a real service: what it tells, and that it gets through trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from streamer.bridge.access import Access
+from streamer.bridge.entrance import Entrance
+from streamer.bridge.keys import KeyFile, make_key
+from streamer.bridge.service import Service
+from streamer.client import transcribe
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import Event, serving
+from tests.bridge.test_recovery import lasting, proxy
+from tests.samples import pcm
+from tests.web.conftest import OpenPage
+from tests.web.serving import ServeProcess
+
+# What a browser itself writes to the console when a connection fails; a page cannot prevent it.
+CONNECTIONS = "WebSocket connection to 'ws://127.0.0.1:"
+
+
+def of(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in told if event["event"] == kind]
+
+
+def words(told: list[dict[str, Any]]) -> str:
+    return " ".join(event["text"] for event in of(told, "final"))
+
+
+async def undisturbed(url: str, name: str, **options: Any) -> list[Event]:
+    """What our other client is told of a recording."""
+    return [event async for event in transcribe([pcm(name)], url, options=options)]
+
+
+async def test_a_recording_is_written_down(bench: Page, service: Service) -> None:
+    """The service is that from which the module came; each event comes once, in order, and the words are right."""
+    result = await bench.evaluate(
+        """async () => {
+            const session = await begin();
+            const states = [session.state];
+            const ready = await session.ready;
+            states.push(session.state);
+            session.send(await pcm("talk"));
+            const done = await session.stop();
+            states.push(session.state);
+            return {told: session.told, ready, done, states, latency: session.latencyMs, buffered: session.bufferedMs};
+        }"""
+    )
+    told, expected = result["told"], await undisturbed(service.url, "talk.flac")
+    numbers = [event["n"] for event in told if "n" in event]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert lasting([{**event, "type": event["event"]} for event in told if "segment" in event or "at_ms" in event])
+    assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
+    assert result["states"] == ["connecting", "open", "closed"]
+    assert [(event["state"], event["code"]) for event in of(told, "state")] == [("open", ""), ("closed", "done")]
+    assert result["ready"]["type"] == "ready"
+    assert result["done"]["audio_ms"] == len(pcm("talk.flac")) // 32
+    assert result["latency"] > 0
+    assert result["buffered"] == 0
+    assert told[0]["event"] == "state"
+    assert not of(told, "error")
+
+
+async def test_flush_and_stop_are_promises(bench: Page) -> None:
+    """What was said until the flush is final when it resolves; the session goes on."""
+    told = await bench.evaluate(
+        """async () => {
+            const session = await begin();
+            session.send((await pcm("airplane")).buffer);
+            await session.flush();
+            const first = session.told.filter(({event}) => event === "final").length;
+            session.send(await pcm("quilter"));
+            await Promise.all([session.stop(), session.stop()]);
+            session.send(new Int16Array(16000));
+            return {first, told: session.told};
+        }"""
+    )
+    assert told["first"] >= 1
+    finals = of(told["told"], "final")
+    assert "gracefully" in words(finals[: told["first"]])
+    assert "apostle" in words(finals[told["first"] :])
+    assert not of(told["told"], "error")
+
+
+@pytest.mark.parametrize("faster", [2, 50])
+async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPage, faster: int) -> None:
+    """The session is resumed, whenever it is cut: the same words and times as without, and each event once."""
+    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
+        bench = await open_bench(expected=[CONNECTIONS])
+        await bench.evaluate(
+            """async ([url, faster]) => {
+                globalThis.session = await begin({url});
+                globalThis.over = speak(session, "talk", {faster}).then(() => session.stop());
+            }""",
+            [f"http://{address}", faster],
+        )
+        for _ in range(4):
+            await asyncio.sleep(2.5 / faster + 0.4)
+            await cut()
+        await bench.evaluate("over")
+        told = await bench.evaluate("session.told")
+        expected = await undisturbed(service.url, "talk.flac")
+    numbers = [event["n"] for event in told if "n" in event]
+    assert numbers == list(range(1, len(numbers) + 1))
+    kept = [{name: value for name, value in event.items() if name != "event"} for event in told if "n" in event]
+    assert lasting(kept) == lasting(expected)
+    assert sum(event["state"] == "resuming" for event in of(told, "state")) >= 1
+    assert not of(told, "restarted")
+    assert of(told, "state")[-1]["code"] == "done"
+
+
+@pytest.mark.parametrize(
+    # After SIGTERM sessions may go on for some seconds; then the service makes final what it has heard.
+    ("how", "heard_ms"),
+    [(signal.SIGTERM, 8_500), (signal.SIGKILL, 16_500)],
+)
+async def test_a_service_that_is_started_anew(
+    served: ServeProcess, open_bench: OpenPage, how: signal.Signals, heard_ms: int
+) -> None:
+    """Another session hears again what was not final: no word is lost, doubled or cut; times and segments go on."""
+    bench = await open_bench(expected=[CONNECTIONS])
+    await bench.evaluate(
+        """async (url) => {
+            globalThis.session = await begin({url});
+            globalThis.over = speak(session, "talk", {faster: 2}).then(() => session.stop());
+        }""",
+        served.site,
+    )
+    await bench.wait_for_function("(heard) => session.told.some(({audio_ms}) => audio_ms >= heard)", arg=heard_ms)
+    await served.stop(how)
+    await served.start()
+    await bench.evaluate("over")
+    told = await bench.evaluate("session.told")
+    expected = [event for event in await undisturbed(served.site, "talk.flac") if event["type"] == "final"]
+    finals = of(told, "final")
+    assert [final["text"] for final in finals] == [final["text"] for final in expected]
+    assert [final["segment"] for final in finals] == list(range(len(finals)))
+    for final, right in zip(finals, expected, strict=True):
+        for word, right_word in zip(final["words"], right["words"], strict=True):
+            assert abs(word["start_ms"] - right_word["start_ms"]) <= 100
+    numbers = [event["n"] for event in told if "n" in event]
+    assert numbers == sorted(set(numbers))
+    (restarted,) = of(told, "restarted")
+    assert restarted["fromMs"] > 0
+    assert restarted["segment"] == sum(final["end_ms"] <= restarted["fromMs"] for final in finals)
+    codes = [event["code"] for event in of(told, "state")]
+    assert ("not_ready" if how is signal.SIGTERM else "unknown_token") in codes
+    assert codes[-1] == "done"
+
+
+async def test_a_connection_on_which_nothing_comes(served: ServeProcess, open_bench: OpenPage) -> None:
+    """It is left after a while, whether or not it is lost, and another one has the session: no word is missing."""
+    bench = await open_bench(expected=[CONNECTIONS])
+    await bench.evaluate(
+        """async (url) => {
+            globalThis.session = await begin({url});
+            await session.ready;
+            globalThis.over = speak(session, "quilter").then(() => session.stop());
+        }""",
+        served.site,
+    )
+    await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms > 2000)")
+    served.send(signal.SIGSTOP)
+    await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
+    served.send(signal.SIGCONT)
+    await bench.evaluate("over")
+    told = await bench.evaluate("session.told")
+    expected = await undisturbed(served.site, "quilter.ogg")
+    assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
+    assert "has said nothing for 25 s" in "".join(event["reason"] for event in of(told, "state"))
+    assert not of(told, "restarted")
+
+
+async def test_without_a_restart_it_says_that_the_session_is_gone(served: ServeProcess, open_bench: OpenPage) -> None:
+    """What is not final is lost then, and the user is told so."""
+    bench = await open_bench(expected=[CONNECTIONS])
+    await bench.evaluate(
+        """async (url) => {
+            globalThis.session = await begin({url, restart: false});
+            await session.ready;
+            await speak(session, "airplane");
+        }""",
+        served.site,
+    )
+    await served.stop(signal.SIGKILL)
+    await bench.evaluate("happens(session, 'state')")
+    await served.start()
+    error = await bench.evaluate("failure(session.stop())")
+    assert (error["name"], error["code"], error["reported"]) == ("StreamerError", "lost", "unknown_token")
+    assert "does not know this session" in error["message"]
+    assert of(await bench.evaluate("session.told"), "state")[-1]["state"] == "closed"
+
+
+async def test_without_resume_a_lost_connection_is_the_end(triton: TritonServer, open_bench: OpenPage) -> None:
+    """It is an error and a state, and breaks what was promised."""
+    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
+        bench = await open_bench(expected=[CONNECTIONS])
+        await bench.evaluate(
+            """async (url) => {
+                globalThis.session = await begin({url, resume: false});
+                globalThis.ended = happens(session, "error");
+                await session.ready;
+            }""",
+            f"ws://{address}/v1/stream",
+        )
+        await cut()
+        await bench.evaluate("ended")
+        assert (await bench.evaluate("failure(session.room())"))["code"] == "lost"
+        states = of(await bench.evaluate("session.told"), "state")
+    assert [event["state"] for event in states] == ["open", "closed"]
+
+
+REFUSAL = """async (settings) => {
+    const session = await begin(settings);
+    const error = await failure(session.ready);
+    return {error, state: session.state, told: session.told, stop: await failure(session.stop())};
+}"""
+
+
+async def test_a_key_is_needed(triton: TritonServer, open_bench: OpenPage, tmp_path: Path) -> None:
+    """Without one, with a wrong one and with one that cannot be one it says so; with the right one it works."""
+    key = make_key("alice")
+    (tmp_path / "keys").write_text(key.line + "\n")
+    entrance = Entrance(Access(KeyFile(tmp_path / "keys")))
+    async with serving(triton, entrance=entrance) as service:
+        bench = await open_bench()
+        for wrong in ("", "streamer_wrong", "not a key, is it"):
+            result = await bench.evaluate(REFUSAL, {"url": service.url, "key": wrong})
+            assert result["error"]["code"] == "key_needed", wrong
+            assert len(result["error"]["message"].split()) > 5
+            assert result["stop"]["code"] == "key_needed"
+            (state,) = of(result["told"], "state")
+            assert (state["state"], state["code"]) == ("closed", "key_needed")
+            assert of(result["told"], "error")[0]["fatal"] is True
+        right = {"url": service.url, "key": key.secret}
+        assert await bench.evaluate("async (settings) => (await (await begin(settings)).ready).type", right) == "ready"
+
+
+async def test_a_full_service(triton: TritonServer, open_bench: OpenPage) -> None:
+    """It says so, and when to try again."""
+    async with serving(triton, sessions=1) as service:
+        bench = await open_bench()
+        await bench.evaluate(
+            "async (url) => { globalThis.first = await begin({url}); await first.ready; }", service.url
+        )
+        result = await bench.evaluate(REFUSAL, {"url": service.url})
+        assert (result["error"]["code"], result["error"]["reported"]) == ("full", "full")
+        assert result["error"]["retryMs"] > 0
+        assert of(result["told"], "state")[-1]["retryMs"] == result["error"]["retryMs"]
+        assert await bench.evaluate("first.state") == "open"
+        await bench.evaluate("first.close()")
+
+
+async def test_nobody_answers(open_bench: OpenPage) -> None:
+    """A sentence names the address."""
+    bench = await open_bench(expected=[CONNECTIONS])
+    result = await bench.evaluate(REFUSAL, {"url": "http://127.0.0.1:1"})
+    assert result["error"]["code"] == "unreachable"
+    assert "127.0.0.1:1" in result["error"]["message"]
+
+
+async def test_options_that_do_not_exist_are_refused(bench: Page) -> None:
+    """With the service's own sentence."""
+    result = await bench.evaluate(REFUSAL, {"options": {"hotword": "typo"}})
+    assert (result["error"]["code"], result["error"]["reported"]) == ("refused", "unknown_option")
+    assert "hotwords" in result["error"]["message"]
+
+
+async def test_closing_is_for_good(bench: Page) -> None:
+    """Nothing comes afterwards, and who waits is told."""
+    result = await bench.evaluate(
+        """async () => {
+            const session = await begin();
+            await session.ready;
+            await speak(session, "airplane", {to: 1});
+            const stop = failure(session.stop());
+            session.close();
+            const told = session.told.length;
+            await wait(500);
+            return {state: session.state, error: await stop, more: session.told.length - told, told: session.told};
+        }"""
+    )
+    assert (result["state"], result["error"]["code"], result["more"]) == ("closed", "closed", 0)
+    assert of(result["told"], "state")[-1]["state"] == "closed"
+
+
+async def test_a_recording_does_not_overfill(bench: Page, service: Service) -> None:
+    """`room` holds back who sends a recording at full speed; what waits is bounded, and all of it is heard."""
+    result = await bench.evaluate(
+        """async () => {
+            const session = await begin();
+            const sound = await pcm("talk");
+            let most = 0, buffered = 0, given = 0;
+            for (let turn = 0; turn < 2; turn++) {
+                for (let at = 0; at < sound.length; at += 8000) {
+                    await session.room();
+                    const piece = sound.subarray(at, at + 8000);
+                    session.send(piece);
+                    given += piece.length / 16;
+                    const heard = session.told.reduce((most, {audio_ms = 0}) => Math.max(most, audio_ms), 0);
+                    most = Math.max(most, given - heard);
+                    buffered = Math.max(buffered, session.bufferedMs);
+                }
+            }
+            const done = await session.stop();
+            return {most, buffered, given, done: done.audio_ms, overflowed: session.overflowedMs};
+        }"""
+    )
+    assert result["done"] == int(result["given"])
+    assert 5_000 < result["most"] < 35_000
+    assert result["buffered"] < 10_000
+    assert result["overflowed"] == 0
+
+
+async def test_what_cannot_be_kept_is_counted(open_bench: OpenPage) -> None:
+    """Five minutes of live sound wait for a service that does not answer; what follows is dropped, and said."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        bench = await open_bench(expected=[CONNECTIONS])
+        result = await bench.evaluate(
+            """async (url) => {
+                const session = await begin({url});
+                for (let s = 0; s < 310; s++) session.send(new Int16Array(16000));
+                const told = {buffered: session.bufferedMs, overflowed: session.overflowedMs, told: session.told};
+                session.close();
+                return told;
+            }""",
+            f"http://127.0.0.1:{deaf.getsockname()[1]}",
+        )
+    assert (result["buffered"], result["overflowed"]) == (300_000, 10_000)
+    assert len(of(result["told"], "overflow")) == 10
+    assert of(result["told"], "overflow")[-1]["totalMs"] == 10_000
+
+
+async def test_a_live_session_is_not_too_fast_after_a_loss(triton: TritonServer, open_bench: OpenPage) -> None:
+    """What was spoken while nobody was there is sent as fast as a live session may be, and no faster."""
+    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, _):
+        bench = await open_bench()
+        told = await bench.evaluate(
+            """async (url) => {
+                const session = await begin({url, options: {live: true}});
+                const sound = await pcm("talk");
+                for (let turn = 0; turn < 2; turn++) session.send(sound);
+                await session.stop();
+                return session.told;
+            }""",
+            f"http://{address}",
+        )
+    assert of(told, "done")[0]["audio_ms"] > 49_000
+    assert not of(told, "error")

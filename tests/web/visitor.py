@@ -1,0 +1,96 @@
+"""What somebody does on the page of the service, and what he sees there."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from typing import Any, Final
+
+import numpy as np
+import soundfile
+from playwright.async_api import Page, expect
+
+from streamer.audio.files import SAMPLE_RATE
+from tests.samples import pcm
+
+# For what takes a recogniser; what a page does by itself comes sooner.
+PATIENCE_MS: Final = 60_000
+# What a browser itself writes to the console when nobody answers; a page cannot prevent it.
+NOBODY: Final = (r"WebSocket connection to", r"Failed to load resource")
+DROP: Final = """async ([bytes, name]) => {
+    const file = new File([Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0))], name);
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(file);
+    const seen = [];
+    for (const type of ["dragenter", "dragover", "drop"]) {
+        document.body.dispatchEvent(new DragEvent(type, {dataTransfer, bubbles: true, cancelable: true}));
+        seen.push(document.getElementById("drop").checkVisibility());
+    }
+    return seen;
+}"""
+
+
+def wave_file(name: str, seconds: float | None = None) -> bytes:
+    """A recording of `audio_samples/`, or its beginning, as the samples that other clients send."""
+    file = io.BytesIO()
+    samples = np.frombuffer(pcm(name), "<i2")[: None if seconds is None else int(seconds * SAMPLE_RATE)]
+    soundfile.write(file, samples, SAMPLE_RATE, "PCM_16", format="WAV")
+    return file.getvalue()
+
+
+async def drop(page: Page, content: bytes, name: str = "talk.wav") -> list[bool]:
+    """Drops a file on the page; whether the page said that it may be dropped, after each event."""
+    return list(await page.evaluate(DROP, [base64.b64encode(content).decode(), name]))
+
+
+async def doing(page: Page, what: str) -> None:
+    """Waits until the page does that."""
+    await expect(page.locator("body")).to_have_attribute("data-doing", what, timeout=PATIENCE_MS)
+
+
+async def transcribed(page: Page, name: str = "quilter.ogg", seconds: float | None = None) -> str:
+    """Drops a recording on the page, or its beginning; its words, once all are there."""
+    await drop(page, wave_file(name, seconds), f"{name.partition('.')[0]}.wav")
+    await doing(page, "transcribing")
+    await doing(page, "nothing")
+    return await written(page)
+
+
+async def written(page: Page) -> str:
+    """All words that are final."""
+    return " ".join(await page.locator("#finals .word").all_inner_texts())
+
+
+async def words(page: Page) -> list[dict[str, Any]]:
+    """The final words with what the page shows of them."""
+    return list(
+        await page.locator("#finals .word").evaluate_all(
+            "all => all.map((word) => ({text: word.innerText, told: word.dataset.told,"
+            " start: Number(word.dataset.start), doubtful: getComputedStyle(word).textDecorationLine === 'underline'}))"
+        )
+    )
+
+
+async def listened(page: Page) -> None:
+    """From now on `heard` has the numbers of the words that are marked while they are played."""
+    await page.evaluate(
+        """() => {
+            globalThis.heard = [];
+            new MutationObserver(() => {
+                const all = [...document.querySelectorAll("#finals .word")];
+                const marked = all.findIndex((one) => one.matches(".heard"));
+                if (marked >= 0 && heard.at(-1) !== marked) heard.push(marked);
+            }).observe(document.querySelector("#finals"), {subtree: true, attributeFilter: ["class"]});
+        }"""
+    )
+
+
+async def place(page: Page) -> float:
+    """Where the player is, in seconds."""
+    return float(await page.locator("#wave").get_attribute("aria-valuenow") or "nan")
+
+
+def seconds(told: str) -> list[float]:
+    """The times in what is told of a word, as 0:03.2."""
+    return [60 * int(minutes) + float(rest) for minutes, rest in re.findall(r"(\d+):([\d.]+)", told)]
