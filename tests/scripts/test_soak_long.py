@@ -1,4 +1,4 @@
-"""What scripts/soak.py makes of a long session: made-up records, in which one thing goes wrong at a time."""
+"""What `scripts/soak.py long` makes of a long session: made-up records, in which one thing goes wrong at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import soak
+from soaking import long as soak
 
 RECORDINGS = [soak.Recording(np.zeros(16_000, dtype=np.int16), ("the", "cat", "sat"))]
 MINUTES = 20

@@ -1,0 +1,1 @@
+"""Services that are used for long: one session of an hour, or thousands of them among faults."""

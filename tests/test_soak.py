@@ -1,0 +1,37 @@
+"""Half a minute of `scripts/soak.py faults`: many sessions, real Tritons that break, and nothing that must not be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOAK = Path(__file__).resolve().parents[1] / "scripts" / "soak.py"
+
+
+@pytest.mark.timeout(400)  # the machine may have much else to do, and whatever breaks has to come back
+def test_half_a_minute(tmp_path: Path) -> None:
+    """Words lost, doubled or crossed: none. Slots, sessions, processes, shared memory left: none."""
+    command = [sys.executable, str(SOAK), "faults", "--minutes", "0.5", "--seed", "11", "--every", "3"]
+    done = subprocess.run(
+        [*command, "--at-a-time", "24", "--slots", "16", "--folder", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=380,
+    )
+    broken = [path.read_text() for path in tmp_path.glob("session-*.json")]
+    assert done.returncode == 0, (done.stdout, done.stderr, broken[:1])
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["lost"], report["doubled"], report["crossed"], report["altered"]) == (0, 0, 0, 0)
+    assert not any(report["left"].values())
+    # And it was no idle walk.
+    assert report["sessions"] > 30
+    assert report["words"] > 200
+    assert sum(report["faults"].values()) >= 5
+    assert report["resumes"] > 3
+    assert report["recoveries"] > 0
+    assert len(report["ends"]) > 3

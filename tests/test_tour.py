@@ -1,0 +1,102 @@
+"""The tour of the documentation, typed line by line by somebody who reads nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.front import Terminal
+from tests.room import Room, room
+
+ROOT = Path(__file__).parents[1]
+TOUR = ROOT / "docs" / "tour.md"
+PROMPT = "tour> "
+END_S = 30.0
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+SENTENCE = ROOT / "audio_samples" / "quilter.ogg"
+
+
+class Newcomer:
+    """Somebody in a fresh clone, with a shell and a microphone."""
+
+    def __init__(self, clone: Path, place: Room) -> None:
+        self._place = place
+        prompts = {"PS1": PROMPT, "PS2": PROMPT, "VIRTUAL_ENV_DISABLE_PROMPT": "1"}
+        environment = {**place.environment, **prompts}
+        shell = [shutil.which("env") or "env", "-C", str(clone), "bash", "--norc", "--noediting", "-i"]
+        self._terminal = Terminal(command=shell, width=200, environment=environment)
+        self._terminal.watch(PROMPT)
+
+    def type(self, line: str) -> str:
+        """Types a line, does what a person does meanwhile, and tells what was shown until the next prompt."""
+        terminal = self._terminal
+        before = len(terminal.shown)
+        terminal.type(line + "\n")
+        if line.endswith(" mic"):
+            self._speak(before)
+        if " serve " in line:
+            terminal.watch("ws://", before)
+        terminal.watch(PROMPT, before + len(line))
+        return ESCAPES.sub("", terminal.shown[before:]).replace("\r", "\n")
+
+    def leave(self) -> None:
+        """Closes the shell; what the tour has started has been ended by it, too."""
+        left = self._terminal.process.children(recursive=True)
+        _, left = psutil.wait_procs(left, END_S)
+        for process in left:
+            process.terminate()
+        self._terminal.process.send_signal(signal.SIGHUP)
+        self._terminal.status()
+        assert not left
+
+    def _speak(self, before: int) -> None:
+        self._terminal.watch("listening", before)
+        with self._place.play(SENTENCE) as sound:
+            assert sound.wait(30) == 0
+        self._terminal.watch("apostle", before)
+        self._terminal.type("\x03")
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    """In a clone of which everything is installed already."""
+    clone = tmp_path / "clone"
+    for source, folder in ((ROOT, clone), (Path(sys.prefix), clone / ".venv")):
+        folder.mkdir()
+        for entry in source.iterdir():
+            if entry.name not in (".venv", ".git", ".installed"):
+                (folder / entry.name).symlink_to(entry)
+    # Newer than all that it is made of: nothing is installed again, least of all through these links.
+    (clone / ".venv" / ".installed").touch()
+    folder = tmp_path / "room"
+    folder.mkdir()
+    with room(folder) as place:
+        somebody = Newcomer(clone, place)
+        yield somebody
+        somebody.leave()
+
+
+@pytest.mark.timeout(240)
+def test_every_line_does_what_the_tour_says(newcomer: Newcomer) -> None:
+    """Each command is typed as it stands, and each answer that is shown comes."""
+    shown, commands, answers = "", 0, 0
+    for kind, block, address in re.findall(r"^```(\w+)\n(.*?)^```$|Open <(\S+)>", TOUR.read_text(), re.M | re.S):
+        if kind == "sh":
+            shown = "".join(newcomer.type(line) for line in block.splitlines())
+            commands += 1
+        elif kind == "text":
+            for line in block.splitlines():
+                assert line in shown.split("\n"), shown
+            answers += 1
+        else:
+            with urllib.request.urlopen(address, timeout=10) as page:
+                assert "<button" in page.read().decode()
+    assert (commands, answers) == (8, 5)
