@@ -31,6 +31,8 @@ CLOSE_LIMIT_S = 3.0
 # A Triton that does not answer is cancelled only after this; requests in flight may still be computed.
 LEAVE_LIMIT_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+# Sessions wait for one that was lost, but not for ever: at first it is looked for more often.
+EAGER_S, EAGER_PAUSE_S = 30.0, 2.0
 # An answer is overdue after this: so many times what the slowest took of late, and within these limits. A machine that
 # is busy is slow for everybody; one that was quick a moment ago and says nothing hangs.
 SLOWER = 5.0
@@ -217,11 +219,11 @@ class Upstream:
 
     async def keep(self) -> None:
         """Keep it well, from open() on, until cancelled."""
-        pause = FIRST_PAUSE_S
+        pause, lost_at = FIRST_PAUSE_S, time.monotonic()
         while True:
             if self.well:
                 await self._last()
-                pause = FIRST_PAUSE_S
+                pause, lost_at = FIRST_PAUSE_S, time.monotonic()
                 log.warning("recogniser lost", triton=self.name, broken=self._broken)
             self._leave()
             try:
@@ -235,7 +237,8 @@ class Upstream:
             except Exception as error:  # whatever it was: it is tried again
                 log.warning("recogniser away", triton=self.name, detail=str(error), again_s=pause)
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_S)
+                eager = time.monotonic() - lost_at < EAGER_S
+                pause = min(2 * pause, EAGER_PAUSE_S if eager else LONGEST_PAUSE_S)
 
     async def close(self) -> None:
         """Leave it for good: sequences are ended, within a limit. The Triton itself is left as it is."""

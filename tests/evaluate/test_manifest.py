@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer import cli
 from streamer.audio.files import read_audio
 from streamer.audio.recording import AudioError
+from streamer.evaluate import arguments
 from streamer.evaluate.manifest import HALVES, ManifestError, Utterance, chosen, half, read_manifest
 from tests.samples import FILES, FOLDER
 
@@ -138,7 +138,7 @@ def test_halves_go_by_the_name(shards: Path) -> None:
     names = [f"a/{number}.ogg" for number in range(1000)]
     assert 450 < sum(half(name) == "first" for name in names) < 550
     assert [half(name) for name in names[:4]] == ["first", "second", "second", "first"]
-    assert HALVES == cli.HALVES
+    assert HALVES == arguments.HALVES
     utterances = read_manifest(shards)
     found = [set(chosen(utterances, part=name)) for name in HALVES if any(half(u.name) == name for u in utterances)]
     assert set.union(*found) == set(utterances)
