@@ -218,7 +218,8 @@ class Session:
     def answer(self, number: int, events: Iterable[Mapping[str, Any]], now: float, *, leaving: bool = False) -> None:
         """The model's events for the request under way in this lane; `leaving`: it has to go on elsewhere at a cut."""
         request, told = self.lanes[number].answered(events, now, leaving=leaving)
-        if request.pcm or request.flush:
+        # Who waited for a place until now has all of its time to speak still ahead.
+        if request.pcm or request.flush or request.start:
             self._active_at = now
         if self.state is State.CLOSED:
             return

@@ -128,6 +128,19 @@ def test_not_idle_before_it_is_ready() -> None:
     assert driven.session.state is State.FINISHING
 
 
+def test_the_time_to_speak_begins_when_it_is_ready() -> None:
+    """However long ago the wait for a place was looked at last."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.request()
+    driven.now += LIMITS.idle_s + 1  # nobody looks meanwhile
+    driven.answer()
+    driven.later(LIMITS.idle_s - 1)
+    assert driven.session.state is State.STREAMING
+    driven.later(1)
+    assert driven.session.state is State.FINISHING
+
+
 def test_not_idle_while_the_model_computes() -> None:
     """The time that the model takes, or that the client is held back, is not the client's."""
     driven = Driven()
