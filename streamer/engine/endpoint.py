@@ -83,12 +83,10 @@ class EndpointRule:
         earliest = (self.longest_ms - self.gap_stretch_ms) / frame_ms
         # What has only just been said may be a word that is not there yet: no gap, unless it was quiet.
         sure = frames if self._quiet(quiet, frame_ms) else frames - round(self.look_back_ms / frame_ms)
-        starts = [word.start for word in words[1:]] + [running[0] if running else max(sure, words[-1].end)]
-        gaps = [
-            (start - word.end, (word.end + start) // 2)
-            for word, start in zip(words, starts, strict=True)
-            if start > earliest
-        ]
+        # The silence before the first word is a gap, too: whoever begins to speak at the end is not cut off.
+        ends = [0, *(word.end for word in words)]
+        starts = [*(word.start for word in words), running[0] if running else max(sure, words[-1].end)]
+        gaps = [(start - end, (end + start) // 2) for end, start in zip(ends, starts, strict=True) if start > earliest]
         return max(gaps)[1] if gaps else frames
 
     def _quiet(self, quiet: int | None, frame_ms: float) -> bool:
