@@ -34,6 +34,8 @@ class Account:
         self._ended_ms = 0  # the end of the last word of a final
         self._again = False  # the running segment was begun by a sequence that is lost
         self._partial_ms = -1  # what the last partial of the running segment had heard
+        self._begun_ms = -1  # and one before it was begun again, without a final
+        self._ended = 0  # finals told at the last cut
         self._stable = ""  # what it promised
         self._speaking = False  # what was told last,
         self._speaking_at_cut = False  # and before the running segment,
@@ -113,7 +115,7 @@ class Account:
             partial["stable"] = max(partial["stable"], len(self._stable))
         self._partial_ms = partial["audio_ms"]
         self._stable = partial["text"][: partial["stable"]]
-        return partial
+        return {**partial, "audio_ms": max(partial["audio_ms"], self._begun_ms)}
 
     def _speech(self, speech: Event) -> Event | None:
         speaking = speech["state"] == "start"
@@ -132,6 +134,9 @@ class Account:
     def _end_segment(self, cut: Mapping[str, Any]) -> None:
         self.cut = self._offset + cut["sample"]
         self.resume = {name: cut[name] for name in _STATE if name in cut}
+        # Where the longest segment was cut before its first word, the same segment hears that word once more.
+        self._begun_ms = max(self._begun_ms, self._partial_ms) if self._segments == self._ended else -1
+        self._ended = self._segments
         self._again, self._partial_ms, self._stable = False, -1, ""
         self._speaking_at_cut, self._changes, self._skip = self._speaking, 0, 0
 

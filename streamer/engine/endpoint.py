@@ -83,11 +83,17 @@ class EndpointRule:
         earliest = (self.longest_ms - self.gap_stretch_ms) / frame_ms
         # What has only just been said may be a word that is not there yet: no gap, unless it was quiet.
         sure = frames if self._quiet(quiet, frame_ms) else frames - round(self.look_back_ms / frame_ms)
-        # The silence before the first word is a gap, too: whoever begins to speak at the end is not cut off.
-        ends = [0, *(word.end for word in words)]
-        starts = [*(word.start for word in words), running[0] if running else max(sure, words[-1].end)]
-        gaps = [(start - end, (end + start) // 2) for end, start in zip(ends, starts, strict=True) if start > earliest]
-        return max(gaps)[1] if gaps else frames
+        starts = [word.start for word in words[1:]] + [running[0] if running else max(sure, words[-1].end)]
+        gaps = [
+            (start - word.end, (word.end + start) // 2)
+            for word, start in zip(words, starts, strict=True)
+            if start > earliest
+        ]
+        width, middle = max(gaps, default=(0, frames))
+        if width <= 0 and words[0].start > earliest:
+            # Whoever begins to speak at the end of a long silence is not cut off.
+            return words[0].start - min(words[0].start // 2, round(self.look_back_ms / frame_ms))
+        return middle
 
     def _quiet(self, quiet: int | None, frame_ms: float) -> bool:
         return quiet is not None and quiet * frame_ms >= self.quiet_ms

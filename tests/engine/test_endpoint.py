@@ -54,8 +54,8 @@ def test_a_segment_of_one_word_ends_where_it_is() -> None:
 
 def test_the_first_word_is_not_cut_in_two() -> None:
     """Who is silent for long and begins to speak at the end is heard whole: in the next segment."""
-    assert RULE.ending(found([word(494, 500)]), 500, FRAME_MS) == Ending(247, silence=False)
-    assert RULE.ending(found([word(400, 430), word(432, 500)]), 500, FRAME_MS) == Ending(200, silence=False)
+    assert RULE.ending(found([word(494, 500)]), 500, FRAME_MS) == Ending(486, silence=False)
+    assert RULE.ending(found([word(400, 430), word(432, 500)]), 500, FRAME_MS) == Ending(431, silence=False)
     assert RULE.settled([word(400, 430)], FRAME_MS) == 0
 
 
