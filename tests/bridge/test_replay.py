@@ -55,6 +55,21 @@ def test_audio_since_the_cut_is_played_again() -> None:
     assert driven.said() == ["recovered"]
 
 
+def test_a_segment_that_begins_again_has_heard_no_less() -> None:
+    """A cut without a final lets the same segment hear its first word once more; the next one counts anew."""
+    driven = Replayed()
+    heard = []
+    for events in (
+        [partial("a", audio_ms=900)],
+        [cut(100), partial("a", audio_ms=800), partial("a b", audio_ms=1000)],
+        [final("a b"), cut(200), {**partial("c", audio_ms=700), "segment": 1}],
+    ):
+        driven.audio(sound(0))
+        driven.exchange(*events)
+        heard += [message["audio_ms"] for message in driven.messages() if message["type"] == "partial"]
+    assert heard == [900, 900, 1000, 700]
+
+
 def test_what_was_told_is_not_told_again() -> None:
     """Partials and speech of the running segment come once, what is new goes on behind `recovered`."""
     driven = Replayed()
