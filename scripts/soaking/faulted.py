@@ -36,8 +36,9 @@ DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "build" / "soak"
 SAMPLE_EVERY_S = 2.0
 LOOK_S = 0.1
 TOLD_EVERY_S = 30.0
-# Sessions whose clients have gone are kept for a while; then nothing may be left of them.
-SETTLE_LIMIT_S = SHORT_RESUME_S + 30.0
+# Sessions whose clients have gone are kept for a while, and a model that hangs is loaded again after 30 s of silence
+# and a probe or two; then nothing may be left of them.
+SETTLE_LIMIT_S = SHORT_RESUME_S + 70.0
 # The C library keeps freed memory for later, the more the larger the pieces were: told to give it back, the processes
 # show what they use.
 GIVING_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}

@@ -18,6 +18,11 @@ MOST_AT_ONCE: Final = 256
 _starting: set[asyncio.Task[None]] = set()  # sequences that nobody needs any more, until they are ended
 
 
+def has_died(error: LinkError) -> bool:
+    """Whether a request failed because the process that it went to has."""
+    return _DEAD.search(error.message) is not None
+
+
 class Instances:
     """Known by their names, from what they answered."""
 
@@ -77,7 +82,7 @@ async def _begun(sequence: Sequence, timeout: float) -> list[dict[str, Any]] | L
 
 async def _end(beginning: asyncio.Task[list[dict[str, Any]] | LinkError], sequence: Sequence) -> None:
     answer = await beginning
-    if isinstance(answer, LinkError) and _DEAD.search(answer.message):
+    if isinstance(answer, LinkError) and has_died(answer):
         sequence.abandon()
     else:
         sequence.discard()

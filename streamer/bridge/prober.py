@@ -26,7 +26,7 @@ class Prober:
     """Sends a sequence of one step to every instance of a model and remembers when all of them last came back."""
 
     def __init__(self, link: Link, instances: int = 1) -> None:
-        self.failure = ""  # of the last probe
+        self.failure: LinkError | None = None  # of the last probe
         self.reached: set[str] = set()  # the instances that answered it
         self._link = link
         self._instances = instances
@@ -48,17 +48,17 @@ class Prober:
             for events in (*first, *last):
                 _check(events)
         except LinkError as error:
-            if str(error) != self.failure:
+            if str(error) != str(self.failure):
                 log.warning("probe failed", code=error.code, detail=error.message)
-            self.failure = str(error)
+            self.failure = error
         else:
-            self.failure = ""
+            self.failure = None
             self.reached = {str(event.get("instance")) for events in first for event in events[:1]}
             self._succeeded_at = time.monotonic()
         finally:
             for sequence in sequences:
                 sequence.discard()
-        return not self.failure
+        return self.failure is None
 
     async def probe_living(self, taken: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
         """An instance is dead; whether another one serves a sequence, where so many are held."""
@@ -70,7 +70,7 @@ class Prober:
             finally:
                 sequence.discard()
         except LinkError as error:
-            self.failure = str(error)
+            self.failure = error
             return False
         self.reached = {str(event.get("instance")) for event in first[:1]}
         self._succeeded_at = time.monotonic()

@@ -78,6 +78,7 @@ class Session:
         self._flushes = 0  # how many the client asked for
         self._opened_at = now
         self._active_at = now
+        self._held_at: float | None = None  # since when the client is not read
 
     @property
     def full(self) -> bool:
@@ -118,7 +119,7 @@ class Session:
         """A text frame of the client."""
         if self.state is State.CLOSED:
             return
-        self._active_at = now
+        self._stir(now)
         try:
             message = parse(text)
         except WireError as error:
@@ -153,7 +154,7 @@ class Session:
         elif self.state is State.FINISHING:
             self._complain("Audio")
         elif self.state is State.STREAMING:
-            self._active_at = now
+            self._stir(now)
             self.lanes.add(self._decoder.decode(data))
             self._check_pace()
 
@@ -172,7 +173,7 @@ class Session:
         if not self._outbox.has_after(after):
             return False
         self.parked = False
-        self._active_at = now
+        self._stir(now)
         # What was spoken meanwhile comes at once.
         self._live_mark = LIVE_MARK + int(self.limits.resume_s) * BYTES_PER_S
         self._telling.greet_again(after, self._decoder.drop_rest(), self._flushes)
@@ -220,7 +221,7 @@ class Session:
         request, told = self.lanes[number].answered(events, now, leaving=leaving)
         # Who waited for a place until now has all of its time to speak still ahead.
         if request.pcm or request.flush or request.start:
-            self._active_at = now
+            self._stir(now)
         if self.state is State.CLOSED:
             return
         self._telling.answer(number, told, now, flush=request.flush)
@@ -261,8 +262,14 @@ class Session:
             self._give_up(f"The recogniser failed ({self._failure}) {waited}")
         elif self.state is State.STREAMING:
             self._telling.acknowledge(now)
+            if self.full:
+                self._held_at = now if self._held_at is None else self._held_at
+            elif self._held_at is not None:
+                # What it sends may come late: TCP tries again at intervals that grew to as long as nobody read.
+                self._stir(now + (now - self._held_at))
+                self._held_at = None
             if self.parked or self.full or self.lanes.computing or self.lanes.opening:
-                self._active_at = now
+                self._stir(now)
             elif now - self._active_at >= self.limits.idle_s:
                 self._finish(ending.idle(self.limits.idle_s))
 
@@ -285,6 +292,10 @@ class Session:
         """While nobody is connected the messages are kept, but not without a bound."""
         if self.parked and self._outbox.overfull:
             self.vanish("not_fetched")
+
+    def _stir(self, now: float) -> None:
+        """There is a sign of life, or a reason for silence."""
+        self._active_at = max(self._active_at, now)
 
     def _begin(self, start: Start, now: float) -> None:
         self.start = start

@@ -16,7 +16,7 @@ from typing import Any
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
 from streamer.bridge import prober
-from streamer.bridge.instances import Instances, begin_past_the_dead
+from streamer.bridge.instances import Instances, begin_past_the_dead, has_died
 from streamer.bridge.logs import Log
 from streamer.bridge.prober import Prober
 from streamer.bridge.supervision import Supervision
@@ -40,6 +40,9 @@ SHORTEST_PATIENCE_S, LONGEST_PATIENCE_S = 5.0, 30.0
 LATELY_S = 30.0
 # With an instance dead and sessions at the others, nothing is mended for so long: that ends all sequences there.
 LIMP_LIMIT_S = 300.0
+# A Triton that answers while its model says nothing to us for so long is given the model anew: there is a process that
+# will not wake. It ends what others may have there, so it is not done soon, and each time in a row later.
+SILENT_LIMIT_S = 30.0
 # Two doubts within this are as good as a proof, whatever a probe says: it may have missed the instance.
 DOUBT_S = 60.0
 
@@ -63,6 +66,26 @@ class Pace:
     def patience_s(self) -> float:
         """After so long an answer is overdue."""
         return min(max(SHORTEST_PATIENCE_S, SLOWER * max(self._slowest)), LONGEST_PATIENCE_S)
+
+
+class Opening:
+    """What one attempt after another to begin with a Triton tells: whether its model has to be loaded again."""
+
+    def __init__(self) -> None:
+        self._silent_since: float | None = None
+        self._limit_s = SILENT_LIMIT_S
+
+    def failed(self, error: LinkError, began: float, now: float) -> bool:
+        """A probe that began then came to nothing in this way; True if only another process of the model will help."""
+        if not isinstance(error, Overdue):
+            self._silent_since = None
+            return has_died(error)
+        if self._silent_since is None:
+            self._silent_since = began
+        if now - self._silent_since < self._limit_s:
+            return False
+        self._silent_since, self._limit_s = None, min(2 * self._limit_s, LIMP_LIMIT_S)
+        return True
 
 
 class Lease:
@@ -123,6 +146,7 @@ class Upstream:
         self._doubt = asyncio.Event()
         self._doubted_at = float("-inf")
         self._loads = loads
+        self._opening = Opening()
         self._certain = False  # that it has to be left
         self._ill = False  # and that it will not do to connect again
         self._broken = False  # because its model's process has died
@@ -202,7 +226,9 @@ class Upstream:
         try:
             instances, slots = await _size(address, self.model, self.supervision.dial)
             probing, started = Prober(link, instances), time.monotonic()
-            if not await probing.probe():
+            if not await probing.probe(prober.ANSWER_LIMIT_S):
+                assert probing.failure is not None
+                self._broken = self._opening.failed(probing.failure, started, time.monotonic())
                 raise TritonError(f"the model {self.model} does not answer: {probing.failure}")
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
@@ -211,6 +237,7 @@ class Upstream:
         self._instances.answered(probing.reached)
         self._number, self._slots = instances, slots
         self._limping_since = None
+        self._opening = Opening()
         self._link, self._prober, self.pace = link, probing, Pace()
         self.pace.note(time.monotonic() - started, time.monotonic())
         self._doubt.clear()
@@ -231,7 +258,7 @@ class Upstream:
                     await self._end_leaving()  # it answers, and a model is better reloaded when nothing is in flight
                 if self._ill:
                     await self.supervision.mend(self.model, broken=self._broken)
-                self._ill = True  # unless it opens now
+                self._ill, self._broken = True, False  # unless it opens now, or fails to in a way that tells more
                 await self.open()
                 log.info("recogniser back", triton=self.name, model=self.model)
             except Exception as error:  # whatever it was: it is tried again
@@ -282,16 +309,18 @@ class Upstream:
         if await self._prober.probe(limit_s):
             self._instances.answered(self._prober.reached)
             return True
-        if self._instances.failed(self._prober.failure) and await self._prober.probe_living(self.taken, limit_s):
+        failure = self._prober.failure
+        assert failure is not None
+        if self._instances.failed(failure.message) and await self._prober.probe_living(self.taken, limit_s):
             self._instances.answered(self._prober.reached)
             return True
-        code = self._prober.failure.partition(":")[0]
-        if code == "full":  # of others' sequences: it lives
+        failure = self._prober.failure or failure
+        if failure.code == "full":  # of others' sequences: it lives
             return True
-        if code == "overdue" and self._link.answered_at > started and not self._doubted_again():
+        if failure.code == "overdue" and self._link.answered_at > started and not self._doubted_again():
             return True  # it answers somebody
         self._ill = True
-        self._broken = self._broken or "is not healthy" in self._prober.failure
+        self._broken = self._broken or has_died(failure)
         return False
 
     def _has_limped(self) -> bool:

@@ -21,8 +21,9 @@ def load_recogniser(folder, *, slots, device, idle_limit_s):
     searches = {"lexicon": GreedySearch(UNITS, slots)}
     return Recogniser(LevelModel(), searches, slots=slots, idle_limit_s=idle_limit_s)
 """
+Fault = tuple[str, str]
 # What is wrong with a model, as the source of its adapter with something put in the place of something else.
-FAULTS = {
+FAULTS: dict[str, Fault] = {
     "does not load": ("load_recogniser(\n", 'raise_("no weights")(\n'),
     "fails": ("self._recogniser.step(", 'raise_("no sound")('),
     "says nothing": ("texts = [as_json(event) for event in events]", "texts = []"),
@@ -32,6 +33,12 @@ FAULTS = {
         "import time; time.sleep(0 if self._recogniser.live else 12)\n        with self._lock:\n            owed",
     ),
 }
+# It works until there is a file `hang` beside it, and then never again.
+HANGS_LATER: Fault = (
+    FAULTS["hangs"][0],
+    "import time; time.sleep(3600 * Path(__file__).resolve().with_name('hang').exists())\n"
+    "        with self._lock:\n            owed",
+)
 _RAISE = """
 
 def raise_(why):
@@ -39,15 +46,17 @@ def raise_(why):
 """
 
 
-def level_model(repository: Path, name: str, *, slots: int = 64, instances: int = 1, fault: str = "") -> None:
+def level_model(
+    repository: Path, name: str, *, slots: int = 64, instances: int = 1, fault: Fault | None = None
+) -> None:
     """Puts a model with this name into the repository; with a fault one that cannot work."""
     source = (SHIPPED / "1" / "model.py").read_text()
     loading = "from streamer.engine.bundle import load_recogniser\n"
     assert source.count(loading) == 1
     source = source.replace(loading, _LEVELS + _RAISE)
     if fault:
-        right, wrong = FAULTS[fault]
-        assert source.count(right) == 1, fault
+        right, wrong = fault
+        assert source.count(right) == 1, right
         source = source.replace(right, wrong)
     config = (SHIPPED / "config.pbtxt").read_text()
     config, named = re.subn(r'^name: "streaming_asr"$', f'name: "{name}"', config, flags=re.MULTILINE)

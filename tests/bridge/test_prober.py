@@ -26,7 +26,7 @@ async def test_failed_probe(triton: TritonServer) -> None:
     await link.close()
     assert not await probing.probe()
     assert not probing.ready
-    assert "closed" in probing.failure
+    assert "closed" in str(probing.failure)
 
 
 async def test_every_instance() -> None:
@@ -38,4 +38,4 @@ async def test_every_instance() -> None:
             assert len(probing.reached) == 2
             next(iter(stubs(two.pid))).kill()
             assert not await probing.probe()
-            assert "is not healthy" in probing.failure
+            assert "is not healthy" in str(probing.failure)

@@ -226,7 +226,7 @@ async def test_a_model_that_cannot_work(repository: Path, fault: str) -> None:
     """Nothing changes: it is taken out again, the reason is told, and who speaks does not notice."""
     name = fault.replace(" ", "_")
     if not (repository / name).exists():
-        level_model(repository, name, fault=fault)
+        level_model(repository, name, fault=FAULTS[fault])
     words, audio = talk(1)
     async with serving(repository) as (service, triton):
         whole = await recognise(service.url, audio)

@@ -141,6 +141,31 @@ def test_the_time_to_speak_begins_when_it_is_ready() -> None:
     assert driven.session.state is State.FINISHING
 
 
+def test_not_idle_after_it_was_held_back() -> None:
+    """Who was not read for a while is given as long again: what it had sent may take that time to come."""
+    driven, held_s = Driven(), 40.0
+    while not driven.session.full:
+        driven.audio(bytes(STEP))
+    driven.later(0)
+    driven.later(held_s)
+    while driven.session.full:
+        driven.exchange()
+    driven.later(0)
+    driven.audio(bytes(2))  # what was on its way already is no sign that the rest is
+    while driven.session.waiting_bytes >= STEP:
+        driven.exchange()
+    driven.later(held_s + LIMITS.idle_s - 1)
+    assert driven.session.state is State.STREAMING
+    driven.later(1)
+    assert driven.session.state is State.FINISHING
+    # It was held once: from now on it is as any other.
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.exchange()
+    driven.later(LIMITS.idle_s)
+    assert driven.session.state is State.FINISHING
+
+
 def test_not_idle_while_the_model_computes() -> None:
     """The time that the model takes, or that the client is held back, is not the client's."""
     driven = Driven()

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import psutil
 import pytest
 
+from streamer.bridge import prober, upstream
 from streamer.bridge.supervision import Foreign
-from streamer.bridge.upstream import LONGEST_PATIENCE_S, SHORTEST_PATIENCE_S, Pace, Upstream
+from streamer.bridge.upstream import (
+    LIMP_LIMIT_S,
+    LONGEST_PATIENCE_S,
+    SHORTEST_PATIENCE_S,
+    SILENT_LIMIT_S,
+    Opening,
+    Pace,
+    Upstream,
+)
 from streamer.bridge.upstreams import Upstreams
 from streamer.repository import asr_repository
 from streamer.triton.link import LinkError, Overdue
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import stubs
+from tests.bridge.levels import HANGS_LATER, level_model
 
 
 def test_patience() -> None:
@@ -29,6 +40,57 @@ def test_patience() -> None:
     assert pace.patience_s == SHORTEST_PATIENCE_S
     pace.note(20.0, 181.0)
     assert pace.patience_s == LONGEST_PATIENCE_S
+
+
+def test_what_openings_tell() -> None:
+    """A model is loaded again at once if its process has died, and if it is silent for long; each time later."""
+    opening, died = Opening(), LinkError("unavailable", "Stub process 'a_0_0' is not healthy.")
+    assert opening.failed(died, 0.0, 1.0)
+    assert not opening.failed(LinkError("unavailable", "there is nobody"), 1.0, 2.0)
+    silent, now = Overdue("no answer"), 100.0
+    for limit_s in (SILENT_LIMIT_S, 2 * SILENT_LIMIT_S, 4 * SILENT_LIMIT_S):
+        since = now
+        while now + 10 - since < limit_s:
+            now += 10
+            assert not opening.failed(silent, now - 10, now)
+        now += 10
+        assert opening.failed(silent, now - 10, now)
+    assert 8 * SILENT_LIMIT_S < LIMP_LIMIT_S
+    # What it was told in between counts: it was not silent all the time.
+    assert not opening.failed(silent, now, now + 10)
+    assert not opening.failed(LinkError("full", "no room"), now + 10, now + 11)
+    assert not opening.failed(silent, now + 8 * SILENT_LIMIT_S, now + 8 * SILENT_LIMIT_S + 10)
+
+
+async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton says that all is well and answers what it is asked; only the model never does."""
+    monkeypatch.setattr(upstream, "SILENT_LIMIT_S", 1.5)
+    monkeypatch.setattr(upstream, "SHORTEST_PATIENCE_S", 1.0)
+    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 1.0)
+    level_model(tmp_path, "streaming_asr", slots=4, fault=HANGS_LATER)
+    hang = tmp_path / "streaming_asr" / "1" / "hang"
+    with TritonServer(tmp_path) as triton:
+        upstreams = Upstreams([triton.grpc_address])
+        await upstreams.open()
+        try:
+            before = {stub.pid for stub in stubs(triton.pid)}
+            hang.touch()
+            lease = upstreams.lease({})
+            assert lease is not None
+            with pytest.raises(Overdue):
+                await lease.send(bytes(1000))
+            hang.unlink()  # who hangs already does not wake by that
+            for _ in range(300):
+                if upstreams.ready:
+                    break
+                await asyncio.sleep(0.1)
+            again = upstreams.lease({}, instead_of=lease)
+            lease.discard()
+            assert again is not None
+            assert await again.send(bytes(1000), end=True)
+            assert before < {stub.pid for stub in stubs(triton.pid)}
+        finally:
+            await upstreams.close()
 
 
 async def test_model_of_another_is_reloaded() -> None:

@@ -19,7 +19,7 @@ import pytest
 from streamer.bridge.control import default_path
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import receive, recognise, rest, session, stubs, text
-from tests.bridge.levels import level_model
+from tests.bridge.levels import FAULTS, level_model
 from tests.engine.speech import say, silence
 from tests.serving import PATIENCE_S, Serving, serving
 
@@ -31,7 +31,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     for name in ("one", "two"):
         level_model(folder, name)
-    level_model(folder, "broken", fault="does not load")
+    level_model(folder, "broken", fault=FAULTS["does not load"])
     return folder
 
 
