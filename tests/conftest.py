@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from streamer.bridge.service import Service
 from streamer.repository import asr_repository
 from streamer.triton.server import TritonServer
+
+
+def pytest_configure() -> None:
+    """A shell that runs the tests in the background has them ignore Ctrl-C, and with them all that they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -161,10 +161,13 @@ def _segments(events: Iterable[Event]) -> Iterator[str]:
 
 def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
     """Times only grow, and none is behind what was sent."""
-    last_ms = heard_ms = 0
+    last_ms = heard_ms = cut_ms = 0
     for event in events:
         if event["type"] == "final":
             heard_ms = 0  # what lies behind the cut is computed again
+            if not cut_ms < event["cut_ms"] <= event["audio_ms"]:
+                yield f"final {event['n']} is cut at {event['cut_ms']} ms of {event['audio_ms']}, after {cut_ms}"
+            cut_ms = event["cut_ms"]
             words = event["words"]
             if (event["start_ms"], event["end_ms"]) != (words[0]["start_ms"], words[-1]["end_ms"]):
                 yield f"final {event['n']} does not begin and end with its words"

@@ -36,6 +36,7 @@ class Account:
         self._partial_ms = -1  # what the last partial of the running segment had heard
         self._begun_ms = -1  # and one before it was begun again, without a final
         self._ended = 0  # finals told at the last cut
+        self._final: Event | None = None  # the one that the next cut ends
         self._stable = ""  # what it promised
         self._speaking = False  # what was told last,
         self._speaking_at_cut = False  # and before the running segment,
@@ -77,7 +78,7 @@ class Account:
         elif kind == "partial":
             return self._partial(self._shifted(event))
         elif kind == "final":
-            final = self._shifted(event)
+            final = self._final = self._shifted(event)
             self._segments = final["segment"] + 1
             self._ended_ms = max(self._ended_ms, final["end_ms"])
             return final
@@ -133,6 +134,9 @@ class Account:
 
     def _end_segment(self, cut: Mapping[str, Any]) -> None:
         self.cut = self._offset + cut["sample"]
+        if self._final is not None:
+            # A client that has to begin anew, because the service itself was, goes on with the sound from here.
+            self._final["cut_ms"], self._final = _ms(self.cut), None
         self.resume = {name: cut[name] for name in _STATE if name in cut}
         # Where the longest segment was cut before its first word, the same segment hears that word once more.
         self._begun_ms = max(self._begun_ms, self._partial_ms) if self._segments == self._ended else -1

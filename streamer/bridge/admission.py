@@ -27,6 +27,7 @@ class Admission:
         self._metrics = metrics
         self._upstreams: Upstreams | None = None
         self._limit: int | None = None
+        self._share: float | None = None  # of the places that the Tritons have, if that is what may be held
         self._taken = 0
         self._sessions = 0
         self._closed = False
@@ -39,7 +40,7 @@ class Admission:
     @property
     def most(self) -> int:
         """How many sequences there are."""
-        known = 0 if self._upstreams is None else self._upstreams.most
+        known = 0 if self._upstreams is None else self._carried(self._upstreams.most)
         return known if self._limit is None else min(self._limit, known)
 
     @property
@@ -67,9 +68,14 @@ class Admission:
         """Whether the service is shutting down."""
         return self._closed
 
-    def open(self, upstreams: Upstreams, limit: int | None = None) -> None:
-        """The recogniser is there: as many sequences may be held as it takes, or `limit`."""
+    def open(self, upstreams: Upstreams, limit: int | None = None, *, carried: int | None = None) -> None:
+        """The recogniser is there: as many sequences may be held as it takes, or `limit`, or as it was found to carry.
+
+        `carried` belongs to the Tritons that are well now: with others there will be more, without some of them less.
+        """
         self._upstreams, self._limit = upstreams, limit
+        if carried is not None:
+            self._share = min(1.0, carried / max(1, upstreams.room))
         self._metrics.sessions_limit.set_function(lambda: self.most)
         self._metrics.ready.set_function(lambda: self.ready)
 
@@ -85,7 +91,8 @@ class Admission:
             raise Refused("not_ready", "The recogniser is not ready; try again in some seconds.")
         most = self.most
         # Who was let in and has lost its place to a Triton that failed gets one before anybody new does.
-        free = max(0, min(most - self._taken, self._upstreams.room - self._taken, self._upstreams.free))
+        room = self._carried(self._upstreams.room)
+        free = max(0, min(most - self._taken, room - self._taken, self._upstreams.free))
         if not free:
             raise Refused("full", f"All {most} sessions are taken; try again when one has ended.")
         if number > free:
@@ -118,6 +125,10 @@ class Admission:
         for lease in leases:
             lease.discard()
         self._count(-len(leases), -1)
+
+    def _carried(self, places: int) -> int:
+        """How many sessions so many places are good for."""
+        return places if self._share is None else max(min(1, places), round(self._share * places))
 
     def _count(self, sequences: int, sessions: int) -> None:
         self._taken += sequences

@@ -44,8 +44,8 @@ class Service:
         model: str = MODEL,
         resolve_s: float = RESOLVE_EVERY_S,
     ) -> None:
-        """`sessions` at most, or what finds that out once the Tritons are there (what the model has slots for, if not
-        given); `grace` is for the end: see BridgeServer.stop().
+        """`sessions` at most, or what finds out once the Tritons are there how many those carry (what the model has
+        slots for, if not given); `grace` is for the end: see BridgeServer.stop().
         """
         self.metrics = Metrics(tracing)
         tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
@@ -96,5 +96,7 @@ class Service:
         self.metrics.recognisers_ready.set_function(lambda: self.upstreams.number_ready)
         # Sessions end before their links; what is left for the other call is a start that failed half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
-        sessions = await self._sessions(self.upstreams) if callable(self._sessions) else self._sessions
-        self._server.admission.open(self.upstreams, sessions)
+        if callable(self._sessions):
+            self._server.admission.open(self.upstreams, carried=await self._sessions(self.upstreams))
+        else:
+            self._server.admission.open(self.upstreams, self._sessions)

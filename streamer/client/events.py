@@ -79,6 +79,7 @@ class Final(_OfFinal):
     start_ms: int
     end_ms: int
     audio_ms: int
+    cut_ms: int  # what is heard from here on belongs to later segments
     confidence: float
 
 

@@ -5,16 +5,10 @@
 
 /** @typedef {import("./connection.js").Message} Message */
 
-/** No segment is longer, unless the options say otherwise; it begins so long before its first word at most. */
+/** No segment is longer, unless the options say otherwise. */
 const LONGEST_MS = 20_000;
-const BEFORE_WORDS_MS = 5_000;
 /** How far the recogniser may be behind what it says that it has heard. */
 const LAG_MS = 10_000;
-/** A pause is cut in its middle, but at most so long before its end; words end a little later than they seem to. */
-const LOOK_BACK_MS = 640;
-const WORD_END_MS = 60;
-/** What the recogniser counts in: it cuts between two of them. */
-const FRAME_MS = 40;
 /** A final whose last word ends so shortly before what was heard was not ended by a pause. */
 const ABRUPT_MS = 400;
 /** Milliseconds that are no times of the sound. */
@@ -146,17 +140,10 @@ class Settled {
         this.#longestMs = typeof longest === "number" ? longest : LONGEST_MS;
     }
 
-    /**
-     * The service does not say where it has cut. It does so between the last word of a final and the sound that it had
-     * heard by then: in a pause in the second half of it, in a segment that grew too long somewhere.
-     * @param {Message} message @param {number} heardMs
-     */
+    /** @param {Message} message @param {number} heardMs */
     told(message, heardMs) {
         if (message.type === "final") {
-            const {start_ms: start, end_ms: end, audio_ms: heard} = message;
-            const grown = heard - Math.max(this.ms, start - BEFORE_WORDS_MS) >= this.#longestMs;
-            const paused = FRAME_MS * Math.round(Math.max((end + heard) / 2, heard - LOOK_BACK_MS) / FRAME_MS);
-            this.#move(Math.min(grown ? end + WORD_END_MS : paused, heard));
+            this.#move(message.cut_ms);
         } else if (message.type === "flushed") {
             this.#move(message.audio_ms);
         }

@@ -122,3 +122,32 @@ async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> No
     admission.give_back(sessions[-1])
     assert len(admission.take({})) == 1
     await upstreams.close()
+
+
+async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
+    """It belongs to the Tritons that were there: half of it, and new sessions refused, while one of two is away."""
+    admission = Admission(Metrics())
+    way = Way(lambda: triton.grpc_address)
+    await way.open()
+    upstreams = Upstreams([triton.grpc_address, way.address])
+    await upstreams.open()
+    admission.open(upstreams, carried=6)
+    assert admission.most == 6
+    sessions = [admission.take({}) for _ in range(4)]
+    await way.close()
+    for _ in range(500):
+        if upstreams.number_ready == 1:
+            break
+        await asyncio.sleep(0.01)
+    # The four that were let in go on, on what was good for three.
+    with pytest.raises(Refused, match="taken"):
+        admission.take({})
+    for session in sessions:
+        if session[0].upstream.name == way.address:
+            session[:] = [admission.replace(session[0], {})]
+    admission.give_back(sessions.pop())
+    with pytest.raises(Refused, match="taken"):
+        admission.take({})
+    admission.give_back(sessions.pop())
+    admission.take({})
+    await upstreams.close()

@@ -95,7 +95,7 @@ def test_times_and_segments_go_on() -> None:
     driven = Replayed()
     driven.audio(sound(0) + sound(1))
     driven.exchange(final("one"), cut(STEP // 2))
-    driven.messages()
+    assert [event["cut_ms"] for event in driven.messages() if event["type"] == "final"] == [320]
     driven.audio(sound(2))
     driven.request()
     driven.fail(lost=True)
@@ -107,6 +107,7 @@ def test_times_and_segments_go_on() -> None:
     told = [message for message in driven.messages() if message["type"] in ("final", "partial")]
     assert [(event["segment"], event["start_ms"]) for event in told] == [(1, 360), (2, 970)]
     assert [event["audio_ms"] for event in told] == [960, 1280]
+    assert [event.get("cut_ms") for event in told] == [640, None]
     assert told[0]["words"] == [{"word": "two", "start_ms": 360, "end_ms": 400, "confidence": 0.5}]
 
 

@@ -15,6 +15,7 @@ from soaking.plan import STOP, Audio, Plan, Text
 from soaking.speech import Speech, speech, word
 from soaking.talker import Record
 
+from streamer.bridge.account import Account
 from streamer.engine.events import as_json
 from streamer.engine.recogniser import Chunk, StreamError
 
@@ -27,6 +28,7 @@ def events(spoken: Speech, flush: int) -> list[Event]:
     """All that a session is told of this, with a flush at this sample."""
     recogniser = exact_recogniser(None, slots=1)  # type: ignore[arg-type]
     recogniser.open(1)
+    account = Account()
     told: list[Event] = [{"type": "ready"}]
     for begin, end in ((0, flush), (flush, len(spoken.sound))):
         for place in range(begin, end, STEP):
@@ -35,8 +37,7 @@ def events(spoken: Speech, flush: int) -> list[Event]:
             chunk = Chunk(1, chunk.samples, flush=chunk.flush, end=chunk.end and end != flush)
             [(_, answer)] = recogniser.step([chunk])
             assert not isinstance(answer, StreamError)
-            told += [json.loads(as_json(event)) for event in answer]
-    told = [event for event in told if event["type"] not in ("cut", "heard")]
+            told += account.take(json.loads(as_json(event)) for event in answer)
     told[-1]["type"] = "done"  # the end flushes, which nobody asked for
     return [{**event, "n": number} for number, event in enumerate(told, 1)]
 
@@ -97,6 +98,15 @@ def test_a_lost_word(whole: Record, place: int) -> None:
     verdict = broken(whole, lose)
     assert numbers(verdict) == (1, 0, 0, 0)
     assert verdict.broken
+
+
+def test_a_cut_that_goes_back(whole: Record) -> None:
+    """What was final before is not wanted again."""
+
+    def change(told: list[Event]) -> None:
+        finals(told)[1]["cut_ms"] = finals(told)[0]["cut_ms"]
+
+    assert any("is cut at" in found for found in broken(whole, change).broken)
 
 
 def test_a_lost_final(whole: Record) -> None:
