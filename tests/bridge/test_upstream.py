@@ -66,6 +66,7 @@ async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypat
     """Triton says that all is well and answers what it is asked; only the model never does."""
     monkeypatch.setattr(upstream, "SILENT_LIMIT_S", 1.5)
     monkeypatch.setattr(upstream, "SHORTEST_PATIENCE_S", 1.0)
+    monkeypatch.setattr(upstream, "CLOSE_LIMIT_S", 0.5)
     monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 1.0)
     level_model(tmp_path, "streaming_asr", slots=4, fault=HANGS_LATER)
     hang = tmp_path / "streaming_asr" / "1" / "hang"

@@ -117,21 +117,23 @@ def test_words_on_a_terminal_are_those_of_one_recording(service: Service, tmp_pa
     assert (tmp_path / "errors").read_text().splitlines() == [SHORT, PHRASE]
 
 
-@pytest.mark.parametrize("format", ["json", "text"])
-def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path, format: str) -> None:
+def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path) -> None:
     """A recording that is interrupted leaves the transcript of what was heard."""
-    output = tmp_path / "a.out"
-    command = [*COMMAND, TALK, "--paced", "--format", format, "-o", str(output), "--server", service.url]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        time.sleep(10)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
-        assert process.stderr.read() == b""
-    kept = output.read_text()
-    text = json.loads(kept)["text"] if format == "json" else kept.strip().replace("\n", " ")
-    assert text != ""
-    assert " ".join(finals(service, TALK)).startswith(text)
+    formats = ("json", "text")
+    paced = (*COMMAND, TALK, "--paced", "--server", service.url)
+    commands = [[*paced, "--format", format, "-o", str(tmp_path / format)] for format in formats]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
+    time.sleep(10)
+    for process, format in zip(processes, formats, strict=True):
+        with process:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
+            assert process.stderr is not None
+            assert process.stderr.read() == b""
+        kept = (tmp_path / format).read_text()
+        text = json.loads(kept)["text"] if format == "json" else kept.strip().replace("\n", " ")
+        assert text != ""
+        assert " ".join(finals(service, TALK)).startswith(text)
 
 
 def test_ctrl_c_ends_standard_input(service: Service) -> None:

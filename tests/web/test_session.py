@@ -160,6 +160,7 @@ async def test_a_service_that_is_started_anew(
 async def test_a_connection_on_which_nothing_comes(served: ServeProcess, open_bench: OpenPage) -> None:
     """It is left after a while, whether or not it is lost, and another one has the session: no word is missing."""
     bench = await open_bench(expected=[CONNECTIONS])
+    await bench.clock.install()
     await bench.evaluate(
         """async (url) => {
             globalThis.session = await begin({url});
@@ -170,6 +171,8 @@ async def test_a_connection_on_which_nothing_comes(served: ServeProcess, open_be
     )
     await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms > 2000)")
     served.send(signal.SIGSTOP)
+    await bench.clock.run_for(20_000)
+    assert await bench.evaluate("session.state") == "open"
     await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
     served.send(signal.SIGCONT)
     await bench.evaluate("over")
