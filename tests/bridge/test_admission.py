@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -21,6 +21,26 @@ async def opened(triton: TritonServer) -> AsyncIterator[Upstreams]:
     upstreams = Upstreams([triton.grpc_address])
     await upstreams.open()
     yield upstreams
+    await upstreams.close()
+
+
+@asynccontextmanager
+async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[Upstreams, str, Callable[[], Awaitable[None]]]]:
+    """Two Tritons, as far as anybody can tell; the name of one of them, and what makes it go away."""
+    way = Way(lambda: triton.grpc_address)
+    await way.open()
+    upstreams = Upstreams([triton.grpc_address, way.address])
+    await upstreams.open()
+
+    async def part() -> None:
+        await way.close()
+        for _ in range(500):
+            if upstreams.number_ready == 1:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("it is still there")
+
+    yield upstreams, way.address, part
     await upstreams.close()
 
 
@@ -96,58 +116,42 @@ async def test_replaced(triton: TritonServer) -> None:
 async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> None:
     """When a Triton goes, what is left is for the sessions that were let in: nobody new gets a place before them."""
     admission = Admission(Metrics())
-    way = Way(lambda: triton.grpc_address)
-    await way.open()
-    upstreams = Upstreams([triton.grpc_address, way.address])
-    await upstreams.open()
-    admission.open(upstreams)
-    each = admission.most // 2
-    sessions = [admission.take({}) for _ in range(each + 10)]
-    lost = [session for session in sessions if session[0].upstream.name == way.address]
-    await way.close()
-    for _ in range(500):
-        if upstreams.number_ready == 1:
-            break
-        await asyncio.sleep(0.01)
-    assert upstreams.free == each - (len(sessions) - len(lost))
-    with pytest.raises(Refused, match="taken"):
-        admission.take({})
-    for session in lost[:10]:
-        admission.give_back(session)
-    with pytest.raises(Refused, match="taken"):
-        admission.take({})
-    for session in lost[10:]:
-        session[:] = [admission.replace(session[0], {})]
-    assert upstreams.free == 0
-    admission.give_back(sessions[-1])
-    assert len(admission.take({})) == 1
-    await upstreams.close()
+    async with opened_twice(triton) as (upstreams, parting, part):
+        admission.open(upstreams)
+        each = admission.most // 2
+        sessions = [admission.take({}) for _ in range(each + 10)]
+        lost = [session for session in sessions if session[0].upstream.name == parting]
+        await part()
+        assert upstreams.free == each - (len(sessions) - len(lost))
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        for session in lost[:10]:
+            admission.give_back(session)
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        for session in lost[10:]:
+            session[:] = [admission.replace(session[0], {})]
+        assert upstreams.free == 0
+        admission.give_back(sessions[-1])
+        assert len(admission.take({})) == 1
 
 
 async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
     """It belongs to the Tritons that were there: half of it, and new sessions refused, while one of two is away."""
     admission = Admission(Metrics())
-    way = Way(lambda: triton.grpc_address)
-    await way.open()
-    upstreams = Upstreams([triton.grpc_address, way.address])
-    await upstreams.open()
-    admission.open(upstreams, carried=6)
-    assert admission.most == 6
-    sessions = [admission.take({}) for _ in range(4)]
-    await way.close()
-    for _ in range(500):
-        if upstreams.number_ready == 1:
-            break
-        await asyncio.sleep(0.01)
-    # The four that were let in go on, on what was good for three.
-    with pytest.raises(Refused, match="taken"):
+    async with opened_twice(triton) as (upstreams, parting, part):
+        admission.open(upstreams, carried=6)
+        assert admission.most == 6
+        sessions = [admission.take({}) for _ in range(4)]
+        await part()
+        # The four that were let in go on, on what was good for three.
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        for session in sessions:
+            if session[0].upstream.name == parting:
+                session[:] = [admission.replace(session[0], {})]
+        admission.give_back(sessions.pop())
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        admission.give_back(sessions.pop())
         admission.take({})
-    for session in sessions:
-        if session[0].upstream.name == way.address:
-            session[:] = [admission.replace(session[0], {})]
-    admission.give_back(sessions.pop())
-    with pytest.raises(Refused, match="taken"):
-        admission.take({})
-    admission.give_back(sessions.pop())
-    admission.take({})
-    await upstreams.close()
