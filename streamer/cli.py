@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from streamer import __version__
-from streamer.commands.parser import Parser
+from streamer.commands.arguments.parser import Parser
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -51,11 +51,11 @@ class Command:
 
 
 FILES: Final = Command(
-    "streamer.commands.recordings", "Writes down what is said in recordings, while it is still being read."
+    "streamer.commands.transcribe", "Writes down what is said in recordings, while it is still being read."
 )
 COMMANDS: Final = {
     "mic": Command("streamer.commands.mic", "Writes down what is said into a microphone, while it is said."),
-    "doctor": Command("streamer.doctor.command", "Says what works on this machine, what does not, and how to mend it."),
+    "doctor": Command("streamer.commands.doctor", "Says what works on this machine and how to mend what does not."),
     "serve": Command("streamer.commands.serve", "Runs the service until it is told to stop."),
     "completion": Command(
         "streamer.commands.completion", "Prints what makes the Tab key know all this, for bash, zsh or fish."
@@ -65,7 +65,7 @@ COMMANDS: Final = {
         "streamer.commands.roll", "Lets another model take over in a service that runs; no session is cut."
     ),
     "evaluate": Command(
-        "streamer.evaluate.arguments",
+        "streamer.commands.evaluate",
         "Lets a service hear recordings with references, and reports how well and how soon it understood.",
     ),
 }

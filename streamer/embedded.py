@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from streamer.repository import asr_repository
 from streamer.timing import Timing
 from streamer.triton import MODEL, TritonError
+from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
 
@@ -34,8 +34,8 @@ class Embedded:
     async def serving(self) -> AsyncIterator[str]:
         """Waits until the service is ready; its URL."""
         try:
-            from streamer.bridge import logs
             from streamer.bridge.service import Service
+            from streamer.bridge.telemetry import logs
         except ImportError as error:
             missing = f"a service of our own needs the package {error.name}"
             raise TritonError(f"{missing}: pip install 'streamer[embedded]', or use --server.") from error

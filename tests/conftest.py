@@ -7,21 +7,17 @@ import os
 import re
 import shutil
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-# The scripts import each other from their own folder, as they do when they are run.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
 # Tests run small computations, often beside a server: one thread each is the fastest. Set before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from streamer.bridge.service import Service
-from streamer.repository import asr_repository
+from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
 

@@ -20,8 +20,8 @@ import soundfile
 from streamer import __version__
 from streamer.bridge.service import Service
 from streamer.cli import COMMANDS, run
-from tests.front import COMMAND, PATIENCE_S, Terminal
-from tests.invocation import PHRASE, SHORT, TALK, finals, streamer
+from tests.command_run import PHRASE, SHORT, TALK, finals, streamer
+from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal
 
 AWAY = "127.0.0.1:1"
 
@@ -362,7 +362,7 @@ def test_a_service_of_this_machine_is_used(
 ) -> None:
     """Without --server the service on the usual port does the work, if it is one of ours and ready."""
     monkeypatch.delenv("STREAMER_SERVER", raising=False)
-    monkeypatch.setattr("streamer.commands.provider.DEFAULT_PORT", urlsplit(service.url).port)
+    monkeypatch.setattr("streamer.chosen_service.DEFAULT_PORT", urlsplit(service.url).port)
     assert run([SHORT, "--timing"]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines() == finals(service, SHORT)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
+from tests.project import ROOT
 
-ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "audio_samples"
 PATIENCE_S = 100
 
@@ -53,7 +53,7 @@ def test_a_python_program_runs(service: Service, place: Path, number: int) -> No
     """Each by itself, without a warning, and it shows what it is there for."""
     program = blocks("python.md", "python")[number]
     shown = run([sys.executable, "-W", "error", "-c", program], place, service)
-    if "StreamError" in program:
+    if "SessionError" in program:
         assert re.fullmatch(r"away No service answers at \S+: .*\nmissing\.wav: there is no such file\.\n", shown)
         return
     recording = "quilter.ogg" if "quilter.ogg" in program else "talk.flac"

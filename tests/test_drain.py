@@ -17,7 +17,7 @@ from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, receive, recognise, rest, session, text
 from tests.bridge.test_recovery import names, regions
 from tests.samples import pcm
-from tests.serving import Serving, serving
+from tests.serve_process import Serving, serving
 
 AUDIO = pcm("talk.flac")
 PIECE = 10_240

@@ -1,4 +1,4 @@
-"""Half a minute of `scripts/soak.py faults`: many sessions, real Tritons that break, and nothing that must not be."""
+"""Half a minute of `scripts/service/soak.py faults`: many sessions, Tritons that break, no word lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-SOAK = Path(__file__).resolve().parents[1] / "scripts" / "soak.py"
+from tests.project import SCRIPTS
+
+SOAK = SCRIPTS / "service" / "soak.py"
 
 
 @pytest.mark.timeout(400)  # the machine may have much else to do, and whatever breaks has to come back

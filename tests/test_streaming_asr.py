@@ -18,6 +18,7 @@ from rapidfuzz.distance import Levenshtein
 
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
+from tests.project import DOCS, SAMPLES
 from tests.samples import FILES, pcm, reference
 
 STEP = 10_240  # bytes of 320 ms
@@ -219,11 +220,11 @@ async def test_silence_says_nothing(link: Link) -> None:
 
 def test_the_example_of_the_contract_runs(triton: TritonServer, tmp_path: Path) -> None:
     """The example in docs/triton.md prints what a session prints."""
-    document = Path(__file__).parents[1] / "docs" / "triton.md"
+    document = DOCS / "triton.md"
     [code] = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
     script = tmp_path / "example.py"
     script.write_text(code)
-    sample = Path(__file__).parents[1] / "audio_samples" / "talk.flac"
+    sample = SAMPLES / "talk.flac"
     result = subprocess.run(
         [sys.executable, str(script), str(sample)],
         env={"TRITON": triton.grpc_address, "PATH": "/usr/bin:/bin"},

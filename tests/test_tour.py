@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.front import Terminal
-from tests.room import Room, room
+from tests.project import ROOT
+from tests.pseudo_terminal import Terminal
+from tests.virtual_microphone import Room, room
 
-ROOT = Path(__file__).parents[1]
 TOUR = ROOT / "docs" / "tour.md"
 PROMPT = "tour> "
 END_S = 30.0

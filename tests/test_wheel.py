@@ -14,8 +14,8 @@ import pytest
 
 from streamer import __version__
 from streamer.bridge.service import Service
+from tests.project import ROOT
 
-ROOT = Path(__file__).parents[1]
 SHORT = ROOT / "audio_samples" / "airplane.mp3"
 LIMIT_S = 110
 PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))"
@@ -75,7 +75,9 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
 
 def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: Path) -> None:
     """Neither the checkout nor the folder we are in plays a part."""
-    code = "import streamer; from streamer.repository import asr_repository; print(streamer.__file__, asr_repository())"
+    code = (
+        "import streamer; from streamer.triton import repository; print(streamer.__file__, repository.asr_repository())"
+    )
     shown = run(installed / "python", "-c", code, cwd=tmp_path)
     assert shown.count(str(installed.parent)) == 2
     assert str(ROOT) not in shown

@@ -14,17 +14,17 @@ _FULL_SCALE: Final = np.float32(1 / 32768)
 
 
 class Decoder:
-    """One stream of sound: bytes in, a block for each lane out. Lanes are the channels, or one of their mix."""
+    """One stream of sound: bytes in, a block for each stream out. Lanes are the channels, or one of their mix."""
 
     def __init__(self, encoding: str, sample_rate: int, channels: int = 1, *, separate: bool = False) -> None:
         self._sample_bytes, self._samples = ENCODINGS[encoding]
         self._channels = channels
         self._rest = b""  # of a frame: a sample of every channel
         self._conversion = Conversion(sample_rate, channels, separate=separate)
-        self.lanes = self._conversion.lanes
+        self.streams = self._conversion.streams
         self.received = 0  # bytes
         # What needs no arithmetic gets none: most sessions are like that.
-        self._as_it_is = (encoding, sample_rate, channels) == ("pcm_s16le", SAMPLE_RATE, self.lanes)
+        self._as_it_is = (encoding, sample_rate, channels) == ("pcm_s16le", SAMPLE_RATE, self.streams)
 
     @property
     def frame_bytes(self) -> int:
@@ -43,7 +43,7 @@ class Decoder:
         return self.received // self.frame_bytes
 
     def decode(self, data: bytes) -> list[Block]:
-        """What these bytes add to each lane; what is less than a frame is completed by the next piece."""
+        """What these bytes add to each stream; what is less than a frame is completed by the next piece."""
         self.received += len(data)
         data = self._rest + data if self._rest else data
         whole = len(data) - len(data) % self.frame_bytes
@@ -58,7 +58,7 @@ class Decoder:
         return self._divided(self._conversion.convert(nothing, last=True))
 
     def _divided(self, block: Block) -> list[Block]:
-        return list(np.ascontiguousarray(block.reshape(-1, self.lanes).T))
+        return list(np.ascontiguousarray(block.reshape(-1, self.streams).T))
 
 
 def _s16le(data: bytes) -> Samples:

@@ -21,16 +21,16 @@ _LOUDEST: Final = np.float32(16.0)
 
 
 class Conversion:
-    """Samples of [frames, channels] in, int16 of [frames, lanes] out: a lane for each channel, or one of their mix."""
+    """Samples of [frames, channels] in, int16 of [frames, streams] out: one for each channel, or one of the mix."""
 
     def __init__(self, sample_rate: int, channels: int, *, separate: bool = False) -> None:
-        self.lanes = channels if separate else 1
-        self._mixes = self.lanes < channels
+        self.streams = channels if separate else 1
+        self._mixes = self.streams < channels
         self._resampler: Any = None
         if sample_rate != SAMPLE_RATE:
             # Made for a rate that varies, which ours does not. But it works sample by sample, and so holds back
             # 240 samples (30 ms at 8 kHz, 14 ms at 48 kHz), where the other kind works in blocks of up to 115 ms.
-            self._resampler = soxr.ResampleStream(sample_rate, SAMPLE_RATE, self.lanes, dtype="float32", vr=True)
+            self._resampler = soxr.ResampleStream(sample_rate, SAMPLE_RATE, self.streams, dtype="float32", vr=True)
 
     def convert(self, samples: Samples, *, last: bool = False) -> Block:
         """The next samples; after the `last` nothing is held back any more."""

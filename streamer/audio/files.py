@@ -118,11 +118,11 @@ def read_audio(path: str | os.PathLike[str]) -> Block:
 def raw_pcm(descriptor: int, decoder: Decoder | None = None, name: str = "standard input") -> Iterator[Block]:
     """Raw sound from a pipe, as it comes: int16, little-endian, mono, 16 kHz unless a decoder is given for another.
 
-    Blocks are [samples, lanes] if the decoder has several lanes. While the pipe is silent an empty block comes every
-    half second: whoever reads is never stuck here.
+    Blocks are [samples, streams] if the decoder has several of them. While the pipe is silent an empty block comes
+    every half second: whoever reads is never stuck here.
     """
     decoder = decoder or Decoder("pcm_s16le", SAMPLE_RATE)
-    silence = np.empty((0, decoder.lanes), dtype=np.int16)
+    silence = np.empty((0, decoder.streams), dtype=np.int16)
     while True:
         if not select.select([descriptor], [], [], _PIPE_PATIENCE_S)[0]:
             yield _joined(silence)

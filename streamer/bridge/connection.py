@@ -1,6 +1,6 @@
 """A websocket of a session: what is sent over it is waited for so long, and so is its close.
 
-A session may have several, one after another; conversation.py knows which one it has at present.
+A session may have several, one after another; driver.py knows which one it has at present.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from streamer.bridge.logs import Log
-from streamer.bridge.succession import RollError
-from streamer.bridge.upstreams import RETIRE_LIMIT_S, Upstreams
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.upstreams.pool import RETIRE_LIMIT_S, UpstreamPool
+from streamer.bridge.upstreams.rollover import RollError
 from streamer.triton import check_name
 
 log = Log("streamer.bridge")
@@ -47,7 +47,7 @@ def default_path(port: int) -> Path:
 class Control:
     """Listens from entry to exit."""
 
-    def __init__(self, upstreams: Upstreams, path: Path) -> None:
+    def __init__(self, upstreams: UpstreamPool, path: Path) -> None:
         self._upstreams = upstreams
         self._path = path
         self._server: asyncio.Server | None = None

@@ -1,4 +1,4 @@
-"""The port: websockets become conversations, plain HTTP becomes pages, and all of it ends in bounded time."""
+"""The port: websockets become drivers, plain HTTP becomes pages, and all of it ends in bounded time."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from streamer import __version__
-from streamer.bridge import logs
-from streamer.bridge.access import SUBPROTOCOL
-from streamer.bridge.admission import Admission
-from streamer.bridge.allowance import Denied
+from streamer.bridge.access.port_policy import LARGEST_MESSAGE as LARGEST_MESSAGE
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.quotas import Denied
+from streamer.bridge.access.rules import SUBPROTOCOL
 from streamer.bridge.connection import CLOSE_LIMIT_S, Connection
-from streamer.bridge.conversation import Conversation
-from streamer.bridge.entrance import LARGEST_MESSAGE as LARGEST_MESSAGE
-from streamer.bridge.entrance import Entrance
-from streamer.bridge.handshakes import Handshakes
-from streamer.bridge.logs import Log
-from streamer.bridge.metrics import Metrics
-from streamer.bridge.pages import Pages
-from streamer.bridge.parking import Parking
-from streamer.bridge.session import Limits, Session
+from streamer.bridge.driver import SessionDriver
+from streamer.bridge.http.handshakes import Handshakes
+from streamer.bridge.http.pages import Pages
+from streamer.bridge.resumption import Resumption
+from streamer.bridge.session.session import Limits, Session
+from streamer.bridge.telemetry import logs
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.upstreams.admission import Admission
 from streamer.triton.link import origin
 from streamer.wire.native import PATH, close_reason, encode
 
@@ -73,18 +73,18 @@ class BridgeServer:
         model: str,
         metrics: Metrics,
         limits: Limits | None = None,
-        entrance: Entrance | None = None,
+        entrance: PortPolicy | None = None,
     ) -> None:
         self.admission = Admission(metrics)
         self._host, self._port = host, port
         self._model = model
         self._metrics = metrics
         self._limits = limits
-        self._entrance = entrance or Entrance()
+        self._entrance = entrance or PortPolicy()
         self._pages = Pages(metrics, self._state, self._entrance.access)
         self._server: Server | None = None
-        self._parking = Parking()
-        self._conversations: dict[asyncio.Task[None], Conversation] = {}
+        self._resumption = Resumption()
+        self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
@@ -141,17 +141,17 @@ class BridgeServer:
         self._metrics.ready.set(0)
         if self._server is None:
             return
-        if self._conversations:
+        if self._drivers:
             log.info("draining", sessions=self.admission.sessions, seconds=grace)
         await self._wait(grace)
         self._server.close(close_connections=False)
-        for conversation in list(self._conversations.values()):
-            conversation.drain()
+        for driver in list(self._drivers.values()):
+            driver.drain()
         await self._wait(DRAIN_LIMIT_S)
-        for pump in self._conversations:
+        for pump in self._drivers:
             pump.cancel()
         hurried = self._hurried.is_set()
-        await _wait(self._conversations, HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
+        await _wait(self._drivers, HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._server.wait_closed(), HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
 
@@ -161,7 +161,7 @@ class BridgeServer:
 
     async def _wait(self, limit: float) -> None:
         """For all sessions to end by themselves, unless somebody is in a hurry."""
-        ended = asyncio.create_task(_wait(self._conversations, limit))
+        ended = asyncio.create_task(_wait(self._drivers, limit))
         hurried = asyncio.create_task(self._hurried.wait())
         try:
             await asyncio.wait((ended, hurried), return_when=asyncio.FIRST_COMPLETED)
@@ -178,8 +178,8 @@ class BridgeServer:
             caller = visit.caller
         except Denied as denied:
             # Whoever has all that he may have is let in to go on with a session of his own, which is counted already.
-            known = denied.retry_s > 0 and self._parking.knows(access.caller(request, peer).key)
-            if not known or sum(other.barred for other in self._conversations.values()) >= MOST_RETURNING:
+            known = denied.retry_s > 0 and self._resumption.knows(access.caller(request, peer).key)
+            if not known or sum(other.barred for other in self._drivers.values()) >= MOST_RETURNING:
                 await self._turn_away(websocket, denied)
                 return
             caller = access.caller(request, peer)
@@ -191,15 +191,15 @@ class BridgeServer:
         if caller.key:
             log.info("admitted", key=caller.key)
         connection = Connection(websocket)
-        conversation = Conversation(
-            connection, session, self.admission, self._metrics, self._parking, visit, key=caller.key, barred=barred
+        driver = SessionDriver(
+            connection, session, self.admission, self._metrics, self._resumption, visit, key=caller.key, barred=barred
         )
-        if sum(other.waiting for other in self._conversations.values()) >= MOST_WAITING:
+        if sum(other.waiting for other in self._drivers.values()) >= MOST_WAITING:
             session.refuse("full", "Too many connections wait for a session; try again later.")
-        pump = asyncio.create_task(conversation.pump())
-        self._conversations[pump] = conversation
-        pump.add_done_callback(self._conversations.pop)
-        await conversation.read(connection)
+        pump = asyncio.create_task(driver.pump())
+        self._drivers[pump] = driver
+        pump.add_done_callback(self._drivers.pop)
+        await driver.read(connection)
 
     async def _turn_away(self, websocket: ServerConnection, denied: Denied) -> None:
         """Say why not and close: a browser cannot read the status of a refused handshake."""

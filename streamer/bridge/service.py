@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 
-from streamer.bridge.entrance import Entrance
-from streamer.bridge.metrics import Metrics
+from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.server import BridgeServer
-from streamer.bridge.session import Limits
-from streamer.bridge.traces import Tracing
-from streamer.bridge.upstreams import RESOLVE_EVERY_S, Upstreams
+from streamer.bridge.session.session import Limits
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.telemetry.traces import Tracing
+from streamer.bridge.upstreams.pool import RESOLVE_EVERY_S, UpstreamPool
 from streamer.triton import MODEL
-from streamer.triton.dial import PLAIN, Dial
+from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.server import TritonServer
 
 
@@ -35,11 +35,11 @@ class Service:
         *,
         host: str = "127.0.0.1",
         port: int = 8080,
-        sessions: int | Callable[[Upstreams], Awaitable[int | None]] | None = None,
+        sessions: int | Callable[[UpstreamPool], Awaitable[int | None]] | None = None,
         limits: Limits | None = None,
         grace: float = 0.0,
-        entrance: Entrance | None = None,
-        dial: Dial | None = None,
+        entrance: PortPolicy | None = None,
+        dial: Dialer | None = None,
         tracing: Tracing | None = None,
         model: str = MODEL,
         resolve_s: float = RESOLVE_EVERY_S,
@@ -49,7 +49,7 @@ class Service:
         """
         self.metrics = Metrics(tracing)
         tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
-        self.upstreams = Upstreams(tritons, dial or PLAIN, model, resolve_s)
+        self.upstreams = UpstreamPool(tritons, dial or PLAIN, model, resolve_s)
         self._sessions = sessions
         self._grace = grace
         self._server = BridgeServer(host, port, model, self.metrics, limits, entrance)

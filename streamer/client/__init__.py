@@ -11,7 +11,7 @@
         session.send(sound)
 
 Events are the protocol's own objects as dicts. A connection that is lost is made again, and the session goes on: each
-event comes once. Whatever else goes wrong with the service is one exception, StreamError. docs/python.md has examples.
+event comes once. Whatever else goes wrong with the service is one exception, SessionError. docs/python.md has examples.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from websockets.asyncio.client import ClientConnection
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE, websocket_url
 from streamer.audio.files import AudioFile
-from streamer.client.connection import StreamError as StreamError
+from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
+from streamer.client.connection import SessionError as SessionError
 from streamer.client.connection import dial, shown
 from streamer.client.events import Event as Event
-from streamer.client.plain import Inbox, PlainEvents, PlainSession, refuse_in_loop
 from streamer.client.sending import Sound as Sound
 from streamer.client.sending import declared, send_all
 from streamer.client.session import REFUSED_FOR_NOW as REFUSED_FOR_NOW
@@ -127,7 +127,7 @@ class Opening:
         self._resume = resume
         self._options = options
         self._session: Session | None = None
-        self._plain: PlainSession | None = None
+        self._plain: BlockingSession | None = None
 
     def __await__(self) -> Generator[Any, None, Session]:
         return self._open().__await__()
@@ -142,7 +142,7 @@ class Opening:
         if self._session:
             await self._session.close()
 
-    def __enter__(self) -> PlainSession:
+    def __enter__(self) -> BlockingSession:
         self._plain = self.open()
         return self._plain
 
@@ -152,10 +152,10 @@ class Opening:
         if self._plain:
             self._plain.close()
 
-    def open(self) -> PlainSession:
+    def open(self) -> BlockingSession:
         """A plain session, which has to be closed."""
         refuse_in_loop("with connect(…)", "async with connect(…)")
-        return PlainSession(self._open)
+        return BlockingSession(self._open)
 
     async def _open(self) -> Session:
         websocket = await self._dial()
@@ -209,5 +209,5 @@ def _plainly(events: AsyncGenerator[Event, None]) -> Iterator[Event]:
         finally:
             await events.aclose()
 
-    with PlainEvents(life) as reading:
+    with BlockingEvents(life) as reading:
         yield from reading

@@ -20,7 +20,7 @@ CONNECT_S: Final = 10.0
 CLOSE_S: Final = 2.0
 
 
-class StreamError(Exception):
+class SessionError(Exception):
     """The service refused, failed, or is not there: a code word for programs, a sentence for people."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -29,7 +29,7 @@ class StreamError(Exception):
 
 
 async def dial(address: str, key: str) -> ClientConnection:
-    """A websocket to a service, to which this key is shown if there is one; StreamError if it cannot be had."""
+    """A websocket to a service, to which this key is shown if there is one; SessionError if it cannot be had."""
     with _clear_errors(shown(address)):
         url = websocket_url(address)
         return await open_websocket(
@@ -51,25 +51,25 @@ def shown(url: str) -> str:
 
 @contextmanager
 def _clear_errors(address: str) -> Iterator[None]:
-    """Everything that can happen while a connection is opened as a StreamError."""
+    """Everything that can happen while a connection is opened as a SessionError."""
     try:
         yield
     except ssl.SSLCertVerificationError as error:  # a ValueError and an OSError, too
         untrusted = f"The certificate of {address} is not trusted ({error.verify_message})"
-        raise StreamError("untrusted", f"{untrusted}: SSL_CERT_FILE names a file of roots to trust.") from error
+        raise SessionError("untrusted", f"{untrusted}: SSL_CERT_FILE names a file of roots to trust.") from error
     except (ValueError, InvalidURI) as error:
-        raise StreamError("bad_address", str(error)) from error
+        raise SessionError("bad_address", str(error)) from error
     except InvalidStatus as error:
         status = error.response.status_code
         later = error.response.headers.get("Retry-After")
         advice = f"; try again in {later} s" if later else ""
-        raise StreamError("refused", f"{address} answered with HTTP status {status}{advice}.") from error
+        raise SessionError("refused", f"{address} answered with HTTP status {status}{advice}.") from error
     except InvalidHandshake as error:
-        raise StreamError("no_service", f"{address} is there, but it is no websocket: {error}.") from error
+        raise SessionError("no_service", f"{address} is there, but it is no websocket: {error}.") from error
     except (asyncio.TimeoutError, TimeoutError) as error:
-        raise StreamError("away", f"{address} did not answer within {CONNECT_S:g} s.") from error
+        raise SessionError("away", f"{address} did not answer within {CONNECT_S:g} s.") from error
     except OSError as error:
-        raise StreamError("away", f"No service answers at {address}: {_reason(error)}.") from error
+        raise SessionError("away", f"No service answers at {address}: {_reason(error)}.") from error
 
 
 def _reason(error: OSError) -> str:

@@ -121,7 +121,7 @@ class Recovered(TypedDict):
 
 
 class Error(TypedDict):
-    """A complaint after which the session goes on; what ends it is a StreamError."""
+    """A complaint after which the session goes on; what ends it is a SessionError."""
 
     type: Literal["error"]
     n: int

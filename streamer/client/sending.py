@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from streamer.audio.files import Block
-from streamer.client.connection import StreamError
+from streamer.client.connection import SessionError
 from streamer.wire.options import Start
 
 Sound = bytes | Block
@@ -56,13 +56,13 @@ async def send_all(sink: Sink, blocks: Iterable[Sound] | AsyncIterable[Sound], a
                         await asyncio.sleep(began + sent_s - loop.time())
                     await sink.send(piece)
                 active = loop.time()
-    except StreamError:
+    except SessionError:
         return  # the events end with the same trouble, and tell it better
     except Exception:
-        with suppress(StreamError):
+        with suppress(SessionError):
             await sink.stop()
         raise
-    with suppress(StreamError):
+    with suppress(SessionError):
         await sink.stop()
 
 

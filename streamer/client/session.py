@@ -12,10 +12,10 @@ from typing import Any, Final, cast
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from streamer.client.connection import StreamError
+from streamer.client.connection import SessionError
 from streamer.client.events import Event, Ready
+from streamer.client.kept_audio import Entry, Flush, KeptAudio
 from streamer.client.sending import Sound, declared
-from streamer.client.tape import Entry, Flush, Tape
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import encode
 from streamer.wire.options import Start
@@ -44,7 +44,7 @@ class Session:
         self.ready: Ready = cast(Ready, {})
         self._websocket = websocket
         self._redial = redial
-        self._tape = Tape(Start())
+        self._kept = KeptAudio(Start())
         self._sending = asyncio.Lock()
         self._mending = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
@@ -57,12 +57,12 @@ class Session:
     async def send(self, sound: Sound) -> None:
         """Sends sound (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
         data = sound if isinstance(sound, bytes) else sound.astype("<i2", copy=False).tobytes()
-        self._tape.add(data)
+        self._kept.add(data)
         await self._catch_up()
 
     async def flush(self) -> None:
         """Asks that everything so far becomes final now; answered by a `flushed` event."""
-        self._tape.flush()
+        self._kept.flush()
         await self._catch_up()
 
     async def keepalive(self) -> None:
@@ -71,7 +71,7 @@ class Session:
 
     async def stop(self) -> None:
         """Says that there is no more sound; the remaining events follow."""
-        self._tape.stop()
+        self._kept.stop()
         await self._catch_up()
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class Session:
                     continue
                 self._seen = number
             if isinstance(event.get("audio_ms"), int):
-                self._tape.heard(event["audio_ms"])
+                self._kept.heard(event["audio_ms"])
             self._done = event["type"] == "done"
             return cast(Event, event)
 
@@ -113,23 +113,23 @@ class Session:
     async def start(self, options: Mapping[str, Any]) -> None:
         """Opens the session on a new connection; `connect` has done it."""
         # Who is refused may be told so before it has said anything: then the answer is there, and tells why.
-        with suppress(StreamError):
+        with suppress(SessionError):
             await self._send(self._websocket, encode({"type": "start", **options}))
         ready = await self._receive(self._websocket)
         if ready is None or ready["type"] != "ready":
             raise self._nonsense(ready)
         self.ready = cast(Ready, ready)
         self._seen = ready.get("n", 1)
-        self._tape = Tape(declared(options))
+        self._kept = KeptAudio(declared(options))
 
     async def _catch_up(self) -> None:
-        """Sends what is on the tape, over as many connections as it takes."""
+        """Sends what is on the kept, over as many connections as it takes."""
         async with self._sending:
-            while (entry := self._tape.next()) is not None:
+            while (entry := self._kept.next()) is not None:
                 websocket = self._websocket
                 # What went into a connection that has been replaced meanwhile is sent again.
                 if await self._send(websocket, _message(entry)) and websocket is self._websocket:
-                    self._tape.sent()
+                    self._kept.sent()
 
     async def _send(self, websocket: ClientConnection, message: str | bytes) -> bool:
         """Whether it could be sent; if not, there is another connection now."""
@@ -142,7 +142,7 @@ class Session:
         return True
 
     async def _mend(self, websocket: ClientConnection, error: ConnectionClosed) -> None:
-        """Another connection in the place of this one, which was lost; StreamError if there is none to be had."""
+        """Another connection in the place of this one, which was lost; SessionError if there is none to be had."""
         async with self._mending:
             if self._websocket is not websocket:
                 return
@@ -161,15 +161,17 @@ class Session:
         self._catching_up = asyncio.create_task(self._catch_up_quietly())
 
     async def _catch_up_quietly(self) -> None:
-        with suppress(StreamError):  # whoever reads is told
+        with suppress(SessionError):  # whoever reads is told
             await self._catch_up()
 
-    async def _resume(self, redial: Callable[[], Awaitable[ClientConnection]], until: float, lost: StreamError) -> bool:
+    async def _resume(
+        self, redial: Callable[[], Awaitable[ClientConnection]], until: float, lost: SessionError
+    ) -> bool:
         """Whether another connection has the session now; `lost` is raised if none can have it."""
         loop = asyncio.get_running_loop()
         try:
             websocket = await redial()
-        except StreamError:
+        except SessionError:
             return False
         timer = loop.call_at(until, websocket.transport.abort)
         resumed = False
@@ -177,11 +179,11 @@ class Session:
             resume = {"token": self.ready["token"], "after": self._seen}
             await websocket.send(encode({"type": "start", "resume": resume}))
             ready = self._read(await websocket.recv())
-            if ready["type"] != "ready" or not self._tape.rewind(ready.get("from_sample", -1), ready.get("flushes", 0)):
+            if ready["type"] != "ready" or not self._kept.rewind(ready.get("from_sample", -1), ready.get("flushes", 0)):
                 raise self._nonsense(ready)
             if not self._left:
                 resumed, self._websocket = True, websocket
-        except StreamError as error:
+        except SessionError as error:
             if error.code not in REFUSED_FOR_NOW:
                 raise lost from error
         except ConnectionClosed:
@@ -211,7 +213,7 @@ class Session:
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             raise self._nonsense(message)
         if event["type"] == "error" and event.get("fatal", True):
-            raise StreamError(event.get("code", "failed"), event.get("message", "The service gave no reason."))
+            raise SessionError(event.get("code", "failed"), event.get("message", "The service gave no reason."))
         return event
 
     @contextmanager
@@ -229,19 +231,19 @@ class Session:
         self._overdue = f"The service at {self.url} {complaint} for {PATIENCE_S:g} s."
         self._closing = asyncio.create_task(self.close())
 
-    def _nonsense(self, message: object) -> StreamError:
-        return StreamError("not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}")
+    def _nonsense(self, message: object) -> SessionError:
+        return SessionError("not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}")
 
-    def _closed(self, error: ConnectionClosed) -> StreamError:
+    def _closed(self, error: ConnectionClosed) -> SessionError:
         if self._overdue:
-            return StreamError("overdue", self._overdue)
+            return SessionError("overdue", self._overdue)
         closed = error.rcvd
         if closed is None or closed.code in LOST_ON_THE_WAY:
-            return StreamError("lost", f"The connection to {self.url} was lost.")
+            return SessionError("lost", f"The connection to {self.url} was lost.")
         if closed.code == CloseCode.TRY_LATER:
-            return StreamError("full", f"The service at {self.url} is full: {closed.reason or 'try again later'}.")
+            return SessionError("full", f"The service at {self.url} is full: {closed.reason or 'try again later'}.")
         reason = f"{closed.reason} (code {closed.code})" if closed.reason else f"code {closed.code}"
-        return StreamError("closed", f"The service at {self.url} closed the session before its end: {reason}.")
+        return SessionError("closed", f"The service at {self.url} closed the session before its end: {reason}.")
 
 
 def _message(entry: Entry) -> str | bytes:

@@ -15,11 +15,11 @@ from typing import Final
 
 from streamer.audio.codecs import Decoder
 from streamer.audio.files import SAMPLE_RATE, AudioFile, Block, raw_pcm
+from streamer.audio.folders import STDIN, Recording
 from streamer.audio.recording import AudioError
-from streamer.client import REFUSED_FOR_NOW, StreamError, transcribe
-from streamer.commands.folders import STDIN, Recording
-from streamer.commands.provider import Provider
-from streamer.commands.wishes import wishes
+from streamer.chosen_service import Provider
+from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
+from streamer.commands.arguments.recognition import wishes
 from streamer.terminal.output import Output, OutputError, Page
 from streamer.timing import Timing
 
@@ -130,7 +130,7 @@ class Batch:
         except AudioError as error:
             self._failed += 1
             self._output.say(f"streamer: {error}")
-        except StreamError as error:
+        except SessionError as error:
             self._failed += 1
             if error.code not in self._told:
                 self._output.say(f"streamer: {recording.name}: {error}")
@@ -160,7 +160,7 @@ class Batch:
                         self._timing.mark(_MOMENTS[event["type"]])
                     opened = True
                     page.take(event)
-        except StreamError as error:
+        except SessionError as error:
             ours = self._speaking > 1 or loop.time() - self._ended_at < _LEAVING_S
             if not opened and ours and error.code in REFUSED_FOR_NOW:
                 return False
@@ -195,7 +195,7 @@ class Batch:
             decoder = Decoder(*self._raw, separate=self._separate)
             # An empty block comes every half second: the end is never far.
             heard = takewhile(lambda _: not self._input_ended.is_set(), raw_pcm(sys.stdin.fileno(), decoder))
-            yield _Sound(heard, decoder.lanes, None)
+            yield _Sound(heard, decoder.streams, None)
             return
         with AudioFile(name, separate=self._separate) as recording:
             yield _Sound(recording.blocks(), recording.channels, _length_ms(recording))

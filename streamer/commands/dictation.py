@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from streamer.audio.conversion import Block
 from streamer.audio.microphone import Microphone, MicrophoneError
-from streamer.client import Session, StreamError, connect
+from streamer.chosen_service import Provider
+from streamer.client import Session, SessionError, connect
 from streamer.client.sending import declared, send_all
-from streamer.commands.provider import Provider
 from streamer.terminal.destination import OutputError
 from streamer.terminal.keyboard import keys
 from streamer.terminal.notes import NAME, Notes
@@ -51,7 +51,7 @@ class Dictation:
         except MicrophoneError as error:
             self._notes.say(f"streamer: {error}")
             return 1
-        except StreamError as error:
+        except SessionError as error:
             self._notes.say(f"streamer: {NAME}: {error}")
             return 1
         except OutputError as error:

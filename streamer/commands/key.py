@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import Final
 
-from streamer.bridge.keys import make_key
-from streamer.commands.parser import USAGE
+from streamer.bridge.access.keys import make_key
+from streamer.commands.arguments.parser import USAGE
 
 EXAMPLES: Final = """\
 The line for the file of `serve --keys` goes to standard output, the key itself to standard error, once: the file has

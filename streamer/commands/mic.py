@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from streamer.commands.parser import USAGE, add_server_argument
-from streamer.commands.provider import provided
-from streamer.commands.wishes import add_recognition_arguments, option, wishes
+from streamer.chosen_service import provided
+from streamer.commands.arguments.parser import USAGE, add_server_argument
+from streamer.commands.arguments.recognition import add_recognition_arguments, option, wishes
 from streamer.terminal.destination import OutputError
 from streamer.timing import Timing
 from streamer.transcript import FORMATS

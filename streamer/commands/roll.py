@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from streamer.address import DEFAULT_PORT
-from streamer.commands.parser import USAGE, port, within
+from streamer.commands.arguments.parser import USAGE, port, within
 from streamer.triton import check_name
 
 # The longest that a service is silent on its way: a model that others use, too, is watched for ten minutes.

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT
-from streamer.bridge import logs
-from streamer.bridge.entrance import Entrance
-from streamer.commands.capacity import SLOTS, Finding, circumstances
-from streamer.commands.doorkeeper import EntranceError, add_entrance_arguments, entrance, is_local, triton_dial
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.telemetry import logs
+from streamer.commands.arguments.access import EntranceError, add_entrance_arguments, entrance, is_local, triton_dial
+from streamer.commands.arguments.parser import USAGE, count, port, within
 from streamer.commands.interrupt import run_until_signal
-from streamer.commands.parser import USAGE, count, port, within
+from streamer.commands.session_limit import SLOTS, Finding, circumstances
 from streamer.triton import MODEL, TritonError, check_name
 
 if TYPE_CHECKING:
     from streamer.bridge.service import Service
-    from streamer.triton.dial import Dial
+    from streamer.triton.dialer import Dialer
 
 # How long sessions may go on by themselves after SIGTERM. With all that can follow it stays below 30 s.
 DRAIN_LIMIT_S: Final = 5.0
@@ -107,8 +107,8 @@ def run(options: argparse.Namespace) -> int:
         return _fail(error)
 
 
-def _serve(options: argparse.Namespace, guarded: Entrance, dial: Dial | None) -> int:
-    from streamer.repository import asr_repository
+def _serve(options: argparse.Namespace, guarded: PortPolicy, dial: Dialer | None) -> int:
+    from streamer.triton.repository import asr_repository
     from streamer.triton.server import TritonServer
 
     triton = tracing = None
@@ -125,8 +125,8 @@ def _serve(options: argparse.Namespace, guarded: Entrance, dial: Dial | None) ->
             from streamer.bridge.control import ControlError
             from streamer.bridge.server import PortError
             from streamer.bridge.service import Service
-            from streamer.bridge.session import Limits
-            from streamer.bridge.traces import TracesError, Tracing
+            from streamer.bridge.session.session import Limits
+            from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.triton.link import LinkError
         except ImportError as error:
             raise TritonError(f"the service needs {error.name}: pip install 'streamer[embedded]'") from error

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
-from streamer.repository import asr_repository
 from streamer.triton import MODEL, TritonError
+from streamer.triton.repository import asr_repository
 
 NEEDED: Final = (
     "config.pbtxt",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from streamer import __version__
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
-from streamer.repository import PACKAGE
+from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
 # The parts of pyproject.toml, and what each adds.

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
-from streamer.commands.parser import EMBEDDED
+from streamer.commands.arguments.parser import EMBEDDED
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
-from streamer.repository import PACKAGE
+from streamer.shipped import PACKAGE
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
@@ -54,7 +54,7 @@ def named(url: str) -> Iterator[Finding]:
 
 def trial() -> Iterator[Finding]:
     """A service of our own is started, hears a recording and is ended: all that `streamer FILE` does."""
-    from streamer.commands.provider import provided
+    from streamer.chosen_service import provided
 
     began = time.monotonic()
     try:
@@ -72,7 +72,7 @@ def trial() -> Iterator[Finding]:
 
 
 async def _heard(subject: str, url: str, where: str) -> Finding:
-    from streamer.client import StreamError
+    from streamer.client import SessionError
 
     began = time.monotonic()
     task = asyncio.ensure_future(_words(url))
@@ -80,7 +80,7 @@ async def _heard(subject: str, url: str, where: str) -> Finding:
     timer = asyncio.get_running_loop().call_later(_TRIAL_S, task.cancel)
     try:
         words, seconds = await task
-    except StreamError as error:
+    except SessionError as error:
         return Finding(subject, WRONG, str(error))
     except asyncio.CancelledError:
         if timer.when() > asyncio.get_running_loop().time():

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.acoustic import AcousticModel, BundleError
-from streamer.engine.beam import BeamSearch
-from streamer.engine.beam_options import BeamOptions
-from streamer.engine.calibration import CALIBRATION_FILE, Calibration
-from streamer.engine.language import LANGUAGE_FILE, LanguageError, LanguageModel
-from streamer.engine.letters import LetterToSound
-from streamer.engine.lexicon import Lexicon, LexiconError
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError, LanguageModel
+from streamer.engine.language.letter_to_sound import LetterToSound
+from streamer.engine.language.lexicon import Lexicon, LexiconError
+from streamer.engine.models.acoustic import AcousticModel, BundleError
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search import GreedySearch, Search
+from streamer.engine.search.beam import BeamSearch
+from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.search import GreedySearch, Search
+from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"

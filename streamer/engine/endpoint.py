@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamer.engine.search import Hypothesis, Word
+from streamer.engine.search.search import Hypothesis, Word
 
 
 @dataclass(frozen=True)
-class Ending:
+class SegmentEnd:
     """The segment ends at `frame`, before the words that start there or later; `silence`: the speaker paused."""
 
     frame: int
@@ -44,7 +44,7 @@ class EndpointRule:
         if self.longest_ms <= self.gap_stretch_ms:
             raise ValueError(f"the longest segment must be longer than {self.gap_stretch_ms} ms")
 
-    def ending(self, found: Hypothesis, frames: int, frame_ms: float, quiet: int | None = None) -> Ending | None:
+    def ending(self, found: Hypothesis, frames: int, frame_ms: float, quiet: int | None = None) -> SegmentEnd | None:
         """Whether a segment of that many frames, in which this was found, ends, and where.
 
         `quiet` counts the frames since the last one with activity; None: nobody listens for it.
@@ -52,9 +52,9 @@ class EndpointRule:
         words = found.words
         heard = max(words[-1].end if words else 0, found.running[1] if found.running else 0)
         if self.silence and self._silent((frames - heard) * frame_ms, bool(words), quiet, frame_ms):
-            return Ending(self._in_silence(frames, heard, quiet, frame_ms), silence=True)
+            return SegmentEnd(self._in_silence(frames, heard, quiet, frame_ms), silence=True)
         if frames * frame_ms >= self.longest_ms:
-            return Ending(self._widest_gap(found, frames, quiet, frame_ms), silence=False)
+            return SegmentEnd(self._widest_gap(found, frames, quiet, frame_ms), silence=False)
         return None
 
     def settled(self, words: Sequence[Word], frame_ms: float) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from streamer.engine.endpoint import EndpointRule
-from streamer.engine.search import Hotword
+from streamer.engine.search.search import Hotword
 
 STABILITIES = ("low", "medium", "high")
 OFF = "off"

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from streamer.engine.calibration import Calibration
 from streamer.engine.events import Event
-from streamer.engine.model import ACTIVITY, Emissions, StreamingModel
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
 from streamer.engine.options import StreamOptions
-from streamer.engine.scribe import Scribe
-from streamer.engine.search import Alternative, Hypothesis, Search
+from streamer.engine.search.search import Alternative, Hypothesis, Search
 from streamer.engine.slots import Slots, SlotsFull
 from streamer.engine.stream import Clock, Stream
+from streamer.engine.text.calibration import Calibration
+from streamer.engine.text.transcriber import Transcriber
 
 # A request with more audio than this would hold up its batch and fill memory.
 LONGEST_CHUNK_S = 30
@@ -94,7 +94,7 @@ class Recogniser:
         except ValueError as error:
             self._slots.release(lease)
             raise StreamError("bad_options", str(error)) from None
-        scribe = Scribe(options, self._calibration, begins=options.begins)
+        scribe = Transcriber(options, self._calibration, begins=options.begins)
         self._streams[stream] = Stream(
             lease, options, scribe, self._units, last_used=self._now(), speaking=options.speaking
         )

@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.activity import ActivityRule, Track
 from streamer.engine.events import Cut, Event, Flushed, Heard, Speech
+from streamer.engine.models.activity import ActivityRule, Track
 from streamer.engine.options import StreamOptions
-from streamer.engine.scribe import Place, Scribe
-from streamer.engine.search import Alternative, Hypothesis, Word
+from streamer.engine.search.search import Alternative, Hypothesis, Word
 from streamer.engine.slots import Lease
+from streamer.engine.text.transcriber import SegmentPosition, Transcriber
 
 BYTES_PER_SAMPLE = 2
 # After the last sample the model still owes what it was about to emit: so much faint noise pushes it out.
@@ -60,7 +60,7 @@ class Stream:
 
     lease: Lease
     options: StreamOptions
-    scribe: Scribe
+    scribe: Transcriber
     clock: Clock
     last_used: float
     received: int = 0
@@ -136,10 +136,10 @@ class Stream:
         return [*events, Heard(self.received, self.clock.ms(self.received))]
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> SegmentPosition:
         # Frames of the tail lie behind the last sample: no time does.
         heard = min(self._base + self._computed, self.received)
-        return Place(self._segment, self.clock.ms(self._base), self.clock.ms(heard), self.clock.frame_ms)
+        return SegmentPosition(self._segment, self.clock.ms(self._base), self.clock.ms(heard), self.clock.frame_ms)
 
     @property
     def _opened(self) -> bool:

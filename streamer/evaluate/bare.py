@@ -21,7 +21,7 @@ from streamer.engine.recogniser import Chunk, StreamError
 from streamer.evaluate.emission import Arrival
 from streamer.evaluate.hearing import Hearing, Progress, Run, heard
 from streamer.evaluate.manifest import Utterance
-from streamer.repository import asr_repository
+from streamer.triton.repository import asr_repository
 
 ENGINE: Final = "engine"
 _BUNDLE: Final = "streaming_asr/1"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streamer.audio.files import SAMPLE_RATE, Block
 from streamer.evaluate.emission import Arrival, Emission, Final, finals
 from streamer.evaluate.manifest import Utterance
-from streamer.evaluate.partials import NOTHING_SHOWN, Showings, showings
+from streamer.evaluate.measures.partials import NOTHING_SHOWN, Showings, showings
 
 Progress = Callable[[Utterance, float], None]
 """Told after each utterance: which one, and its seconds."""

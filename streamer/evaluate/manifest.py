@@ -32,7 +32,7 @@ class ManifestError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class AudioLocation:
     """Where the audio of an utterance lies: a file, or so many bytes of one."""
 
     path: Path
@@ -48,7 +48,7 @@ class Utterance:
     corpus: str
     speaker: str | None
     words: tuple[str, ...]
-    place: Place
+    place: AudioLocation
 
     def samples(self) -> Block:
         """Its sound, read as `streamer FILE` reads it; AudioError if that cannot be."""
@@ -122,7 +122,7 @@ def _utterances(path: Path, header: list[str], rows: list[list[str]]) -> Iterato
             f"{path}: the first line must name the columns {' '.join(_IN_SHARDS)} or {' '.join(_IN_FILES)}, "
             "with tabs between them."
         )
-    shards: dict[Path, dict[str, Place]] = {}
+    shards: dict[Path, dict[str, AudioLocation]] = {}
     seen: set[str] = set()
     for number, values in enumerate(rows, start=2):
         where = f"{path}, line {number}"
@@ -151,13 +151,15 @@ def _name(row: dict[str, str]) -> str:
     return row["file"]
 
 
-def _place(folder: Path, row: dict[str, str], where: str, shards: dict[Path, dict[str, Place]]) -> Place:
+def _place(
+    folder: Path, row: dict[str, str], where: str, shards: dict[Path, dict[str, AudioLocation]]
+) -> AudioLocation:
     if "shard" not in row:
         try:
             check_readable(str(folder / row["file"]))
         except AudioError as error:
             raise ManifestError(f"{where}: {error}") from error
-        return Place(folder / row["file"])
+        return AudioLocation(folder / row["file"])
     path = folder / row["shard"]
     if path not in shards:
         shards[path] = _members(path, where)
@@ -167,12 +169,12 @@ def _place(folder: Path, row: dict[str, str], where: str, shards: dict[Path, dic
     return place
 
 
-def _members(path: Path, where: str) -> dict[str, Place]:
+def _members(path: Path, where: str) -> dict[str, AudioLocation]:
     """Where each file of a shard begins: read once, so that recordings can be read in any order."""
     try:
         with tarfile.open(path, "r:") as shard:
             return {
-                member.name: Place(path, member.offset_data, member.size)
+                member.name: AudioLocation(path, member.offset_data, member.size)
                 for member in shard.getmembers()
                 if member.isreg() and not member.issparse()
             }

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamer.audio.files import Block
 from streamer.audio.recording import AudioError
-from streamer.client import StreamError, transcribe
+from streamer.client import SessionError, transcribe
 from streamer.evaluate.emission import Arrival
 from streamer.evaluate.hearing import Hearing, Progress, Run, heard
 from streamer.evaluate.manifest import Utterance
@@ -43,11 +43,11 @@ class Sessions:
         self._at_once = at_once
         self._paced = paced
         self._ours = ours
-        self._hopeless: StreamError | None = None
+        self._hopeless: SessionError | None = None
         self._hearings: dict[int, Hearing] = {}
 
     async def hear(self, utterances: Sequence[Utterance], progress: Progress) -> Run:
-        """All of them; StreamError if there is no service at all."""
+        """All of them; SessionError if there is no service at all."""
         waiting = iter(enumerate(utterances))
         began, used = time.monotonic(), self._cpu()
         workers = [asyncio.create_task(self._work(waiting, progress)) for _ in range(self._at_once)]
@@ -82,7 +82,7 @@ class Sessions:
             try:
                 await self._listen(samples, arrivals)
                 return heard(utterance, samples, arrivals)
-            except StreamError as error:
+            except SessionError as error:
                 if error.code in _BUSY and not arrivals and time.monotonic() < deadline:
                     await asyncio.sleep(_BUSY_PAUSE_S)
                     continue

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final, TextIO
 
-from streamer.commands.folders import Recording
+from streamer.audio.folders import Recording
 from streamer.terminal.lines import is_terminal
 from streamer.transcript import SUBTITLES
 

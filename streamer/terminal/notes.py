@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from streamer.audio.folders import Recording
 from streamer.audio.meter import bar
-from streamer.commands.folders import Recording
 from streamer.terminal.destination import Destination
 from streamer.terminal.lines import LiveText, is_terminal
 from streamer.terminal.subtitles import GrowingSubtitles

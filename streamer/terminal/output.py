@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from streamer.commands.folders import Recording
+from streamer.audio.folders import Recording
 from streamer.terminal.board import Board
 from streamer.terminal.destination import Destination
 from streamer.terminal.destination import OutputError as OutputError

@@ -15,7 +15,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamer.repository import PACKAGE
+from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

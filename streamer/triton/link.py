@@ -29,7 +29,7 @@ import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
 from streamer.triton import MODEL
-from streamer.triton.dial import PLAIN, Dial
+from streamer.triton.dialer import PLAIN, Dialer
 
 # Requests that wait to be written, over all sequences: from here on no sequence is begun. Those that there are have one
 # request on its way each, which is their own bound: a session that was let in is not cut off for others.
@@ -101,7 +101,7 @@ class Link:
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
 
     @classmethod
-    async def connect(cls, address: str, model: str = MODEL, *, timeout: float = 5.0, dial: Dial = PLAIN) -> Link:
+    async def connect(cls, address: str, model: str = MODEL, *, timeout: float = 5.0, dial: Dialer = PLAIN) -> Link:
         """Open a link. LinkError("unavailable") when there is no such Triton or the model is not ready in it."""
         channel = dial.channel(address)
         try:

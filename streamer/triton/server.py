@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from streamer.repository import linked_copy, linked_model, models_in
 from streamer.triton import TritonError, guard
 from streamer.triton.installation import Installation, find_tritonserver
-from streamer.triton.running import LOOPBACK, NEVER_READY, Ports, Running, free_ports, words_of
+from streamer.triton.repository import linked_copy, linked_model, models_in
+from streamer.triton.server_process import LOOPBACK, NEVER_READY, Ports, ServerProcess, free_ports, words_of
 
 __all__ = ["TritonError", "TritonServer", "find_tritonserver"]
 
@@ -59,7 +59,7 @@ class TritonServer:
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._instances, self._slots = instances, slots
         self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
-        self._running: Running | None = None
+        self._running: ServerProcess | None = None
         self._lock = threading.Lock()  # over changes of _running
 
     def __enter__(self) -> TritonServer:
@@ -166,12 +166,12 @@ class TritonServer:
         """Process number of tritonserver itself."""
         return self._started().pid()
 
-    def _started(self) -> Running:
+    def _started(self) -> ServerProcess:
         if self._running is None:
             raise TritonError("Triton has not been started")
         return self._running
 
-    def _again(self, ended: Running) -> Running:
+    def _again(self, ended: ServerProcess) -> ServerProcess:
         """Start once more, on other ports."""
         with self._lock:
             if self._running is not ended:
@@ -181,7 +181,7 @@ class TritonServer:
             self._running = self._spawn()
             return self._running
 
-    def _spawn(self) -> Running:
+    def _spawn(self) -> ServerProcess:
         installation = find_tritonserver()
         try:
             with ExitStack() as always, ExitStack() as undo:
@@ -206,7 +206,7 @@ class TritonServer:
                 undo.pop_all()
         except OSError as error:
             raise TritonError(f"Triton could not be started: {error}") from error
-        return Running(process, folder, ports, log, log_start)
+        return ServerProcess(process, folder, ports, log, log_start)
 
     @property
     def _has_settings(self) -> bool:

@@ -36,15 +36,15 @@ def encoded(samples: np.ndarray, encoding: str) -> bytes:
 
 def decoded(decoder: Decoder, data: bytes, sizes: list[int] | None = None) -> list[Block]:
     """All that a decoder makes of this, cut into pieces of these sizes and the rest."""
-    parts = [[] for _ in range(decoder.lanes)]
+    parts = [[] for _ in range(decoder.streams)]
     place = 0
     for size in (*(sizes or ()), len(data)):
-        for lane, block in zip(parts, decoder.decode(data[place : place + size]), strict=True):
-            lane.append(block)
+        for stream, block in zip(parts, decoder.decode(data[place : place + size]), strict=True):
+            stream.append(block)
         place += size
-    for lane, block in zip(parts, decoder.finish(), strict=True):
-        lane.append(block)
-    return [np.concatenate(lane) for lane in parts]
+    for stream, block in zip(parts, decoder.finish(), strict=True):
+        stream.append(block)
+    return [np.concatenate(stream) for stream in parts]
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -60,7 +60,7 @@ def test_any_chunking_gives_the_same_samples(rate: int, encoding: str, channels:
         assert len(whole[0]) == pytest.approx(0.7 * SAMPLE_RATE, abs=1)
         for sizes in ([1, 2, 3] * 50, [rate // 50 * 2] * 100, [dice.randrange(9000) for _ in range(60)]):
             pieces = decoded(Decoder(encoding, rate, channels, separate=separate), data, sizes)
-            assert all(np.array_equal(piece, lane) for piece, lane in zip(pieces, whole, strict=True))
+            assert all(np.array_equal(piece, stream) for piece, stream in zip(pieces, whole, strict=True))
 
 
 @pytest.mark.parametrize("rate", [8_000, 44_100, 48_000])
@@ -107,10 +107,10 @@ def test_times_do_not_drift(rate: int) -> None:
 
 
 def test_16_khz_int16_is_as_it_is() -> None:
-    """What has the service's format already arrives sample for sample, a channel in each lane."""
+    """What has the service's format already arrives sample for sample, a channel in each stream."""
     samples = np.random.default_rng(2).integers(-32768, 32768, (5000, 3)).astype("<i2")
-    lanes = decoded(Decoder("pcm_s16le", SAMPLE_RATE, 3, separate=True), samples.tobytes(), [7] * 99)
-    assert np.array_equal(np.stack(lanes, axis=1), samples)
+    streams = decoded(Decoder("pcm_s16le", SAMPLE_RATE, 3, separate=True), samples.tobytes(), [7] * 99)
+    assert np.array_equal(np.stack(streams, axis=1), samples)
     [alone] = decoded(Decoder("pcm_s16le", SAMPLE_RATE), samples.tobytes(), [7] * 99)
     assert np.array_equal(alone, samples.ravel())
 
@@ -163,12 +163,12 @@ def test_channels_are_averaged_or_apart() -> None:
     """The mix gives each channel the same share; apart, each is as if it were alone."""
     samples = sound(44_100, 3)
     data = encoded(samples, "pcm_f32le")
-    lanes = decoded(Decoder("pcm_f32le", 44_100, 3, separate=True), data)
-    for channel, lane in enumerate(lanes):
+    streams = decoded(Decoder("pcm_f32le", 44_100, 3, separate=True), data)
+    for channel, stream in enumerate(streams):
         [alone] = decoded(Decoder("pcm_f32le", 44_100), encoded(samples[:, channel], "pcm_f32le"))
-        assert np.array_equal(lane, alone)
+        assert np.array_equal(stream, alone)
     [mix] = decoded(Decoder("pcm_f32le", 44_100, 3), data)
-    assert np.allclose(mix, np.mean(lanes, axis=0), atol=1.5)
+    assert np.allclose(mix, np.mean(streams, axis=0), atol=1.5)
 
 
 def test_half_a_frame_is_told_and_left_out() -> None:

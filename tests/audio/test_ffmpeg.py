@@ -15,8 +15,9 @@ import soundfile
 
 from streamer.audio.files import SAMPLE_RATE, AudioFile, read_audio
 from streamer.audio.recording import AudioError
+from tests.project import SAMPLES
 
-TALK = Path(__file__).parents[2] / "audio_samples" / "talk.flac"
+TALK = SAMPLES / "talk.flac"
 
 if not os.environ.get("CI") and shutil.which("ffmpeg") is None:
     pytest.skip("ffmpeg is not installed: make system", allow_module_level=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streamer.bridge.keys import KeyFile
+from streamer.bridge.access.keys import KeyFile
 from streamer.triton.server import TritonServer
-from tests.bridge.doors import ALICE, BOB, Authority
+from tests.bridge.access.listening_port import ALICE, BOB, Authority
 
 
 @pytest.fixture(scope="module")

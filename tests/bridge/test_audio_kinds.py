@@ -15,7 +15,7 @@ import soxr
 from rapidfuzz.distance import Levenshtein
 
 from streamer.bridge.service import Service
-from streamer.client import StreamError, connect, transcribe
+from streamer.client import SessionError, connect, transcribe
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm
@@ -151,7 +151,7 @@ async def test_a_flush_at_another_rate(service: Service) -> None:
 async def test_too_many_channels(triton: TritonServer) -> None:
     """A session that cannot have a slot for each channel gets none, and leaves those that are there to others."""
     async with serving(triton, sessions=3) as service, session(service.url, channels=2, multichannel=True):
-        with pytest.raises(StreamError, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
+        with pytest.raises(SessionError, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
             await connect(service.url, {"channels": 2, "multichannel": True})
         assert refused.value.code == "full"
         assert text(await recognise(service.url, sent(speech("quilter.ogg"), 16_000, "pcm_s16le")))

@@ -15,19 +15,20 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from streamer.bridge import connection, parking, server
-from streamer.bridge.access import Access
-from streamer.bridge.allowance import Shares
-from streamer.bridge.backlog import BYTES_PER_S, HIGH_MARK, PORTION
-from streamer.bridge.entrance import Entrance
-from streamer.bridge.keys import KeyFile
+from streamer.bridge import connection, server
+from streamer.bridge import resumption as resumption
+from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.quotas import QuotaLimits
+from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.server import FRAMES_HIGH, RECEIVE_BUFFER, UNSENT_HIGH
 from streamer.bridge.service import Service
-from streamer.bridge.session import LIVE_MARK
+from streamer.bridge.session.backlog import BYTES_PER_S, HIGH_MARK, PORTION
+from streamer.bridge.session.session import LIVE_MARK
+from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.server import TritonServer
+from tests.bridge.access.listening_port import ALICE
 from tests.bridge.clients import Event, no_streams, receive, recognise, rest, said, serving, session, text
-from tests.bridge.doors import ALICE
-from tests.bridge.proxy import Way
 from tests.samples import pcm
 
 FRAME = 16 * 1024
@@ -39,9 +40,9 @@ FLUSH = '{"type":"flush"}'
 
 
 @pytest.fixture
-async def way(triton: TritonServer) -> AsyncIterator[Way]:
+async def way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
     """The way to the Triton."""
-    way = Way(lambda: triton.grpc_address)
+    way = FaultyProxy(lambda: triton.grpc_address)
     await way.open()
     yield way
     await way.close()
@@ -55,7 +56,7 @@ def figure(service: Service, sample: str) -> float:
     return float(found[1])
 
 
-async def test_a_file_is_read_as_fast_as_it_is_computed(way: Way, triton: TritonServer) -> None:
+async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton: TritonServer) -> None:
     """While nothing is computed a client that sends as fast as it can is stopped by marks; then no byte is missing."""
     audio = 3 * pcm("talk.flac")
     sent = 0
@@ -93,7 +94,7 @@ def lasting(events: list[Event]) -> list[Event]:
     return [event for event in said(events) if event["type"] == "final"]
 
 
-async def test_live_beyond_its_bound(way: Way) -> None:
+async def test_live_beyond_its_bound(way: FaultyProxy) -> None:
     """A live session is read on while nothing is computed; above its mark it is closed with 4029, and no other is."""
     async with Service(way.address, port=0) as service, session(service.url) as other:
         async with session(service.url, live=True) as websocket:
@@ -145,7 +146,7 @@ async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch
 
 async def test_who_may_come_back_is_bounded(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many sessions are kept for clients that are away; one more ends with its connection."""
-    monkeypatch.setattr(parking, "MOST_PARKED", 2)
+    monkeypatch.setattr(resumption, "MOST_PARKED", 2)
     async with serving(triton) as service:
         for away, ended in ((1, 0), (2, 0), (2, 1)):
             async with session(service.url) as websocket:
@@ -162,9 +163,9 @@ async def test_who_wants_to_come_back_is_bounded(
 ) -> None:
     """Of those who may only resume a session so many are let in; one more is refused before it has said anything."""
     monkeypatch.setattr(server, "MOST_RETURNING", 1)
-    access, alice = Access(keys, shares=Shares(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
+    access, alice = AccessRules(keys, shares=QuotaLimits(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
     async with (
-        serving(triton, entrance=Entrance(access)) as service,
+        serving(triton, entrance=PortPolicy(access)) as service,
         connect(service.url, additional_headers=alice) as first,
     ):
         await first.send(json.dumps({"type": "start"}))

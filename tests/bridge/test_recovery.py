@@ -15,11 +15,11 @@ from websockets.asyncio.client import connect
 
 from streamer.audio.conversion import SAMPLE_RATE
 from streamer.bridge.service import Service
-from streamer.bridge.session import Limits
-from streamer.repository import asr_repository
+from streamer.bridge.session.session import Limits
+from streamer.testing.faulty_proxy import proxy
+from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, receive, recognise, rest, serving, session, stubs
-from tests.bridge.proxy import proxy
 from tests.samples import pcm
 
 AUDIO = pcm("talk.flac")

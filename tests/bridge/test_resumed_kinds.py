@@ -16,12 +16,12 @@ import soxr
 from websockets.asyncio.client import connect as open_websocket
 
 from streamer.bridge.service import Service
+from streamer.testing.level_model import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, no_streams, receive, recognise, rest, serving, text
-from tests.bridge.levels import level_model
+from tests.bridge.level_repository import level_model
 from tests.bridge.test_recovery import lasting
-from tests.bridge.test_resume import resume
-from tests.engine.speech import say, silence
+from tests.bridge.test_resumption import resume
 from tests.samples import pcm
 
 # Beside the type of a sample, what `start` says of it.

@@ -15,11 +15,13 @@ from itertools import pairwise
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from streamer.bridge import connection, handshakes, prober, server
-from streamer.bridge.metrics import Metrics
+from streamer.bridge import connection, server
+from streamer.bridge.http import handshakes
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
-from streamer.bridge.session import Limits
+from streamer.bridge.session.session import Limits
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.upstreams import probe as prober
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from streamer.bridge.metrics import Metrics
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
-from streamer.repository import asr_repository
+from streamer.bridge.telemetry.metrics import Metrics
 from streamer.triton.link import LinkError
+from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
 from tests.samples import pcm

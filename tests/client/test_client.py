@@ -22,9 +22,10 @@ import streamer.client.sending
 import streamer.client.session
 from streamer.audio.recording import AudioError
 from streamer.bridge.service import Service
-from streamer.client import StreamError, connect, transcribe
+from streamer.client import SessionError, connect, transcribe
+from tests.project import SAMPLES
 
-TALK = Path(__file__).parents[2] / "audio_samples" / "talk.flac"
+TALK = SAMPLES / "talk.flac"
 Script = Callable[[ServerConnection], Awaitable[None]]
 
 
@@ -82,9 +83,9 @@ async def events_of(address: str, **options: Any) -> list[dict[str, Any]]:
         return [event async for event in events]
 
 
-async def failure(address: str) -> StreamError:
+async def failure(address: str) -> SessionError:
     """How a session there fails."""
-    with pytest.raises(StreamError) as caught:
+    with pytest.raises(SessionError) as caught:
         await events_of(address)
     return caught.value
 
@@ -165,7 +166,7 @@ async def test_a_slow_peer_holds_up_the_source() -> None:
         await websocket.close(1011, "enough")
 
     async with peer(script, close_timeout=0.1) as address:
-        with pytest.raises(StreamError, match="enough"):
+        with pytest.raises(SessionError, match="enough"):
             async for _ in transcribe(source(), address):
                 pass
     assert 0 < taken < 1000
@@ -176,7 +177,7 @@ async def test_a_failing_source_still_gets_its_words() -> None:
 
     def source() -> Iterator[bytes]:
         yield bytes(3200)
-        raise AudioError("the tape is torn.")
+        raise AudioError("the kept is torn.")
 
     async with peer(script := Polite()) as address:
         events = transcribe(source(), address)
@@ -226,7 +227,7 @@ async def test_a_session_can_be_driven_by_hand() -> None:
             assert [event async for event in session] == []
         session = await connect(address)
         await session.close()
-        with pytest.raises(StreamError):
+        with pytest.raises(SessionError):
             await session.send(b"\0\0")
     assert [text["type"] for text in script.texts] == ["start", "flush", "keepalive", "stop", "start"]
     assert script.sound == b"\1\0\2\0"
@@ -302,7 +303,7 @@ async def test_something_else_on_the_port_is_no_service() -> None:
 async def test_each_way_a_session_fails(script: Script, code: str, words: str) -> None:
     """An error event, a close with a reason and a peer that talks nonsense each have a code and a sentence."""
     async with peer(script) as address:
-        with pytest.raises(StreamError, match=words) as caught:
+        with pytest.raises(SessionError, match=words) as caught:
             await events_of(address)
     assert caught.value.code == code
 
@@ -375,6 +376,6 @@ async def test_a_flush_of_the_real_service(service: Service) -> None:
 
 async def test_an_option_that_the_real_service_refuses(service: Service) -> None:
     """Its own sentence is the error."""
-    with pytest.raises(StreamError, match="step_ms") as caught:
+    with pytest.raises(SessionError, match="step_ms") as caught:
         await connect(service.url, {"step_ms": 7})
     assert caught.value.code == "bad_option"

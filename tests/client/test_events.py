@@ -12,14 +12,14 @@ import pytest
 import streamer
 from streamer.bridge.service import Service
 from streamer.client import connect, events, transcribe
+from tests.project import ROOT
 from tests.samples import pcm
 
-ROOT = Path(__file__).parents[2]
 KINDS = {get_args(get_type_hints(kind)["type"])[0]: kind for kind in get_args(events.Event)}
 
 # What a program may do, and what it may not: each line that is marked has to be an error.
 PROGRAM = """
-from streamer.client import Event, Session, StreamError, Transcript, connect, transcribe
+from streamer.client import Event, Session, SessionError, Transcript, connect, transcribe
 from streamer.client.events import Final, Word
 
 
@@ -55,7 +55,7 @@ async def asynchronous() -> None:
     transcript: Transcript = await transcribe("talk.wav", channels="both")  # wrong
     try:
         pass
-    except StreamError as error:
+    except SessionError as error:
         code: str = error.code
 """
 

@@ -20,8 +20,8 @@ import soundfile
 
 from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
-from tests.front import COMMAND, PATIENCE_S, Terminal
-from tests.invocation import PHRASE, SHORT, TALK, finals, streamer
+from tests.command_run import PHRASE, SHORT, TALK, finals, streamer
+from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal
 from tests.samples import pcm
 
 

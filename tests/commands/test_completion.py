@@ -15,7 +15,7 @@ import pytest
 from streamer.cli import COMMANDS, parser_of
 from streamer.commands.completion import completed
 from streamer.transcript import FORMATS
-from tests.front import Terminal
+from tests.pseudo_terminal import Terminal
 
 # How each shell is started without anybody's settings, and told of the command.
 SHELLS = {

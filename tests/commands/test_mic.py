@@ -19,12 +19,12 @@ import soundfile
 from websockets.asyncio.server import ServerConnection, serve
 
 from streamer.bridge.service import Service
-from streamer.evaluate.errors import count
-from tests.bridge.proxy import proxy
-from tests.front import COMMAND, PATIENCE_S, Terminal
-from tests.room import Room, room, silent_environment, without_portaudio
+from streamer.evaluate.measures.errors import count
+from streamer.testing.faulty_proxy import proxy
+from tests.project import SAMPLES
+from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal
+from tests.virtual_microphone import Room, room, silent_environment, without_portaudio
 
-SAMPLES = Path(__file__).parents[2] / "audio_samples"
 PHRASE = SAMPLES / "quilter.ogg"
 READY = "streamer: listening to "
 # The microphone of the room, whatever else the machine has.

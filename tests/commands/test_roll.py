@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from streamer.bridge.control import default_path
+from streamer.testing.level_model import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import receive, recognise, rest, session, stubs, text
-from tests.bridge.levels import FAULTS, level_model
-from tests.engine.speech import say, silence
-from tests.serving import PATIENCE_S, Serving, serving
+from tests.bridge.level_repository import FAULTS, level_model
+from tests.serve_process import PATIENCE_S, Serving, serving
 
 AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobytes()
 

@@ -13,7 +13,7 @@ import pytest
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
 from tests.samples import pcm
-from tests.serving import serving
+from tests.serve_process import serving
 
 # Nobody listens there.
 DEAD = "http://127.0.0.1:9"

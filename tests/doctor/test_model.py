@@ -9,8 +9,8 @@ import pytest
 
 from streamer.doctor.finding import FINE, WARNING, WRONG
 from streamer.doctor.model import NEEDED, model_files
-from streamer.repository import asr_repository
 from streamer.triton import MODEL
+from streamer.triton.repository import asr_repository
 
 
 @pytest.fixture

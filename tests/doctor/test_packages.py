@@ -11,8 +11,7 @@ import pytest
 from streamer.doctor import packages
 from streamer.doctor.finding import FINE, WARNING, WRONG
 from streamer.triton import installation
-
-ROOT = Path(__file__).parents[2]
+from tests.project import ROOT
 
 
 def test_the_parts_are_those_of_the_package() -> None:

@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.engine.acoustic import BundleError
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser
 from streamer.engine.events import Final
-from streamer.engine.language import LANGUAGE_FILE
-from streamer.engine.lexicon import Lexicon
+from streamer.engine.language.language_model import LANGUAGE_FILE
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.models.acoustic import BundleError
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, StreamError
+from tests.project import BUNDLE
 from tests.samples import pcm
 
-SHIPPED = Path(__file__).parents[2] / "asr_repo" / "streaming_asr" / "1"
+SHIPPED = BUNDLE
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.engine.endpoint import Ending, EndpointRule
-from streamer.engine.search import Hypothesis, Word
+from streamer.engine.endpoint import EndpointRule, SegmentEnd
+from streamer.engine.search.search import Hypothesis, Word
 
 FRAME_MS = 40.0
 RULE = EndpointRule()
@@ -22,40 +22,40 @@ def found(words: list[Word], running: tuple[int, int] | None = None) -> Hypothes
 def test_silence_after_text_ends_a_segment() -> None:
     """One second after the last word the segment ends, a little in the past."""
     assert RULE.ending(found([word(5, 10)]), 34, FRAME_MS) is None
-    assert RULE.ending(found([word(5, 10)]), 35, FRAME_MS) == Ending(27, silence=True)
+    assert RULE.ending(found([word(5, 10)]), 35, FRAME_MS) == SegmentEnd(27, silence=True)
 
 
 def test_silence_without_text_takes_longer() -> None:
     """Nothing said for 2.4 s also starts a new segment."""
     assert RULE.ending(found([]), 59, FRAME_MS) is None
-    assert RULE.ending(found([]), 60, FRAME_MS) == Ending(52, silence=True)
+    assert RULE.ending(found([]), 60, FRAME_MS) == SegmentEnd(52, silence=True)
 
 
 def test_the_longest_segment_ends_at_the_widest_late_gap() -> None:
     """The cut lies in the middle of the widest gap of the last five seconds, not in an earlier one."""
     words = [word(0, 100), word(120, 390), word(400, 430), word(436, 470), word(472, 499)]
-    assert RULE.ending(found(words), 500, FRAME_MS) == Ending(395, silence=False)
+    assert RULE.ending(found(words), 500, FRAME_MS) == SegmentEnd(395, silence=False)
     late = [word(0, 370), word(374, 430), word(436, 470), word(471, 499)]
-    assert RULE.ending(found(late), 500, FRAME_MS) == Ending(433, silence=False)
+    assert RULE.ending(found(late), 500, FRAME_MS) == SegmentEnd(433, silence=False)
 
 
 def test_a_word_that_is_being_heard_is_no_silence() -> None:
     """Neither a silence nor a gap lies where a word has begun that is none yet."""
     assert RULE.ending(found([word(5, 10)], running=(20, 34)), 35, FRAME_MS) is None
-    assert RULE.ending(found([word(5, 10)], running=(20, 34)), 59, FRAME_MS) == Ending(51, silence=True)
+    assert RULE.ending(found([word(5, 10)], running=(20, 34)), 59, FRAME_MS) == SegmentEnd(51, silence=True)
     words = [word(0, 100), word(120, 390), word(400, 430)]
-    assert RULE.ending(found(words, running=(436, 500)), 500, FRAME_MS) == Ending(395, silence=False)
+    assert RULE.ending(found(words, running=(436, 500)), 500, FRAME_MS) == SegmentEnd(395, silence=False)
 
 
 def test_a_segment_of_one_word_ends_where_it_is() -> None:
     """With no gap to cut at, the longest segment ends after its last word."""
-    assert RULE.ending(found([word(0, 500)]), 500, FRAME_MS) == Ending(500, silence=False)
+    assert RULE.ending(found([word(0, 500)]), 500, FRAME_MS) == SegmentEnd(500, silence=False)
 
 
 def test_the_first_word_is_not_cut_in_two() -> None:
     """Who is silent for long and begins to speak at the end is heard whole: in the next segment."""
-    assert RULE.ending(found([word(494, 500)]), 500, FRAME_MS) == Ending(486, silence=False)
-    assert RULE.ending(found([word(400, 430), word(432, 500)]), 500, FRAME_MS) == Ending(431, silence=False)
+    assert RULE.ending(found([word(494, 500)]), 500, FRAME_MS) == SegmentEnd(486, silence=False)
+    assert RULE.ending(found([word(400, 430), word(432, 500)]), 500, FRAME_MS) == SegmentEnd(431, silence=False)
     assert RULE.settled([word(400, 430)], FRAME_MS) == 0
 
 
@@ -74,7 +74,7 @@ def test_a_silence_is_wordless_and_quiet() -> None:
     words = found([word(5, 10)])
     assert RULE.ending(words, 36, FRAME_MS, quiet=4) is None
     assert RULE.ending(words, 30, FRAME_MS, quiet=20) is None
-    assert RULE.ending(words, 36, FRAME_MS, quiet=26) == Ending(23, silence=True)
+    assert RULE.ending(words, 36, FRAME_MS, quiet=26) == SegmentEnd(23, silence=True)
     assert RULE.ending(found([]), 64, FRAME_MS, quiet=2) is None
 
 
@@ -93,7 +93,7 @@ def test_noise_that_is_taken_for_speech_ends_too() -> None:
     """Where no word comes for long, the words decide against activity."""
     late = 35 + RULE.patience_ms // 40
     assert RULE.ending(found([word(5, 10)]), late - 1, FRAME_MS, quiet=0) is None
-    assert RULE.ending(found([word(5, 10)]), late, FRAME_MS, quiet=0) == Ending(late - 8, silence=True)
+    assert RULE.ending(found([word(5, 10)]), late, FRAME_MS, quiet=0) == SegmentEnd(late - 8, silence=True)
 
 
 def test_without_silence_only_the_longest_length_cuts() -> None:
@@ -102,22 +102,22 @@ def test_without_silence_only_the_longest_length_cuts() -> None:
     words = [word(0, 100), word(120, 390)]
     assert rule.ending(found(words), 499, FRAME_MS) is None
     assert rule.ending(found(words), 499, FRAME_MS, quiet=109) is None
-    assert rule.ending(found(words), 500, FRAME_MS, quiet=110) == Ending(445, silence=False)
+    assert rule.ending(found(words), 500, FRAME_MS, quiet=110) == SegmentEnd(445, silence=False)
 
 
 def test_the_longest_segment_without_a_word_is_cut_too() -> None:
     """Where nothing was found, the cut lies a little back, for a word may just have begun; before one that is heard."""
     rule = EndpointRule(silence=False)
-    assert rule.ending(found([]), 500, FRAME_MS) == Ending(492, silence=False)
-    assert rule.ending(found([]), 500, FRAME_MS, quiet=500) == Ending(492, silence=False)
-    assert rule.ending(found([], running=(480, 500)), 500, FRAME_MS, quiet=0) == Ending(480, silence=False)
+    assert rule.ending(found([]), 500, FRAME_MS) == SegmentEnd(492, silence=False)
+    assert rule.ending(found([]), 500, FRAME_MS, quiet=500) == SegmentEnd(492, silence=False)
+    assert rule.ending(found([], running=(480, 500)), 500, FRAME_MS, quiet=0) == SegmentEnd(480, silence=False)
 
 
 def test_the_newest_audio_is_no_gap() -> None:
     """A word that has just begun may not be there yet: the gap behind the last word counts only where it was quiet."""
     words = found([word(0, 380), word(384, 430), word(432, 490)])
-    assert RULE.ending(words, 500, FRAME_MS) == Ending(382, silence=False)
-    assert RULE.ending(words, 500, FRAME_MS, quiet=10) == Ending(495, silence=False)
+    assert RULE.ending(words, 500, FRAME_MS) == SegmentEnd(382, silence=False)
+    assert RULE.ending(words, 500, FRAME_MS, quiet=10) == SegmentEnd(495, silence=False)
 
 
 def test_limits_that_cannot_work_are_refused() -> None:

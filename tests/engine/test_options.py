@@ -8,7 +8,7 @@ import pytest
 
 from streamer.engine.endpoint import EndpointRule
 from streamer.engine.options import BadOptions, StreamOptions
-from streamer.engine.search import Hotword
+from streamer.engine.search.search import Hotword
 
 STEPS = (160, 320, 640)
 SEARCHES = ("lexicon", "greedy")

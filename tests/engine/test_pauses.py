@@ -6,7 +6,6 @@ import difflib
 import functools
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,13 +16,13 @@ from streamer.engine.endpoint import EndpointRule
 from streamer.engine.events import Cut, Final
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search import GreedySearch
-from tests.engine.speech import UNITS, LevelModel, say
+from streamer.engine.search.search import GreedySearch
+from streamer.testing.level_model import UNITS, LevelModel, say
 from tests.engine.test_recogniser import hear, lexicon_search, text
 from tests.engine.test_stream import HearingModel
+from tests.project import BUNDLE
 from tests.samples import pcm
 
-BUNDLE = Path(__file__).parents[2] / "asr_repo" / "streaming_asr" / "1"
 PAUSES_MS = range(100, 3001, 40)
 ENDPOINTS = {
     "default": EndpointRule(),

@@ -11,14 +11,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from streamer.engine.beam import BeamSearch
 from streamer.engine.events import Cut, Event, Final, Flushed, Heard, Partial, Speech
-from streamer.engine.language import LanguageModel
-from streamer.engine.lexicon import Lexicon
+from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
-from streamer.engine.search import GreedySearch
-from tests.engine.speech import FRAME, UNITS, LevelModel, say, silence
+from streamer.engine.search.beam import BeamSearch
+from streamer.engine.search.search import GreedySearch
+from streamer.testing.level_model import FRAME, UNITS, LevelModel, say, silence
 
 NOTHING = np.zeros(0, dtype=np.int16)
 

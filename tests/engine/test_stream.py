@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from streamer.engine.events import Event, Final, Partial, Speech
-from streamer.engine.model import ACTIVITY, Emissions, State
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser
-from streamer.engine.search import GreedySearch
-from tests.engine.speech import FRAME, LEVEL, UNITS, LevelModel, say, silence
+from streamer.engine.search.search import GreedySearch
+from streamer.testing.level_model import FRAME, LEVEL, UNITS, LevelModel, say, silence
 from tests.engine.test_recogniser import NOTHING, hear, one, pieces, talk, text
 
 MUSIC = 1  # added to every sample of what is no speech

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.evaluate.alignment import Placed
 from streamer.evaluate.emission import Emission, Final, Moment, Span
 from streamer.evaluate.hearing import Hearing, Run
-from streamer.evaluate.manifest import Place, Utterance
-from streamer.evaluate.partials import Showings
-from streamer.evaluate.report import Evaluation
-from streamer.evaluate.scores import scored
+from streamer.evaluate.manifest import AudioLocation, Utterance
+from streamer.evaluate.measures.alignment import Placed
+from streamer.evaluate.measures.partials import Showings
+from streamer.evaluate.measures.scores import scored
+from streamer.evaluate.reports.report import Evaluation
 
-CAT = Utterance("cat.wav", "pets", "s1", ("the", "cat", "sat"), Place(Path("unused")))
-DOG = Utterance("dog.wav", "pets", None, ("dogs", "run"), Place(Path("unused")))
+CAT = Utterance("cat.wav", "pets", "s1", ("the", "cat", "sat"), AudioLocation(Path("unused")))
+DOG = Utterance("dog.wav", "pets", None, ("dogs", "run"), AudioLocation(Path("unused")))
 
 
 def evaluation(failure: str = "", paced: bool = False) -> Evaluation:

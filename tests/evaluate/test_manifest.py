@@ -11,9 +11,10 @@ import pytest
 
 from streamer.audio.files import read_audio
 from streamer.audio.recording import AudioError
-from streamer.evaluate import arguments
+from streamer.commands import evaluate as arguments
 from streamer.evaluate.manifest import HALVES, ManifestError, Utterance, chosen, half, read_manifest
-from tests.samples import FILES, FOLDER
+from tests.project import SAMPLES
+from tests.samples import FILES
 
 HEADER = "shard\tmember\tseconds\tcorpus\tspeaker\ttext"
 
@@ -24,7 +25,7 @@ def shards(tmp_path: Path) -> Path:
     for shard, names in (("a.tar", FILES[1:]), ("b.tar", FILES[1:2])):
         with tarfile.open(tmp_path / shard, "w") as archive:
             for name in names:
-                archive.add(FOLDER / name, name)
+                archive.add(SAMPLES / name, name)
     manifest = tmp_path / "dev.tsv"
     manifest.write_text(
         f"{HEADER}\n"
@@ -37,7 +38,7 @@ def shards(tmp_path: Path) -> Path:
 
 def test_files_beside_the_manifest() -> None:
     """The plain form: `source` serves as the corpus, and nobody is called unknown."""
-    utterances = read_manifest(FOLDER / "samples.tsv")
+    utterances = read_manifest(SAMPLES / "samples.tsv")
     assert [utterance.name for utterance in utterances] == list(FILES)
     assert [utterance.corpus for utterance in utterances] == ["LibriSpeech dev-clean"] * 2 + ["Common Voice"]
     assert [utterance.speaker for utterance in utterances] == ["2035", "1272", None]
@@ -54,12 +55,12 @@ def test_files_inside_shards(shards: Path) -> None:
     ]
     assert utterances[0].words == ("mister", "quilter's")
     for utterance, name in zip(utterances, ("quilter.ogg", "airplane.mp3", "quilter.ogg"), strict=True):
-        assert np.array_equal(utterance.samples(), read_audio(FOLDER / name))
+        assert np.array_equal(utterance.samples(), read_audio(SAMPLES / name))
 
 
 def test_a_bare_manifest_is_a_corpus_of_its_own(tmp_path: Path) -> None:
     """Without a column for it the corpus has the name of the manifest; a mark at the file's start does no harm."""
-    (tmp_path / "mine.tsv").write_text(f"\ufefftext\tfile\nhello\t{FOLDER / FILES[0]}\n", encoding="utf-8")
+    (tmp_path / "mine.tsv").write_text(f"\ufefftext\tfile\nhello\t{SAMPLES / FILES[0]}\n", encoding="utf-8")
     [utterance] = read_manifest(tmp_path / "mine.tsv")
     assert (utterance.corpus, utterance.speaker, utterance.words) == ("mine", None, ("hello",))
 
@@ -85,7 +86,7 @@ def test_a_bare_manifest_is_a_corpus_of_its_own(tmp_path: Path) -> None:
 )
 def test_a_bad_manifest_is_one_sentence(shards: Path, content: str, words: str) -> None:
     """It names the manifest, and the line if there is one."""
-    (shards.parent / "quilter.ogg").write_bytes((FOLDER / "quilter.ogg").read_bytes())
+    (shards.parent / "quilter.ogg").write_bytes((SAMPLES / "quilter.ogg").read_bytes())
     shards.write_text(content)
     with pytest.raises(ManifestError) as error:
         read_manifest(shards)
@@ -96,7 +97,11 @@ def test_a_bad_manifest_is_one_sentence(shards: Path, content: str, words: str) 
 
 def test_what_is_no_text_is_no_manifest() -> None:
     """A recording, a folder, and nothing at all."""
-    for path, words in ((FOLDER / FILES[0], "no table of text"), (FOLDER, "cannot be read"), (Path("no"), "cannot be")):
+    for path, words in (
+        (SAMPLES / FILES[0], "no table of text"),
+        (SAMPLES, "cannot be read"),
+        (Path("no"), "cannot be"),
+    ):
         with pytest.raises(ManifestError, match=words):
             read_manifest(path)
 

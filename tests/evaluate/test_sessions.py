@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from streamer.client import StreamError
+from streamer.client import SessionError
 from streamer.evaluate.manifest import Utterance, read_manifest
 from streamer.evaluate.sessions import Sessions
-from tests.samples import FOLDER
+from tests.project import SAMPLES
 
 FAILED = {"type": "error", "code": "failed", "message": "It broke.", "fatal": True}
 FULL = {"type": "error", "code": "full", "message": "All sessions are taken.", "fatal": True}
@@ -47,7 +47,7 @@ async def saying(*sessions: list[dict[str, object]]) -> AsyncIterator[str]:
 @pytest.fixture
 def utterances() -> list[Utterance]:
     """All of audio_samples."""
-    return read_manifest(FOLDER / "samples.tsv")
+    return read_manifest(SAMPLES / "samples.tsv")
 
 
 def counted(seen: list[str]) -> Callable[[Utterance, float], None]:
@@ -88,7 +88,7 @@ async def test_no_service_at_all_is_an_error(utterances: list[Utterance]) -> Non
     """There is nothing to report then."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(StreamError, match="No service answers"):
+    with pytest.raises(SessionError, match="No service answers"):
         await Sessions(f"127.0.0.1:{port}", {}, at_once=2).hear(utterances, counted([]))
 
 

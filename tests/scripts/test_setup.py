@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+from tests.project import SCRIPTS
+
 # What a script needs besides the commands that a test puts in place.
 TOOLS = ("sh", "env", "dirname")
 INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", "ffmpeg", "zsh", "fish")

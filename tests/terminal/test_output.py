@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.commands.folders import Recording, recordings_of
+from streamer.audio.folders import Recording, recordings_of
 from streamer.terminal.output import MOST_AHEAD, Output, OutputError
 
 FINAL = {"type": "final", "text": "hello", "start_ms": 0, "end_ms": 500, "confidence": 1.0, "words": []}

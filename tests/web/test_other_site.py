@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from streamer.bridge.access import Access
-from streamer.bridge.entrance import Entrance
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import serving
+from tests.project import DOCS
 from tests.web.conftest import OpenBrowser, OpenPage
 from tests.web.test_microphone import alike
 from tests.web.test_session import undisturbed
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "javascript.md"
+DOCUMENT = DOCS / "javascript.md"
 AS_WRITTEN = "http://127.0.0.1:8080"
 PATIENCE_MS = 30_000
 
@@ -53,7 +54,7 @@ async def test_a_site_has_to_be_allowed(
 ) -> None:
     """Any page may import the modules; whether it may use the service is for the service to say, in a sentence."""
     origin = elsewhere[0].replace("127.0.0.1", "elsewhere.localtest")
-    entrance = Entrance(Access(origins=[origin] if allowed else []))
+    entrance = PortPolicy(AccessRules(origins=[origin] if allowed else []))
     browser = await open_browser(flags=["--host-resolver-rules=MAP elsewhere.localtest 127.0.0.1"])
     async with serving(triton, entrance=entrance) as service:
         bench = await open_bench(

@@ -15,7 +15,8 @@ from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.transcript import Transcript
 from tests.bridge.clients import Event
-from tests.samples import FOLDER, pcm, reference
+from tests.project import SAMPLES
+from tests.samples import pcm, reference
 from tests.web.conftest import OpenPage
 from tests.web.visitor import PATIENCE_MS, doing, drop, listened, place, seconds, transcribed, wave_file, words, written
 
@@ -54,7 +55,7 @@ async def test_a_chosen_file(open_page: OpenPage) -> None:
     page = await open_page("/")
     async with page.expect_file_chooser() as choosing:
         await page.get_by_text("Open file").click()
-    await (await choosing.value).set_files(FOLDER / "quilter.ogg")
+    await (await choosing.value).set_files(SAMPLES / "quilter.ogg")
     await doing(page, "nothing")
     await expect(page.locator("#finals")).to_contain_text("the apostle of", timeout=PATIENCE_MS)
     spoken, found = reference("quilter.ogg").split(), (await written(page)).split()

@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import Page, expect
 from rapidfuzz.distance import Levenshtein
 
-from streamer.bridge.access import Access
-from streamer.bridge.entrance import Entrance
-from streamer.bridge.keys import KeyFile, make_key
+from streamer.bridge.access.keys import KeyFile, make_key
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.triton.server import TritonServer
@@ -225,7 +225,7 @@ async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) 
     """The page asks for it, tells a wrong one, goes on with the right one, and keeps it for this tab only."""
     key = make_key("visitor")
     (tmp_path / "keys").write_text(f"{key.line}\n")
-    async with serving(triton, entrance=Entrance(Access(KeyFile(tmp_path / "keys")))) as service:
+    async with serving(triton, entrance=PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))) as service:
         page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
         await drop(page, wave_file("airplane.mp3"))
         await expect(page.locator("#notice h2")).to_have_text("A key is needed", timeout=PATIENCE_MS)

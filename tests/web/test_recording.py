@@ -12,7 +12,8 @@ from playwright.async_api import Page
 
 from streamer.audio.files import read_audio
 from streamer.bridge.service import Service
-from tests.samples import FILES, FOLDER, pcm
+from tests.project import SAMPLES
+from tests.samples import FILES, pcm
 from tests.web.conftest import OpenPage
 from tests.web.test_microphone import alike
 from tests.web.test_session import undisturbed, words
@@ -28,7 +29,7 @@ DECODE = """async (name) => {
 def folder(elsewhere: tuple[str, Path]) -> Path:
     """Where the page finds its recordings."""
     for name in FILES:
-        (elsewhere[1] / name).write_bytes((FOLDER / name).read_bytes())
+        (elsewhere[1] / name).write_bytes((SAMPLES / name).read_bytes())
     return elsewhere[1]
 
 
@@ -40,7 +41,7 @@ async def decoded(bench: Page, name: str) -> np.ndarray[Any, np.dtype[np.int16]]
 @pytest.mark.parametrize("name", FILES)
 async def test_what_a_browser_decodes(folder: Path, bench: Page, name: str) -> None:
     """FLAC, OGG and MP3 are the samples that we ourselves read from them."""
-    samples, right = await decoded(bench, name), read_audio(FOLDER / name)
+    samples, right = await decoded(bench, name), read_audio(SAMPLES / name)
     # Of the silence that an MP3 begins and ends with, each decoder takes away what it thinks right.
     assert abs(len(samples) - len(right)) < 1600
     loud, loud_right = np.sqrt(np.mean(samples.astype(float) ** 2)), np.sqrt(np.mean(right.astype(float) ** 2))

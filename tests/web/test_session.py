@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from streamer.bridge.access import Access
-from streamer.bridge.entrance import Entrance
-from streamer.bridge.keys import KeyFile, make_key
+from streamer.bridge.access.keys import KeyFile, make_key
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.triton.server import TritonServer
@@ -233,7 +233,7 @@ async def test_a_key_is_needed(triton: TritonServer, open_bench: OpenPage, tmp_p
     """Without one, with a wrong one and with one that cannot be one it says so; with the right one it works."""
     key = make_key("alice")
     (tmp_path / "keys").write_text(key.line + "\n")
-    entrance = Entrance(Access(KeyFile(tmp_path / "keys")))
+    entrance = PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))
     async with serving(triton, entrance=entrance) as service:
         bench = await open_bench()
         for wrong in ("", "streamer_wrong", "not a key, is it"):

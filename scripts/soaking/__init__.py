@@ -1,1 +1,0 @@
-"""Services that are used for long: one session of an hour, or thousands of them among faults."""

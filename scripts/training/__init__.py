@@ -1,1 +1,0 @@
-"""What the training scripts share: prepared audio, alignments, batches, augmentation, optimiser, losses."""

@@ -1,0 +1,69 @@
+"""The service's certificate: TLS 1.2 or newer, and a renewed file is used from the next handshake on."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from streamer.bridge.telemetry.logs import Log
+
+log = Log("streamer.bridge")
+
+
+class CertificateError(Exception):
+    """The certificate cannot be used; the message is a sentence for whoever runs the service."""
+
+
+class Certificate:
+    """A chain and its private key, in one file or two."""
+
+    def __init__(self, chain: Path, key: Path | None = None) -> None:
+        self._chain, self._key = chain, key
+        self._failure = ""  # of the last reading
+        self._seen = self._signature()
+        self._current = self._read()
+        self.context = self._read()  # to listen with
+        # Called in every handshake, whether the client names a server or not.
+        self.context.sni_callback = self._choose
+
+    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+        try:
+            signature = self._signature()
+            if signature != self._seen:
+                self._seen = signature
+                # A context of its own: one that is in use would be left with half a pair if the other is not there yet.
+                self._current = self._read()
+                self._failure = ""
+                log.info("certificate read again")
+        except CertificateError as error:
+            if str(error) != self._failure:
+                log.error("certificate not read again, the old one stays", reason=str(error))
+            self._failure = str(error)
+        connection.context = self._current
+
+    def _signature(self) -> tuple[tuple[int, int, int], ...]:
+        signature = []
+        for path in (self._chain, self._key or self._chain):
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise CertificateError(f"{path} cannot be read: {error.strerror}.") from error
+            signature.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        return tuple(signature)
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self._chain, self._key, password=_no_password)
+        except ssl.SSLError as error:
+            where = f"{self._chain} and {self._key}" if self._key else str(self._chain)
+            why = error.reason.replace("_", " ").lower() if error.reason else "no PEM certificate with its key"
+            raise CertificateError(f"{where} cannot be used for TLS: {why}.") from error
+        except OSError as error:
+            raise CertificateError(f"{error.filename or self._chain} cannot be read: {error.strerror}.") from error
+        return context
+
+
+def _no_password() -> str:
+    raise CertificateError("The private key has a password, which nobody is there to type: use one without.")

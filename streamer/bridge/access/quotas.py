@@ -1,0 +1,164 @@
+"""How much of the service one caller may have: sessions of a key, sessions of an address, audio of a key in an hour."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from streamer.wire.errors import CloseCode
+
+# What a caller is told to wait for a place of its own.
+RETRY_S = 5
+HOUR_S = 3600.0
+# Audio is counted by the minute: the hour is exact to that, and a key costs 60 numbers at most.
+_MINUTE_S = 60.0
+
+
+class Denied(Exception):
+    """This caller may not have what it asks for: a code word, a sentence, and the seconds if waiting helps."""
+
+    def __init__(self, code: str, message: str, retry_s: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retry_s = retry_s
+
+    @property
+    def close_code(self) -> CloseCode:
+        """How a websocket is closed."""
+        return CloseCode.TRY_LATER if self.retry_s else CloseCode.REFUSED
+
+    @property
+    def status(self) -> HTTPStatus:
+        """How plain HTTP is answered."""
+        if self.retry_s:
+            return HTTPStatus.TOO_MANY_REQUESTS
+        return HTTPStatus.UNAUTHORIZED if self.code == "unauthorized" else HTTPStatus.FORBIDDEN
+
+    @property
+    def reason(self) -> str:
+        """What the close says."""
+        short = self.code.replace("_", " ")
+        return f"{short}: try again in {self.retry_s} s" if self.retry_s else short
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: an address, and the name of a key where keys are asked for."""
+
+    address: str
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class QuotaLimits:
+    """The most of each that one caller may have; None is no limit."""
+
+    per_key: int | None = None
+    per_address: int | None = None
+    audio_per_key_s: float | None = None
+
+
+class Quotas:
+    """Counts what callers have, and refuses what is too much. Only callers that have something are remembered."""
+
+    def __init__(self, shares: QuotaLimits) -> None:
+        self.shares = shares
+        self._of_keys: Counter[str] = Counter()
+        self._of_networks: Counter[str] = Counter()
+        self._audio: dict[str, _Audio] = {}
+
+    def check(self, caller: Caller) -> None:
+        """Denied if this caller may not open a session now."""
+        shares, network = self.shares, network_of(caller.address)
+        if shares.per_address is not None and self._of_networks[network] >= shares.per_address:
+            message = f"This address has {shares.per_address} sessions already, which is the most; end one of them."
+            raise Denied("too_many_sessions", message, RETRY_S)
+        if not caller.key:
+            return
+        if shares.per_key is not None and self._of_keys[caller.key] >= shares.per_key:
+            message = f"This key has {shares.per_key} sessions already, which is the most; end one of them."
+            raise Denied("too_many_sessions", message, RETRY_S)
+        if (denied := self._overdrawn(caller)) is not None:
+            raise denied
+
+    def enter(self, caller: Caller) -> Admittance:
+        """A session of this caller, to be left when it ends; Denied if it may have no more."""
+        self.check(caller)
+        self._of_networks[network_of(caller.address)] += 1
+        self._of_keys[caller.key] += 1
+        return Admittance(self, caller)
+
+    def left(self, caller: Caller) -> None:
+        """A session of this caller has ended."""
+        for counted, name in ((self._of_networks, network_of(caller.address)), (self._of_keys, caller.key)):
+            counted[name] -= 1
+            if not counted[name]:
+                del counted[name]
+
+    def charge(self, caller: Caller, seconds: float) -> Denied | None:
+        """Audio that came from this caller; what to say if it was the last that it may send for now."""
+        if self.shares.audio_per_key_s is None or not caller.key:
+            return None
+        self._audio.setdefault(caller.key, _Audio()).add(seconds, time.monotonic())
+        return self._overdrawn(caller)
+
+    def _overdrawn(self, caller: Caller) -> Denied | None:
+        most, audio = self.shares.audio_per_key_s, self._audio.get(caller.key)
+        if most is None or audio is None or audio.total(time.monotonic()) < most:
+            return None
+        wait = audio.until_less(time.monotonic())
+        message = f"This key has sent the {most:g} s of audio that it may send in an hour; go on in {wait} s."
+        return Denied("audio_used_up", message, wait)
+
+
+class Admittance:
+    """One session of a caller."""
+
+    def __init__(self, allowances: Quotas, caller: Caller) -> None:
+        self.caller = caller
+        self._allowances = allowances
+
+    def charge(self, seconds: float) -> Denied | None:
+        """Audio that came; what to say if it was the last that the caller may send for now."""
+        return self._allowances.charge(self.caller, seconds)
+
+    def leave(self) -> None:
+        """The session has ended: once."""
+        self._allowances.left(self.caller)
+
+
+class _Audio:
+    """The seconds of audio of the last hour."""
+
+    def __init__(self) -> None:
+        self._minutes: deque[tuple[float, float]] = deque()  # when each began, and its seconds
+
+    def add(self, seconds: float, now: float) -> None:
+        minute = now - now % _MINUTE_S
+        if self._minutes and self._minutes[-1][0] == minute:
+            seconds += self._minutes.pop()[1]
+        self._minutes.append((minute, seconds))
+        self.total(now)
+
+    def total(self, now: float) -> float:
+        while self._minutes and now - self._minutes[0][0] >= HOUR_S:
+            self._minutes.popleft()
+        return sum(seconds for _, seconds in self._minutes)
+
+    def until_less(self, now: float) -> int:
+        """Seconds until some of it is more than an hour ago."""
+        return max(1, math.ceil(self._minutes[0][0] + HOUR_S - now))
+
+
+def network_of(address: str) -> str:
+    """What is counted as one address: of IPv6 the 64 bits that one household or machine has to itself."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((ip, 64), strict=False)) if ip.version == 6 else address

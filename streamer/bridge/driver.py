@@ -1,0 +1,354 @@
+"""A session and the websocket that it has at present: moves what the session hands out, and nothing more.
+
+Two tasks: the reader takes frames and waits while the session is full; the pump alone sends, to the client and to
+the model. The pump outlives the connection until the sequence is ended, and waits for a client that lost its
+connection: it comes back with a websocket that another driver began with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed
+
+from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.connection import Connection, NotRead
+from streamer.bridge.resumption import Resumption
+from streamer.bridge.session.session import Session
+from streamer.bridge.session.stream import Request
+from streamer.bridge.telemetry import logs
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.telemetry.session_metrics import SessionMetrics
+from streamer.bridge.upstreams.admission import Admission, Refused
+from streamer.bridge.upstreams.session_slots import SessionSlots
+from streamer.triton.link import ConnectionLost, LinkError
+from streamer.wire.errors import CloseCode
+
+log = Log("streamer.bridge")
+
+
+class SessionDriver:
+    """Drives one session until both of its sides have ended, over one websocket or several."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        session: Session,
+        admission: Admission,
+        metrics: Metrics,
+        resumption: Resumption,
+        visit: Admittance | None = None,
+        *,
+        key: str = "",
+        barred: Denied | None = None,
+    ) -> None:
+        """`key`: the name of its caller's; `barred`: why it may resume a session, but not open one."""
+        self.session = session
+        self._connection: Connection | None = connection
+        self._resumption = resumption
+        self._key = key
+        self._barred = barred
+        self._places = SessionSlots(admission)
+        self._metrics = metrics
+        self._observed = SessionMetrics(session, metrics)
+        self._visit = visit  # what its caller may have
+        self._ready = False
+        self._gone = False  # nobody comes back
+        self._draining = False
+        self._passed_on = False  # its client meant another session, and has it
+        self._parked_until: float | None = None
+        self._told = 0  # the number of the last message that has left
+        self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
+        self._wake = asyncio.Event()  # something happened that the pump has to look at
+        self._room = asyncio.Event()  # the reader may go on
+
+    @property
+    def parked(self) -> bool:
+        """Whether nobody is connected, but somebody may come back."""
+        return self._parked_until is not None
+
+    @property
+    def resumable(self) -> bool:
+        """Whether its client may come back, or take it over from an older connection."""
+        return not self._gone and (self.parked or self.session.resumable)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a connection has no sequence, and may want one."""
+        return not self._places.held and not self.parked
+
+    @property
+    def barred(self) -> bool:
+        """Whether a connection may only resume a session, and has not done so."""
+        return self._barred is not None and not self._passed_on
+
+    async def read(self, connection: Connection) -> None:
+        """Take frames until the connection is closed, by whomever, or replaced."""
+        session = self.session
+        try:
+            while True:
+                # Ends at the latest with the pump, whose own waits are all bounded.
+                await self._room.wait()
+                frame = await connection.receive()
+                if self._connection is not connection:
+                    await connection.until_closed()  # who returns from here has it closed with 1000
+                    return
+                now = time.monotonic()
+                if isinstance(frame, str):
+                    session.receive_text(frame, now)
+                    if self._barred is not None and session.streams:
+                        session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
+                    if session.resuming is not None and (other := self._meant()) is not None:
+                        self._passed_on, self._connection = True, None
+                        self._leave()
+                        await other.read(connection)
+                        return
+                    self._observed.asked(now)
+                else:
+                    session.receive_audio(frame, now)
+                    self._observed.received(len(frame), now)
+                    seconds = len(frame) / session.start.bytes_per_s * max(1, len(session.streams))
+                    if self._visit is not None and (denied := self._visit.charge(seconds)) is not None:
+                        session.exhaust(denied.code, denied.message)
+                self._look()
+        except ConnectionClosed:
+            self._lose(connection)
+        except BaseException:
+            if self._connection is connection:
+                self._leave()
+            raise
+
+    async def pump(self) -> None:
+        """Serve the session until both sides have ended; the sequence is ended also if this is cancelled."""
+        session = self.session
+        asking: dict[int, asyncio.Task[None]] = {}
+        try:
+            while True:
+                self._wake.clear()
+                now = time.monotonic()
+                session.tick(now)
+                self._check_parked(now)
+                self._observed.ticked(now)
+                for task in asking.values():
+                    if task.done():
+                        task.result()
+                self._admit()
+                for stream, request in session.requests(now):
+                    asking[stream] = asyncio.create_task(self._ask(stream, request))
+                self._look(wake=False)
+                await self._deliver()
+                # What was said while other messages were on their way comes before the close, unless nobody reads it.
+                unsaid = session.waiting_messages > 0 and session.ended_by != "not_read"
+                if session.close is not None and not unsaid and self._connection and not self._connection.closing:
+                    self._close(self._connection, session.close.code, session.close.reason)
+                if session.over:
+                    self._release()
+                    if self._connection is not None and self._connection.closed:
+                        self._lose(self._connection)
+                    if self._gone:
+                        break
+                await self._rest()
+            if self._closings:
+                await asyncio.wait(self._closings)
+        except asyncio.CancelledError:
+            log.info("cut off")
+            raise
+        except Exception:
+            log.exception("the bridge failed")
+            session.vanish("internal")
+        finally:
+            for running in asking.values():
+                running.cancel()
+            connection = self._connection
+            self._finish()
+            if connection is not None:
+                await connection.drop(CloseCode.FAILED, "the service failed")
+            if self._closings:
+                await asyncio.wait(self._closings)
+
+    def take_over(self, connection: Connection, after: int) -> bool:
+        """Its client has come back with this connection; False if it cannot have seen that message, or too long ago."""
+        if not self.session.resume(after, time.monotonic()):
+            return False
+        former, self._connection = self._connection, connection
+        self._parked_until = None
+        if former is not None:
+            former.interrupt()  # whatever is being sent there is sent here again
+            self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
+        self._metrics.resumes.inc()
+        logs.session.set(self.session.number)
+        log.info("resumed", taken_over=former is not None)
+        self._look()
+        return True
+
+    def drain(self) -> None:
+        """The service shuts down."""
+        self._draining = True
+        if self.parked:
+            self.session.vanish("shutting_down")
+            self._leave()
+        else:
+            self.session.drain()
+        self._wake.set()
+
+    def _meant(self) -> SessionDriver | None:
+        """The session that the client wants to go on with, which has its connection now; None if it is told why not."""
+        session, resume = self.session, self.session.resuming
+        assert resume is not None
+        assert self._connection is not None
+        other = self._resumption.find(resume.token, self._key)
+        if other is None:
+            limit = f"A session is kept for {session.limits.resume_s:g} s after its connection"
+            session.misdirect("unknown_token", f"No session has this token: it has ended. {limit}; open a new one.")
+        elif not other.take_over(self._connection, resume.after):
+            what = f"Message {resume.after} was never sent, or what follows it is not kept any more"
+            session.misdirect("bad_resume", f"{what}; 'after' must be the last 'n' that was seen.")
+            other = None
+        return other
+
+    def _lose(self, connection: Connection) -> None:
+        """This connection is closed: the session ends, or is kept for a client that did not want that."""
+        if self._connection is not connection:
+            return
+        session = self.session
+        # Our own close was answered, or it is a goodbye. Whoever has not answered `done` may not have it.
+        wanted = connection.goodbye or (connection.agreed and session.close is not None)
+        kept_s = session.limits.resume_s
+        # Without the first message a client has no token.
+        possible = session.resumable and kept_s > 0 and self._told > 0 and not self._draining
+        if possible and not (connection.fault or wanted or self._gone or self._resumption.full):
+            self._connection = None
+            self._observed.outgoing = 0
+            self._parked_until = time.monotonic() + kept_s
+            session.park()
+            log.info("parked", seconds=kept_s)
+        else:
+            session.vanish(connection.fault or "vanished")
+            self._leave()
+        self._look()
+
+    def _leave(self) -> None:
+        """Nobody comes back any more."""
+        self.session.vanish()
+        self._gone, self._parked_until = True, None
+        self._look()
+
+    def _check_parked(self, now: float) -> None:
+        self.session.check_kept()
+        if self._parked_until is not None and (now >= self._parked_until or self.session.ended_by == "not_fetched"):
+            self._leave()
+
+    def _look(self, *, wake: bool = True) -> None:
+        if self.session.full:
+            self._room.clear()
+        else:
+            self._room.set()
+        if wake:
+            self._wake.set()
+
+    async def _rest(self) -> None:
+        due = min((at for at in (self.session.due_at(), self._parked_until) if at is not None), default=None)
+        wait = None if due is None else max(0.0, due - time.monotonic())
+        # Without a time there is a request under way, and its answer or its failure wakes the pump.
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), wait)
+
+    def _admit(self) -> None:
+        """The sequences of all streams before any request, or none of them: half a session would wait for the other."""
+        session = self.session
+        if self._places.held or not session.wanted:
+            return
+        try:
+            self._places.take(session.start.model_options(), session.wanted)
+        except Refused as refused:
+            session.refuse(refused.code, refused.message)
+
+    async def _ask(self, stream: int, request: Request) -> None:
+        session, started = self.session, time.monotonic()
+        moving = session.streams[stream].begun and session.streams[stream].lost_at is None
+        try:
+            events = await self._places.send(stream, request)
+        except LinkError as error:
+            # The model quotes options that it refuses, and these may be a client's own words.
+            detail = "" if error.code == "bad_options" else error.message
+            log.warning("request failed", stream=stream, code=error.code, detail=detail)
+            now = time.monotonic()
+            self._observed.failed(stream, error.code, now)  # first: then it still sees what is going to be played again
+            session.fail(stream, error.code, error.message, now, lost=isinstance(error, ConnectionLost))
+        else:
+            now = time.monotonic()
+            if request.start:
+                session.serve(self._places.model)
+                if moving:
+                    self._metrics.moves.inc()
+                    log.info("moved", stream=stream, model=self._places.model)
+            session.answer(stream, events, now, leaving=self._places.leaving(stream))
+            self._observed.answered(now - started, now)
+        finally:
+            self._wake.set()
+
+    async def _deliver(self) -> None:
+        connection = self._connection
+        messages = self.session.take_messages() if connection is not None else []
+        if connection is None or not messages:
+            return
+        # What comes once more was counted when it left for the first time.
+        fresh = [message for message in messages if message["n"] > self._told]
+        self._observed.outgoing = len(fresh)
+        if fresh and fresh[0]["type"] == "ready":
+            self._welcome()
+        try:
+            if not await connection.send(messages, self._sent):
+                self._wake.set()  # the connection was replaced: there is more to send
+        except NotRead as late:
+            if self._connection is connection:
+                self.session.stall(late.limit_s)
+        except ConnectionClosed:
+            self._lose(connection)
+
+    def _welcome(self) -> None:
+        """The session is about to be told that it is there."""
+        self._ready = True
+        self._metrics.sessions_opened.inc()
+        self._resumption.add(self.session.token, self._key, self)
+        start = self.session.start
+        log.info("ready", encoding=start.encoding, sample_rate=start.sample_rate, channels=start.channels)
+
+    def _sent(self, message: dict[str, Any]) -> None:
+        if message["n"] > self._told:
+            self._told = message["n"]
+            self._observed.said(message, time.monotonic())
+
+    def _close(self, connection: Connection, code: CloseCode, reason: str) -> None:
+        closing = connection.close(code, reason)
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)
+        closing.add_done_callback(lambda _: self._wake.set())
+
+    def _release(self) -> None:
+        """Give back what the session held of the recogniser and of its caller's share, once."""
+        self._places.give_back()
+        visit, self._visit = self._visit, None
+        if visit is not None:
+            visit.leave()
+
+    def _finish(self) -> None:
+        """Release what is left, once, however the session ended."""
+        session = self.session
+        session.vanish("cut_off")
+        self._gone, self._parked_until = True, None
+        self._release()
+        self._resumption.remove(session.token)
+        self._room.set()
+        self._observed.end(time.monotonic())
+        if self._passed_on:
+            return
+        if self._ready:
+            self._metrics.sessions_ended.labels(session.ended_by).inc()
+        elif session.ended_by != "vanished":
+            self._metrics.refusals.labels(session.ended_by).inc()
+        log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)

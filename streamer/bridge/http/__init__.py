@@ -1,0 +1,1 @@
+"""What the port answers to plain HTTP."""

@@ -1,0 +1,83 @@
+"""The files of the page and of the JavaScript client: read once, served with their types and under a strict policy."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
+
+from streamer.shipped import PACKAGE
+
+WEB: Final = PACKAGE / "web"
+# Not `mimetypes`: what that says of JavaScript depends on the machine, and browsers run modules of the right type only.
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml; charset=utf-8",
+}
+# Nothing inline, nothing from elsewhere. The sound of a recording is played from memory (blob:).
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; worker-src 'self'; img-src 'self'; media-src blob:; "
+    "connect-src 'self'{sockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SECURITY: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
+}
+_HOST: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class File:
+    """One file as it is served; `tag` changes with its content."""
+
+    type: str
+    content: bytes
+    tag: str
+
+
+class StaticFiles:
+    """Everything in the folder that is for browsers, by its path; the page itself is at `/`."""
+
+    def __init__(self, folder: Path = WEB) -> None:
+        self._files: dict[str, File] = {}
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and path.suffix in TYPES:
+                content = path.read_bytes()
+                tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+                self._files[f"/{path.relative_to(folder).as_posix()}"] = File(TYPES[path.suffix], content, tag)
+        self._files["/"] = self._files.pop("/index.html")
+
+    def answer(self, path: str, request: Request) -> Response | None:
+        """The file at this path, or that the browser has it already; None if there is none."""
+        file = self._files.get(path)
+        if file is None:
+            return None
+        known = any(file.tag in given for given in request.headers.get_all("If-None-Match"))
+        status = HTTPStatus.NOT_MODIFIED if known else HTTPStatus.OK
+        headers = Headers({"ETag": file.tag, "Cache-Control": "no-cache"})
+        if not known:
+            headers["Content-Type"] = file.type
+            headers["Content-Length"] = str(len(file.content))
+        if path.endswith(".js"):
+            # Pages of other sites may import the client. Whether they may use the service is decided at its websocket.
+            headers["AccessRules-Control-Allow-Origin"] = "*"
+        return Response(status.value, status.phrase, headers, b"" if known else file.content)
+
+
+def protect(response: Response, request: Request) -> None:
+    """Add the headers that bear on what a browser does with an answer."""
+    hosts = request.headers.get_all("Host")
+    # Not every browser counts the websockets of a host to 'self'.
+    own = len(hosts) == 1 and _HOST.fullmatch(hosts[0])
+    sockets = f" ws://{hosts[0]} wss://{hosts[0]}" if own else ""
+    response.headers["Content-Security-Policy"] = POLICY.format(sockets=sockets)
+    response.headers.update(SECURITY)

@@ -1,0 +1,347 @@
+"""One client's session as a state machine: no sockets, no clocks, no threads.
+
+It is fed with what the client sends and what the model answers, and hands out three things: the next requests
+for the model, the messages for the client, and at the end the close. Whoever drives it passes the time in.
+What a client may do and when is here; the model's side is in the streams, one for each channel that is recognised on
+its own. messages.py has what the client is told of them, endings.py how its side ends. The sides end apart: a sequence
+that was opened is always ended, also when nobody is left to hear its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from streamer.audio.codecs import Decoder
+from streamer.bridge.session import endings as ending
+from streamer.bridge.session.backlog import BYTES_PER_S
+from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending
+from streamer.bridge.session.messages import Messages
+from streamer.bridge.session.outbox import Outbox
+from streamer.bridge.session.stream import Request
+from streamer.bridge.session.stream_group import StreamGroup
+from streamer.wire.errors import WireError
+from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
+from streamer.wire.options import Resume, Start
+
+# A live client is always read, so it is closed instead when this much waits: after a stall of the network it
+# may send some seconds at once, but whoever stays behind would only fall back further.
+LIVE_MARK = 20 * BYTES_PER_S
+# Failures of a sequence that another one can go on from: what follows a lost one, and what was wrong with its place.
+MENDABLE = ("unavailable", "overdue", "unknown_stream", "failed", "refused")
+
+
+class State(Enum):
+    """Where the client's side is."""
+
+    OPENING = "opening"  # connected, `start` is awaited
+    STREAMING = "streaming"  # audio is welcome
+    FINISHING = "finishing"  # no more audio: the rest goes to the model, its finals to the client
+    CLOSED = "closed"  # nothing more for the client
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a session waits, in seconds."""
+
+    start_s: float = 10.0  # for `start` after the connection
+    idle_s: float = 60.0  # for audio or keepalive
+    refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
+    recover_s: float = 20.0  # for a recogniser that failed, until it or another one goes on
+    resume_s: float = 30.0  # for a client that lost its connection; 0: the session ends with it
+
+
+class Session:
+    """One session: client frames and model answers in; requests, messages and the close out."""
+
+    def __init__(self, number: str, token: str, model: str, now: float, limits: Limits | None = None) -> None:
+        self.number = number
+        self.state = State.OPENING
+        self.start = Start()
+        self.streams = StreamGroup()  # none before `start`
+        self.close: Close | None = None
+        self.ended_by = ""  # the error's code, "done" or "vanished"; empty until the client's side is closed
+        self.resuming: Resume | None = None  # the session that this client means instead
+        self.parked = False  # nobody is connected, but somebody may come back
+        self.token = token
+        self.limits = limits or Limits()
+        self._outbox = Outbox()
+        greeting = {"session": number, "token": token, "model": model}
+        self._messages = Messages(self.streams, self._outbox, greeting, now)
+        self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
+        self._ending = DONE
+        self._complained = False
+        self._failure = ""  # of the recogniser, the last one
+        self._live_mark = LIVE_MARK
+        self._flushes = 0  # how many the client asked for
+        self._opened_at = now
+        self._active_at = now
+        self._held_at: float | None = None  # since when the client is not read
+
+    @property
+    def full(self) -> bool:
+        """Whether the client is to be read no further for now; a live one is always read."""
+        return not self.start.live and self.streams.full
+
+    @property
+    def over(self) -> bool:
+        """Whether both sides have ended and nothing is under way."""
+        return self.state is State.CLOSED and self.streams.over
+
+    @property
+    def wanted(self) -> int:
+        """How many sequences must be had, all of them, before `requests` is called."""
+        return 0 if self.state is State.CLOSED else len(self.streams)
+
+    @property
+    def heard_ms(self) -> int:
+        """How much audio the model has acknowledged, in every stream."""
+        return self.streams.heard_ms
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much audio is not with the model yet, in all streams."""
+        return self.streams.waiting
+
+    @property
+    def waiting_messages(self) -> int:
+        """How many messages nobody has taken yet."""
+        return self._outbox.waiting
+
+    @property
+    def resumable(self) -> bool:
+        """Whether its client may know the token, and could still want something."""
+        return self._messages.ready and self.ended_by in ("", "done")
+
+    def receive_text(self, text: str, now: float) -> None:
+        """A text frame of the client."""
+        if self.state is State.CLOSED:
+            return
+        self._stir(now)
+        try:
+            message = parse(text)
+        except WireError as error:
+            # After `stop` the client is owed its finals, whatever it says then.
+            if self.state is State.FINISHING:
+                self._complain("A message")
+            else:
+                self._fail(ending.misunderstood(error))
+            return
+        if self.state is State.FINISHING:
+            if not isinstance(message, (KeepAlive, Stop)):
+                self._complain(f"'{name_of(message)}'")
+        elif isinstance(message, Start) != (self.state is State.OPENING):
+            expected = State.OPENING if isinstance(message, Start) else State.STREAMING
+            self._misplaced(f"'{name_of(message)}'", expected)
+        elif isinstance(message, Start):
+            if message.resume is not None:
+                self.resuming = message.resume
+            else:
+                self._begin(message, now)
+        elif isinstance(message, Flush):
+            self._flushes += 1
+            self.streams.flush()
+            self._check_pace()
+        elif isinstance(message, Stop):
+            self._finish(ending.odd_bytes(self._decoder, self.start) if self._decoder.in_frame else self._ending)
+
+    def receive_audio(self, data: bytes, now: float) -> None:
+        """A binary frame of the client, of any length: the next one goes on where it ends, also within a sample."""
+        if self.state is State.OPENING:
+            self._misplaced("Audio", State.STREAMING)
+        elif self.state is State.FINISHING:
+            self._complain("Audio")
+        elif self.state is State.STREAMING:
+            self._stir(now)
+            self.streams.add(self._decoder.decode(data))
+            self._check_pace()
+
+    def vanish(self, reason: str = "vanished") -> None:
+        """The client is gone: nothing more can be said to it, its sequence is still ended."""
+        if self.state is not State.CLOSED:
+            self._shut(reason)
+
+    def park(self) -> None:
+        """The connection is lost: what was received goes on being computed, and what is said is kept."""
+        self.parked = True
+
+    def resume(self, after: int, now: float) -> bool:
+        """The client is back and has seen the messages up to this one; False if it cannot have, or too long ago."""
+        after = max(after, 1)  # the greeting stands for the first `ready`
+        if not self._outbox.has_after(after):
+            return False
+        self.parked = False
+        self._stir(now)
+        # What was spoken meanwhile comes at once.
+        self._live_mark = LIVE_MARK + int(self.limits.resume_s) * BYTES_PER_S
+        self._messages.greet_again(after, self._decoder.drop_rest(), self._flushes)
+        return True
+
+    def misdirect(self, code: str, message: str) -> None:
+        """The session that this client wants to resume is not to be had."""
+        self.resuming = None
+        self._fail(ending.misdirected(code, message))
+
+    def stall(self, limit_s: float) -> None:
+        """The client has not read its results for so long that they are no longer kept for it."""
+        if self.state is not State.CLOSED:
+            self._shut("not_read")
+            self.close = ending.not_read(limit_s)
+
+    def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
+        """No session is to be had at present: an error, and a close that says when to try again."""
+        if self.state is not State.CLOSED:
+            self._fail(ending.refused(code, message, retry_s))
+
+    def drain(self) -> None:
+        """The service shuts down: what was heard becomes final, then the client is told to come back."""
+        if self.state is State.OPENING:
+            self.refuse("shutting_down", "The service is shutting down; try again later.")
+        elif self.state is State.STREAMING:
+            self._finish(ending.shutting_down())
+
+    def exhaust(self, code: str, message: str) -> None:
+        """The caller has had its share: what was heard becomes final, then the message says when to come back."""
+        if self.state is State.STREAMING:
+            self._finish(ending.exhausted(code, message))
+
+    def requests(self, now: float) -> list[tuple[int, Request]]:
+        """The next requests for the model, with the numbers of their streams; at most one is under way in each."""
+        # No stream runs ahead while another may still be refused: nothing is said before `ready`.
+        return self.streams.requests(now, hold=not self._messages.ready and self.streams.opening)
+
+    def serve(self, model: str) -> None:
+        """This model recognises it, from the next answer on."""
+        self._messages.serve(model)
+
+    def answer(self, number: int, events: Iterable[Mapping[str, Any]], now: float, *, leaving: bool = False) -> None:
+        """The model's events for the request under way in a stream; `leaving`: it has to go on elsewhere at a cut."""
+        request, told = self.streams[number].answered(events, now, leaving=leaving)
+        # Who waited for a place until now has all of its time to speak still ahead.
+        if request.pcm or request.flush or request.start:
+            self._stir(now)
+        if self.state is State.CLOSED:
+            return
+        self._messages.answer(number, told, now, flush=request.flush)
+        if self.streams.ended:
+            self._conclude()
+
+    def fail(self, number: int, code: str, message: str, now: float, *, lost: bool) -> bool:
+        """The request under way in this stream failed; `lost` says that its sequence is gone and needs no END.
+
+        True if a new sequence will go on where it failed; what was wrong with the old one is nobody's concern then.
+        """
+        stream = self.streams[number]
+        # Whoever was let in waits for a place that is taken or not there yet.
+        passing = code in MENDABLE or (code in TRY_LATER and (stream.begun or stream.lost_at is not None))
+        if passing and stream.mendable and self.state is not State.CLOSED:
+            stream.lose(now)
+            self._failure = f"{code}: {message}"
+            self._messages.lose(stream.lost_at)
+            return True
+        stream.failed(lost=lost)
+        if self.state is State.CLOSED:
+            return False
+        if code in TRY_LATER:
+            self.refuse(code, message)
+        elif code == "bad_options":
+            self._fail(ending.bad_options(message))
+        else:
+            self._give_up(f"The recogniser failed ({code}: {message})")
+        return False
+
+    def tick(self, now: float) -> None:
+        """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
+        if self.state is State.OPENING and now - self._opened_at >= self.limits.start_s:
+            self._fail(ending.no_start(self.limits.start_s))
+            return
+        if (hopeless_at := self.streams.hopeless_at(self.limits.recover_s)) is not None and now >= hopeless_at:
+            waited = f"and did not come back within {self.limits.recover_s:g} s"
+            self._give_up(f"The recogniser failed ({self._failure}) {waited}")
+        elif self.state is State.STREAMING:
+            self._messages.acknowledge(now)
+            if self.full:
+                self._held_at = now if self._held_at is None else self._held_at
+            elif self._held_at is not None:
+                # What it sends may come late: TCP tries again at intervals that grew to as long as nobody read.
+                self._stir(now + (now - self._held_at))
+                self._held_at = None
+            if self.parked or self.full or self.streams.computing or self.streams.opening:
+                self._stir(now)
+            elif now - self._active_at >= self.limits.idle_s:
+                self._finish(ending.idle(self.limits.idle_s))
+
+    def due_at(self) -> float | None:
+        """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
+        if self.state is State.OPENING:
+            return self._opened_at + self.limits.start_s
+        due = [self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
+        if self.state is State.STREAMING:
+            if not self.parked:
+                due.append(self._active_at + self.limits.idle_s)
+            due.append(self._messages.due_at)
+        return min((at for at in due if at is not None), default=None)
+
+    def take_messages(self) -> list[dict[str, Any]]:
+        """The messages for the client since the last call, in order."""
+        return self._outbox.take()
+
+    def check_kept(self) -> None:
+        """While nobody is connected the messages are kept, but not without a bound."""
+        if self.parked and self._outbox.overfull:
+            self.vanish("not_fetched")
+
+    def _stir(self, now: float) -> None:
+        """There is a sign of life, or a reason for silence."""
+        self._active_at = max(self._active_at, now)
+
+    def _begin(self, start: Start, now: float) -> None:
+        self.start = start
+        self.state = State.STREAMING
+        self._messages.begin(start)
+        self._decoder = Decoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
+        self.streams.begin(self._decoder.streams, start.step_ms, self.limits.refresh_s, now)
+
+    def _give_up(self, what: str) -> None:
+        self._fail(ending.failed(what, self.streams.unrecognised_ms))
+
+    def _check_pace(self) -> None:
+        if self.start.live and self.streams.exceeds(self._live_mark):
+            self._fail(ending.too_fast(self._live_mark))
+
+    def _finish(self, ending: Ending) -> None:
+        self._ending = ending
+        self.state = State.FINISHING
+        self.streams.add(self._decoder.finish())
+        self.streams.finish()
+
+    def _conclude(self) -> None:
+        """The model has said its last word: so does the session."""
+        if self._ending.message:
+            self._fail(self._ending)
+        else:
+            self._outbox.say("done", audio_ms=self.heard_ms)
+            self._shut(self._ending.code)
+            self.close = self._ending.close
+
+    def _misplaced(self, what: str, expected: State) -> None:
+        advice = "a session is started once" if expected is State.OPENING else 'send {"type":"start"} first'
+        self._fail(ending.misplaced(what, expected.value, self.state.value, advice))
+
+    def _complain(self, what: str) -> None:
+        # Once is enough, and only if the client itself has ended its audio: otherwise it cannot know yet.
+        if not self._complained and self._ending.code in ("done", "odd_bytes"):
+            self._complained = True
+            self._outbox.say("error", code="after_stop", message=f"{what} after 'stop' is ignored.", fatal=False)
+
+    def _fail(self, ending: Ending) -> None:
+        self._outbox.say("error", code=ending.code, message=ending.message, fatal=True, **ending.more)
+        self._shut(ending.code)
+        self.close = ending.close
+
+    def _shut(self, ended_by: str) -> None:
+        self.state = State.CLOSED
+        self.ended_by = ended_by
+        self.streams.drop()

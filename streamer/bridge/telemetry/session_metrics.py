@@ -1,0 +1,141 @@
+"""What is measured of one session: when its audio came, and how long after it the words left.
+
+It only looks on: it is told what the driver sees, and asks the session for the rest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+from prometheus_client import Histogram
+
+from streamer.bridge.session.session import Session, State
+from streamer.bridge.telemetry.metrics import AHEAD, REAL_TIME, Metrics
+
+# Frames are remembered in groups of this length, so that a client with tiny ones costs no more than others.
+GROUP_MS: Final = 40
+# A final's last word may lie before the silence that made it final, which is a client's choice up to 10 s.
+KEPT_MS: Final = 15_000
+MOST_GROUPS: Final = 1024
+# A client that sends its audio as it is spoken may have kept some of it until it was connected.
+LEAD_MS: Final = 2_000
+
+
+class SessionMetrics:
+    """Measures one session from its connection to its end."""
+
+    def __init__(self, session: Session, metrics: Metrics, protocol: str = "native") -> None:
+        self.session = session
+        self.protocol = protocol
+        self.outgoing = 0  # messages that are being sent
+        self._metrics = metrics
+        self._arrivals: deque[tuple[float, float]] = deque()  # milliseconds of audio, and when they were there
+        self._received_ms = 0.0
+        self._forgotten_ms = 0.0  # audio before this has no arrival any more
+        self._cause = ""  # of the recovery under way
+        self._kept_s: dict[int, float] = {}  # what each stream plays again in it
+        self._started = False
+        self._finishing = False
+        self._began_at: float | None = None
+        self._ahead = False
+        self._furthest_s = 0.0  # behind, ever
+        self._trace = metrics.tracing.begin(session, protocol) if metrics.tracing is not None else None
+        metrics.watches.add(self)
+
+    @property
+    def lag_s(self) -> float:
+        """Audio that came and is not acknowledged yet. Nobody waits for it once the client's side is closed."""
+        return 0.0 if self.session.state is State.CLOSED else max(0.0, self._received_ms - self.session.heard_ms) / 1000
+
+    @property
+    def pace(self) -> str:
+        """Whether the audio comes as it is spoken, as far as one can tell from its times."""
+        return AHEAD if self._ahead and not self.session.start.live else REAL_TIME
+
+    def received(self, size: int, now: float) -> None:
+        """So many bytes of audio came."""
+        seconds = size / self.session.start.bytes_per_s
+        self._metrics.received_seconds.inc(seconds)
+        if self.session.state is not State.STREAMING:
+            return  # it is not taken
+        self._received_ms += seconds * 1000
+        if self._began_at is None:
+            self._began_at = now
+        self._ahead = self._received_ms - (now - self._began_at) * 1000 > LEAD_MS
+        arrivals = self._arrivals
+        if len(arrivals) > 1 and arrivals[-1][0] - arrivals[-2][0] < GROUP_MS:
+            arrivals.pop()
+        arrivals.append((self._received_ms, now))
+        while len(arrivals) > MOST_GROUPS or arrivals[0][0] < self.session.heard_ms - KEPT_MS:
+            self._forgotten_ms, _ = arrivals.popleft()
+
+    def asked(self, now: float) -> None:
+        """The client or the service wants what came so far to be final: its last words are due from now on."""
+        if self._arrivals:
+            self._arrivals[-1] = (self._received_ms, now)
+        if not self._started and self.session.streams:
+            self._started = True
+            if self._trace is not None:
+                self._trace.started(now)
+
+    def answered(self, seconds: float, now: float) -> None:
+        """The model answered a request after so long."""
+        self._metrics.answer_seconds.observe(seconds)
+        if self._trace is not None:
+            self._trace.answered(seconds, now)
+        if self.session.state is not State.CLOSED:
+            lag = self.lag_s
+            self._furthest_s = max(self._furthest_s, lag)
+            self._metrics.lag.labels(self.pace).observe(lag)
+
+    def failed(self, stream: int, code: str, now: float) -> None:
+        """A request to the model failed; the session does not know it yet."""
+        self._metrics.request_failures.labels(code).inc()
+        # Of several failures the first is the cause: the others are attempts to go on.
+        self._cause = self._cause or code
+        self._kept_s[stream] = max(self._kept_s.get(stream, 0.0), self.session.streams[stream].kept_s)
+        if self._trace is not None:
+            self._trace.failed(code, now)
+
+    def ticked(self, now: float) -> None:
+        """Time has passed, or something happened."""
+        if not self._finishing and self.session.state is State.FINISHING:
+            self._finishing = True
+            self.asked(now)
+
+    def said(self, message: Mapping[str, Any], now: float) -> None:
+        """A message has left."""
+        kind = message["type"]
+        self._metrics.messages.labels(kind).inc()
+        self.outgoing -= 1
+        if self._trace is not None:
+            self._trace.said(message, now)
+        if kind == "partial":
+            self._observe(self._metrics.partial_latency, message["audio_ms"], now)
+        elif kind == "final":
+            self._observe(self._metrics.final_latency, message["audio_ms"], now)
+            self._observe(self._metrics.time_to_final, message["end_ms"], now)
+        elif kind == "recovered":
+            self._metrics.recoveries.labels(self._cause).inc()
+            self._metrics.recovery_gap.observe(message["gap_ms"] / 1000)
+            self._metrics.replayed_seconds.inc(sum(self._kept_s.values()))
+            self._cause, self._kept_s = "", {}
+
+    def end(self, now: float) -> None:
+        """Nothing more comes of it."""
+        self._metrics.watches.discard(self)
+        if self._began_at is not None:
+            self._metrics.session_lag.labels(self.pace).observe(self._furthest_s)
+            self._began_at = None
+        if self._trace is not None:
+            self._trace.end(now)
+
+    def _observe(self, histogram: Histogram, audio_ms: float, now: float) -> None:
+        if not self._arrivals or audio_ms < self._forgotten_ms:
+            return
+        # What is told may be a rounding beyond what came.
+        place = min(bisect_left(self._arrivals, (audio_ms, 0.0)), len(self._arrivals) - 1)
+        histogram.labels(self.pace).observe(now - self._arrivals[place][1])

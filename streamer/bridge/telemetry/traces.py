@@ -1,0 +1,166 @@
+"""OpenTelemetry traces, where they are asked for: a session is a trace.
+
+Its spans are the session itself, its admission, each segment up to its final (with how often and how long the model was
+asked for it), each recovery, and of single requests only the slow ones: there are three a second. They hold times and
+numbers, no words. Needs `pip install streamer[traces]`; without it, or without being asked, nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.trace import Span
+
+    from streamer.bridge.session.session import Session
+
+# A request that takes longer than this gets a span of its own.
+SLOW_S: Final = 1.0
+# For one export, and for a collector to take what is left at the end.
+EXPORT_LIMIT_S: Final = 3.0
+GIVE_UP_LIMIT_S: Final = 1.0
+# Endings that are faults of the service.
+FAULTS: Final = ("failed", "internal", "cut_off")
+
+
+# Where a collector may be named.
+COLLECTORS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+class TracesError(Exception):
+    """Traces are asked for and cannot be made; the message is a sentence for the user."""
+
+
+class Tracing:
+    """Where traces go. What the collector does not take in time is dropped, and nobody waits for it."""
+
+    def __init__(self, processor: SpanProcessor, give_up: Callable[[], None] | None = None) -> None:
+        """`give_up`: makes a processor that waits for its collector stop waiting."""
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+
+        # What the environment says of the resource holds, and so does its OTEL_TRACES_SAMPLER.
+        resource = Resource.create()
+        if str(resource.attributes["service.name"]).startswith("unknown_service"):
+            resource = resource.merge(Resource({"service.name": "streamer"}))
+        self._give_up = give_up
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(processor)
+        self._tracer = self._provider.get_tracer("streamer")
+
+    @staticmethod
+    def in_environment() -> bool:
+        """Whether the environment names a collector, in OpenTelemetry's own variables."""
+        return any(os.environ.get(name) for name in COLLECTORS)
+
+    @classmethod
+    def towards(cls, url: str | None) -> Tracing:
+        """To a collector that takes OTLP over gRPC; without a URL the one that the environment names."""
+        try:
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError as error:
+            raise TracesError(f"traces need the package {error.name}: pip install 'streamer[traces]'.") from error
+        exporter = OTLPSpanExporter(endpoint=url, timeout=EXPORT_LIMIT_S)
+        return cls(BatchSpanProcessor(exporter), exporter.shutdown)
+
+    def begin(self, session: Session, protocol: str) -> Trace:
+        """The trace of a session that begins now."""
+        return Trace(self, session, protocol)
+
+    def span(self, name: str, began: float, attributes: Mapping[str, Any], parent: Span | None = None) -> Span:
+        """A span that began at that time of the monotonic clock."""
+        from opentelemetry.trace import set_span_in_context
+
+        context = set_span_in_context(parent) if parent is not None else None
+        return self._tracer.start_span(name, context, attributes=dict(attributes), start_time=nanoseconds(began))
+
+    def close(self) -> None:
+        """Send what is left, for a few seconds at most."""
+        # The library itself would try for half a minute.
+        ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        ending.start()
+        ending.join(EXPORT_LIMIT_S)
+        if ending.is_alive() and self._give_up is not None:
+            self._give_up()
+            ending.join(GIVE_UP_LIMIT_S)
+
+
+class Trace:
+    """The trace of one session, told by its watch what happens."""
+
+    def __init__(self, tracing: Tracing, session: Session, protocol: str) -> None:
+        self._tracing = tracing
+        self._session = session
+        now = time.monotonic()
+        self._root = tracing.span("session", now, {"session.id": session.number, "streamer.protocol": protocol})
+        self._since = now  # the end of the last final, or what came before the first
+        self._requests = 0
+        self._answer_s = self._slowest_s = 0.0
+        self._cause = ""
+
+    def started(self, now: float) -> None:
+        """The client has said what it wants."""
+        start = self._session.start
+        self._root.set_attributes(
+            {
+                "audio.encoding": start.encoding,
+                "audio.sample_rate": start.sample_rate,
+                "audio.channels": start.channels,
+                "streamer.step_ms": start.step_ms,
+                "streamer.live": start.live,
+            }
+        )
+        self._since = now
+
+    def answered(self, seconds: float, now: float) -> None:
+        """A request had its answer after so long."""
+        self._requests += 1
+        self._answer_s += seconds
+        self._slowest_s = max(self._slowest_s, seconds)
+        if seconds >= SLOW_S:
+            self._part("request", now - seconds, now)
+
+    def failed(self, code: str, now: float) -> None:
+        """A request failed."""
+        self._cause = self._cause or code
+        self._root.add_event("request failed", {"code": code}, nanoseconds(now))
+
+    def said(self, message: Mapping[str, Any], now: float) -> None:
+        """A message has left."""
+        kind = message["type"]
+        if kind == "ready":
+            self._part("admission", self._since, now)
+            self._since = now
+        elif kind == "recovered":
+            self._part("recovery", now - message["gap_ms"] / 1000, now, cause=self._cause)
+            self._cause = ""
+        elif kind == "final":
+            numbers = {name: message[name] for name in ("segment", "channel", "start_ms", "end_ms") if name in message}
+            asked = {"requests": self._requests, "answer_s": self._answer_s, "slowest_answer_s": self._slowest_s}
+            self._part("segment", self._since, now, **numbers, **asked)
+            self._since, self._requests, self._answer_s, self._slowest_s = now, 0, 0.0, 0.0
+
+    def end(self, now: float) -> None:
+        """The session has ended."""
+        from opentelemetry.trace import Status, StatusCode
+
+        reason = self._session.ended_by
+        self._root.set_attributes({"streamer.ended_by": reason, "streamer.audio_ms": self._session.heard_ms})
+        if reason in FAULTS:
+            self._root.set_status(Status(StatusCode.ERROR, reason))
+        self._root.end(nanoseconds(now))
+
+    def _part(self, name: str, began: float, now: float, **attributes: Any) -> None:
+        named = {f"streamer.{key}": value for key, value in attributes.items()}
+        self._tracing.span(name, began, named, self._root).end(nanoseconds(now))
+
+
+def nanoseconds(at: float) -> int:
+    """A time of the monotonic clock as OpenTelemetry counts: since 1970, by the clock as it is set now."""
+    return time.time_ns() - int((time.monotonic() - at) * 1e9)

@@ -1,0 +1,84 @@
+"""Readiness that means something: short real sequences through the model, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.upstreams.instances import begin_past_the_dead
+from streamer.triton.link import Link, LinkError
+
+log = Log("streamer.bridge")
+
+EVERY_S = 5.0
+ANSWER_LIMIT_S = 10.0
+# So long a success is believed: one overdue answer must not turn a busy service away from its users.
+FRESH_S = EVERY_S + ANSWER_LIMIT_S
+_SAMPLES = 320 * BYTES_PER_S // SAMPLE_BYTES // 1000
+_AUDIO = bytes(_SAMPLES * SAMPLE_BYTES)
+
+
+class Probe:
+    """Sends a sequence of one step to every instance of a model and remembers when all of them last came back."""
+
+    def __init__(self, link: Link, instances: int = 1) -> None:
+        self.failure: LinkError | None = None  # of the last probe
+        self.reached: set[str] = set()  # the instances that answered it
+        self._link = link
+        self._instances = instances
+        self._succeeded_at = float("-inf")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the sequences went through a moment ago."""
+        return time.monotonic() - self._succeeded_at < FRESH_S
+
+    async def probe(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
+        """Send sequences through the model; False if one of them did not come back in time."""
+        # Triton gives a new sequence to the instance with the lowest free slot: as many at once as there are instances
+        # reach each of them, unless it is busy with sessions, which find out themselves when it fails.
+        sequences = [self._link.sequence() for _ in range(self._instances)]
+        try:
+            first = await asyncio.gather(*(sequence.send(_AUDIO, timeout=limit_s) for sequence in sequences))
+            last = await asyncio.gather(*(sequence.send(end=True, timeout=limit_s) for sequence in sequences))
+            for events in (*first, *last):
+                _check(events)
+        except LinkError as error:
+            if str(error) != str(self.failure):
+                log.warning("probe failed", code=error.code, detail=error.message)
+            self.failure = error
+        else:
+            self.failure = None
+            self.reached = {str(event.get("instance")) for events in first for event in events[:1]}
+            self._succeeded_at = time.monotonic()
+        finally:
+            for sequence in sequences:
+                sequence.discard()
+        return self.failure is None
+
+    async def probe_living(self, taken: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
+        """An instance is dead; whether another one serves a sequence, where so many are held."""
+        try:
+            sequence, first = await begin_past_the_dead(self._link, {}, taken, limit_s)
+            try:
+                _check(await sequence.send(_AUDIO, timeout=limit_s))
+                await sequence.send(end=True, timeout=limit_s)
+            finally:
+                sequence.discard()
+        except LinkError as error:
+            self.failure = error
+            return False
+        self.reached = {str(event.get("instance")) for event in first[:1]}
+        self._succeeded_at = time.monotonic()
+        return True
+
+
+def _check(events: Sequence[Mapping[str, Any]]) -> None:
+    """Without this nobody can tell what was heard, so nothing could be played again: see docs/triton.md."""
+    last = events[-1] if events else {}
+    if last.get("type") != "heard" or last.get("sample") != _SAMPLES:
+        raise LinkError("refused", f"an answer has to end with 'heard' and sample {_SAMPLES}")

@@ -1,0 +1,137 @@
+"""How many sessions this machine carries: measured when `serve --sessions auto` starts, and remembered.
+
+It is remembered for a model, a machine and the settings that it was measured with; if one of them changes, or the file
+is removed, it is measured anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from streamer import __version__
+from streamer.bridge.telemetry import logs
+from streamer.shipped import shipped
+
+if TYPE_CHECKING:
+    from streamer.bridge.upstreams.pool import UpstreamPool
+
+# Speech: silence would be computed faster.
+SPEECH: Final = "audio_samples/quilter.ogg"
+# Places that are there while it is measured, unless others are asked for: what no present machine carries costs memory.
+SLOTS: Final = 256
+MOST_REMEMBERED: Final = 32
+
+
+class Capacities:
+    """The file of what was measured on this machine; one that cannot be read or written is as if it were empty."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.path = path or folder / "streamer" / "capacity.json"
+
+    def get(self, circumstances: Mapping[str, Any]) -> int | None:
+        """The sessions that were carried under these circumstances, if that is known."""
+        sessions = self._read().get(_key(circumstances), {}).get("sessions")
+        return sessions if isinstance(sessions, int) and sessions > 0 else None
+
+    def put(self, circumstances: Mapping[str, Any], sessions: int) -> bool:
+        """Remember it; False if that is not possible."""
+        known = self._read()
+        known.pop(_key(circumstances), None)
+        measured = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        known[_key(circumstances)] = {"sessions": sessions, "measured": measured, **circumstances}
+        for oldest in list(known)[:-MOST_REMEMBERED]:
+            del known[oldest]
+        # Beside it and then in its place: whoever reads at this moment gets the old one or the new one.
+        beside = self.path.with_suffix(f".{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+            beside.replace(self.path)
+        except OSError:
+            return False
+        return True
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            known = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        entries = known.items() if isinstance(known, dict) else ()
+        return {key: entry for key, entry in entries if isinstance(entry, dict)}
+
+
+class Finding:
+    """What the service asks when its recognisers are there and nobody else is."""
+
+    def __init__(self, circumstances: Mapping[str, Any] | None, capacities: Capacities | None = None) -> None:
+        """Without circumstances, as for a Triton on another machine, nothing is remembered."""
+        self._circumstances = circumstances
+        self._capacities = capacities or Capacities()
+
+    async def __call__(self, upstreams: UpstreamPool) -> int | None:
+        """So many sessions; None for all that there are places for, if it cannot be found out."""
+        from streamer.audio.files import read_audio
+        from streamer.audio.recording import AudioError
+        from streamer.bridge.upstreams.capacity import SHARE, STEP_S, measure
+        from streamer.triton.link import LinkError
+
+        where, known = self._capacities.path, self._circumstances
+        if known is not None and (sessions := self._capacities.get(known)) is not None:
+            logs.say(f"{sessions} sessions at a time, as {where} remembers of this machine")
+            return sessions
+        logs.say("measuring how many sessions this machine carries: some ten seconds")
+        try:
+            found = await measure(upstreams, read_audio(shipped(SPEECH)).tobytes())
+        except (LinkError, AudioError, OSError) as error:
+            logs.say(f"that failed ({error}): as many sessions as there are slots", logging.WARNING)
+            return None
+        more = "; all slots there are, --slots gives more" if found.limited else ""
+        told = f"{found.sessions} sessions at a time: a step of each takes {found.step_s:.2f} s, which may be"
+        logs.say(f"{told} {SHARE * STEP_S:.2f} s{more}")
+        if known is not None and not self._capacities.put(known, found.sessions):
+            logs.say(f"{where} cannot be written: it will be measured again", logging.WARNING)
+        return found.sessions
+
+
+def circumstances(repository: Path, model: str, instances: int | None, slots: int | None) -> dict[str, Any]:
+    """All that the capacity of this machine for a model depends on."""
+    folder = repository / model
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return {
+        "version": __version__,
+        "model": f"{model} {hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]}",
+        "instances": instances,
+        "slots": slots,
+        "machine": {
+            "name": platform.node(),
+            "processor": _found(r"^model name\s*: (.*)$", Path("/proc/cpuinfo")) or platform.processor(),
+            "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "gpus": [
+                _found(r"^Model:\s*(.*)$", path)
+                for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+            ],
+        },
+    }
+
+
+def _key(circumstances: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(circumstances, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _found(pattern: str, path: Path) -> str:
+    try:
+        match = re.search(pattern, path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    except OSError:
+        return ""
+    return match[1].strip() if match else ""

@@ -1,0 +1,155 @@
+"""The command `streamer FILE…`: which recordings there are, and which service transcribes them.
+
+Only light modules are imported at the top. The files are looked at first, then a server is spawned if one is
+needed, and the rest is imported while that one starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Final
+
+from streamer.audio.folders import STDIN, Recording, recordings_of
+from streamer.audio.recording import AudioError, check_readable
+from streamer.chosen_service import provided
+from streamer.commands.arguments.parser import USAGE, add_server_argument, count
+from streamer.commands.arguments.recognition import add_recognition_arguments, option
+from streamer.terminal.output import Output, OutputError
+from streamer.timing import Timing
+from streamer.transcript import FORMATS
+from streamer.triton import TritonError
+from streamer.wire.options import ENCODINGS
+
+CHANNELS: Final = ("mix", "separate")
+# The service computes what several streams have to say as one batch: on two cores eight at a time are done about twice
+# as fast as one after the other, and more are hardly faster.
+JOBS: Final = 8
+
+EXAMPLES: Final = """\
+examples:
+  streamer talk.wav                        the words as they come
+  streamer lecture.mp4                     the sound of a video, if ffmpeg is installed
+  streamer calls/ notes.wav                all recordings in a folder and below it, and one more
+  streamer --format srt -o subs/ *.mp4     subtitles for each, into an existing folder
+  streamer --format json a.flac b.ogg      one JSON object a recording, in this order
+  streamer --jobs 32 --server example.org:8080 calls/        a larger service elsewhere does the work
+  STREAMER_KEY=… streamer --server wss://example.org a.wav   … which asks for a key
+  arecord -t raw -f S16_LE -r 16000 -c 1 | streamer -
+                                           sound from another program: raw PCM, int16, mono, 16 kHz
+  … | streamer --encoding mulaw --sample-rate 8000 -
+                                           the sound of a telephone
+  streamer --channels separate call.wav    a speaker a side: each line tells its channel, counted from 1
+  streamer --hotword kubernetes --written talk.wav
+  streamer ./serve                         a recording that is named like a command
+
+Transcripts go to standard output, everything else to standard error. The exit status is 0 only if every
+recording was transcribed; 1 if one was not, 2 for a wrong command line, 130 after Ctrl-C."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `streamer FILE…` accepts."""
+    add = parser.add_argument
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="WAV, FLAC, OGG/Opus or MP3; a video or what else ffmpeg reads; a folder for all recordings in it and "
+        "below; - is raw PCM on standard input",
+    )
+    add("--format", choices=FORMATS, default="text", help="of the transcript (text)")
+    add(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="a file, or an existing folder for a file each, in the folders they come from",
+    )
+    add("--jobs", type=count, default=JOBS, metavar="N", help=f"recordings at a time ({JOBS})")
+    add("--paced", action="store_true", help="as fast as it was spoken, instead of as fast as possible")
+    add_server_argument(parser, "the service to use")
+    add("--timing", action="store_true", help="say on standard error where the time goes")
+    add(
+        "--channels",
+        choices=CHANNELS,
+        default=CHANNELS[0],
+        help="mix them, or recognise each on its own and say which one it was (mix)",
+    )
+    add_recognition_arguments(parser.add_argument_group("what is recognised, and how it is told"))
+    add = parser.add_argument_group("the raw PCM on standard input").add_argument
+    add("--encoding", choices=ENCODINGS, help=f"of its samples ({ENCODINGS[0]})")
+    add("--sample-rate", type=option("sample_rate", int), metavar="HZ", help="samples a second (16000)")
+    add("--input-channels", type=option("channels", int), metavar="N", help="how many are interleaved (1)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Transcribes all recordings that were named; the exit status."""
+    timing = Timing()
+    timing.mark("command line read")
+    if complaint := _contradiction(options):
+        print(f"streamer: {complaint}; see streamer --help.", file=sys.stderr)
+        return USAGE
+    recordings, wrong = _found(options.files)
+    try:
+        output = Output(options.format, options.output, recordings)
+    except OutputError as error:
+        print(f"streamer: {error}", file=sys.stderr)
+        return USAGE
+    with closing(output):
+        for trouble in wrong:
+            output.say(f"streamer: {trouble}")
+        if not recordings:
+            return 1
+        try:
+            status = _transcribed(recordings, options, output, timing)
+        except TritonError as error:
+            output.say(f"streamer: {error}")
+            status = 1
+        if options.timing:
+            timing.mark("everything stopped")
+            output.say(timing.report())
+    return status or int(bool(wrong))
+
+
+def _contradiction(options: argparse.Namespace) -> str | None:
+    """What does not go together in a command line."""
+    if not options.files:
+        return "name a recording"
+    if options.files.count(STDIN) > 1:
+        return "- stands for standard input, which can be read only once"
+    if STDIN not in options.files and (options.encoding or options.sample_rate or options.input_channels):
+        return "--encoding, --sample-rate and --input-channels are about raw PCM: name - for standard input"
+    return None
+
+
+def _found(names: Sequence[str]) -> tuple[list[Recording], list[AudioError]]:
+    """The recordings that can be read, in the order of the command line, and what is wrong with the others."""
+    recordings: list[Recording] = []
+    wrong: list[AudioError] = []
+    for name in names:
+        found, unread = recordings_of(name)
+        wrong += unread
+        for recording in found:
+            try:
+                _check(recording.name)
+                recordings.append(recording)
+            except AudioError as error:
+                wrong.append(error)
+    return recordings, wrong
+
+
+def _check(name: str) -> None:
+    if name != STDIN:
+        check_readable(name)
+    elif sys.stdin is None or sys.stdin.isatty():
+        raise AudioError("standard input is a terminal: pipe raw PCM into it, or name a file.")
+
+
+def _transcribed(recordings: list[Recording], options: argparse.Namespace, output: Output, timing: Timing) -> int:
+    with provided(options.server, timing) as provider:
+        from streamer.commands.batch import Batch
+        from streamer.commands.interrupt import run_until_signal
+
+        timing.mark("client imported")
+        return run_until_signal(Batch(options, output, timing, provider).run(recordings))

@@ -1,0 +1,208 @@
+"""The language model at run time: a Kneser-Ney trigram with back-off, memory-mapped, scored in batches on any device.
+
+`language.safetensors` holds the words, the unigrams, and two tables (ngrams.py). A bigram's place in its table is the
+number under which the trigrams of that context are filed, and where its back-off weight lies. Log-probabilities are
+stored as multiples of a step: those of trigrams are off by 1/64 at most, bigrams by 1/128, back-off weights by 1/64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from streamer.engine.language.ngram_table import Integers, NgramTable
+
+LANGUAGE_FILE = "language.safetensors"
+RESERVED = ("<unk>", "<s>", "</s>")
+SENTENCE_END = RESERVED.index("</s>")
+FORMAT = 1
+
+Floats = npt.NDArray[np.float64]
+
+_NEVER = -99.0  # the log-probability of what does not happen, e.g. the mark of a sentence's start
+# The values of the tables: log-probabilities below -16 count as -16.
+_BIGRAM_BITS, _BIGRAM_STEP = 10, 1 / 64
+_TRIGRAM_BITS, _TRIGRAM_STEP = 9, 1 / 32
+# Back-off weights of bigrams: one byte, from -6 to 1.97.
+_BACK_OFF_STEP, _BACK_OFF_ZERO = 1 / 32, 192
+
+
+class LanguageError(Exception):
+    """A file that is no language model: what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """N-grams as numbers of words [n, order], with natural logs of probability and back-off weight."""
+
+    ids: Integers
+    log_probs: Floats
+    back_offs: Floats
+
+
+class LanguageModel:
+    """P(word | the two words before it); word 0 stands for all unknown ones, 1 and 2 for a sentence's start and end."""
+
+    start = (1, 1)
+
+    def __init__(
+        self, words: list[str], unigrams: Tensor, back_offs: Tensor, pair_back_offs: Tensor,
+        bigrams: NgramTable, trigrams: NgramTable,
+    ) -> None:  # fmt: skip
+        self.words = words
+        self.unigrams = unigrams
+        self._back_offs = back_offs
+        self._pair_back_offs = pair_back_offs
+        self._bigrams = bigrams
+        self._trigrams = trigrams
+
+    @property
+    def vocabulary(self) -> str:
+        """A fingerprint of the words and their numbers: a lexicon belongs to the one that it was built for."""
+        return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+
+    @classmethod
+    def load(cls, path: Path | str, device: torch.device | str = "cpu") -> LanguageModel:
+        """Read a model; on the CPU its tables stay in the file, shared by all processes that read them."""
+        if not Path(path).is_file():
+            raise LanguageError(f"{path} is missing: scripts/train/build_language_model.py makes it")
+        try:
+            with safe_open(path, framework="pt", device=str(device)) as file:
+                header = json.loads((file.metadata() or {}).get("language", "{}"))
+                if header.get("format") != FORMAT:
+                    raise LanguageError(f"{path} is no language model of format {FORMAT}")
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, ValueError) as error:
+            raise LanguageError(f"{path} can't be read as a language model: {error}") from error
+        try:
+            return cls(
+                bytes(tensors["words"].cpu().numpy()).decode().split("\n"),
+                tensors["unigrams"], tensors["back_offs"], tensors["pair_back_offs"],
+                NgramTable.unpack("bigrams", tensors, header["bigrams"]),
+                NgramTable.unpack("trigrams", tensors, header["trigrams"]),
+            )  # fmt: skip
+        except (KeyError, TypeError) as error:
+            raise LanguageError(f"{path} lacks a part of a language model: {error}") from error
+
+    @staticmethod
+    def size(words: Sequence[str], bigrams: int, trigrams: int) -> int:
+        """The bytes of a model's file with so many n-grams, without its header of a few hundred."""
+        text = sum(len(word.encode()) + 1 for word in words)
+        pairs = NgramTable.size(bigrams, _pair_bits(len(words)), _BIGRAM_BITS)
+        triples = NgramTable.size(trigrams, _triple_bits(bigrams, len(words)), _TRIGRAM_BITS)
+        return text + 8 * len(words) + bigrams + pairs + triples
+
+    def save(self, path: Path | str) -> None:
+        """Write the model; the file is replaced whole."""
+        tensors = {
+            "words": torch.frombuffer(bytearray("\n".join(self.words).encode()), dtype=torch.uint8),
+            "unigrams": self.unigrams,
+            "back_offs": self._back_offs,
+            "pair_back_offs": self._pair_back_offs,
+            **self._bigrams.tensors("bigrams"),
+            **self._trigrams.tensors("trigrams"),
+        }
+        header = {"format": FORMAT, "bigrams": self._bigrams.numbers(), "trigrams": self._trigrams.numbers()}
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        try:
+            save_file({name: part.cpu() for name, part in tensors.items()}, partial, {"language": json.dumps(header)})
+            partial.chmod(0o644)  # it was made for its owner alone; a server may run as somebody else
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def build(cls, words: Sequence[str], ngrams: Mapping[tuple[str, ...], tuple[float, float]]) -> LanguageModel:
+        """A small model from words and {n-gram: (natural log of probability, of back-off weight)}."""
+        vocabulary = list(words) if tuple(words[:3]) == RESERVED else [*RESERVED, *words]
+        numbers = {word: number for number, word in enumerate(vocabulary)}
+        unigrams = np.full((len(vocabulary), 2), (_NEVER, 0.0))
+        longer: dict[int, list[tuple[list[int], float, float]]] = {2: [], 3: []}
+        for ngram, (log_prob, back_off) in ngrams.items():
+            ids = [numbers[word] for word in ngram]
+            if len(ids) == 1:
+                unigrams[ids[0]] = log_prob, back_off
+            else:
+                longer[len(ids)].append((ids, log_prob, back_off))
+        orders = [
+            Ngrams(
+                np.array([ids for ids, _, _ in longer[order]], dtype=np.int64).reshape(-1, order),
+                np.array([log_prob for _, log_prob, _ in longer[order]]),
+                np.array([back_off for _, _, back_off in longer[order]]),
+            )
+            for order in (2, 3)
+        ]
+        return cls.pack(vocabulary, unigrams[:, 0], unigrams[:, 1], *orders)
+
+    @classmethod
+    def pack(
+        cls, words: list[str], unigrams: Floats, back_offs: Floats, bigrams: Ngrams, trigrams: Ngrams
+    ) -> LanguageModel:
+        """A model from arrays; every trigram's context must be among the bigrams. Rounds to the steps of the file."""
+        size = len(words)
+        keys = bigrams.ids[:, 0] * size + bigrams.ids[:, 1]
+        values = _steps(bigrams.log_probs, _BIGRAM_STEP, _BIGRAM_BITS)
+        pairs, places = NgramTable.pack(keys, values, _pair_bits(size), _BIGRAM_BITS)
+        pair_back_offs = np.zeros(max(len(keys), 1), dtype=np.uint8)  # what finds nothing reads something
+        rounded = np.rint(bigrams.back_offs / _BACK_OFF_STEP) + _BACK_OFF_ZERO
+        pair_back_offs[places] = np.clip(rounded, 0, 255).astype(np.uint8)
+
+        contexts = trigrams.ids[:, 0] * size + trigrams.ids[:, 1]
+        order = np.argsort(keys)
+        found = np.searchsorted(keys, contexts, sorter=order) if len(keys) else np.zeros(len(contexts), dtype=np.int64)
+        if len(contexts) and not (len(keys) and np.array_equal(keys[order[found.clip(max=len(keys) - 1)]], contexts)):
+            raise ValueError("a trigram's first two words are no bigram of the model")
+        trigram_keys = places[order[found]] * size + trigrams.ids[:, 2] if len(contexts) else contexts
+        trigram_values = _steps(trigrams.log_probs, _TRIGRAM_STEP, _TRIGRAM_BITS)
+        triples, _ = NgramTable.pack(trigram_keys, trigram_values, _triple_bits(len(keys), size), _TRIGRAM_BITS)
+        return cls(
+            words,
+            torch.from_numpy(np.asarray(unigrams, dtype=np.float32)),
+            torch.from_numpy(np.asarray(back_offs, dtype=np.float32)),
+            torch.from_numpy(pair_back_offs),
+            pairs,
+            triples,
+        )
+
+    def score(self, contexts: Tensor, words: Tensor) -> Tensor:
+        """The natural log of P(word | context): contexts [..., 2], the older word first, and words [...]."""
+        older, last, word = contexts[..., 0].reshape(-1), contexts[..., 1].reshape(-1), words.reshape(-1)
+        size = len(self.words)
+        # One look-up for the pair that is the context and the pair that ends in the word.
+        pairs = torch.stack([older, last]).mul_(size).add_(torch.stack([last, word]))
+        seen, steps, places = (part.view(2, -1) for part in self._bigrams.find(pairs.view(-1)))
+        lower = torch.where(
+            seen[1],
+            steps[1] * -_BIGRAM_STEP,
+            self._back_offs.index_select(0, last) + self.unigrams.index_select(0, word),
+        )
+        # A place of nothing may lie behind the end: the window of the last bucket does.
+        place = places[0].clamp(max=len(self._pair_back_offs) - 1)
+        weight = (self._pair_back_offs.index_select(0, place).float() - _BACK_OFF_ZERO) * _BACK_OFF_STEP
+        held, fine_steps, _ = self._trigrams.find(place * size + word)
+        scores = torch.where(seen[0], torch.where(held, fine_steps * -_TRIGRAM_STEP, weight + lower), lower)
+        return scores.view(words.shape)
+
+
+def _pair_bits(words: int) -> int:
+    return (words * words - 1).bit_length()
+
+
+def _triple_bits(bigrams: int, words: int) -> int:
+    return (max(bigrams, 1) * words - 1).bit_length()
+
+
+def _steps(log_probs: Floats, step: float, bits: int) -> Integers:
+    """Log-probabilities as numbers of steps below zero."""
+    return np.clip(np.rint(-log_probs / step), 0, (1 << bits) - 1).astype(np.int64)

@@ -1,0 +1,1 @@
+"""What turns audio into emissions: the interface of a streaming model, and the one that is shipped."""

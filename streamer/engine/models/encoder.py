@@ -1,0 +1,353 @@
+"""A chunk-causal Conformer: frames of 40 ms, each seeing its own chunk and a bounded past, never the future.
+
+The same blocks run over whole utterances with masks (training) and step by step on slots (service); what differs
+is where a block finds its past: see `Context`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from streamer.engine.models.streaming_model import Emissions, State
+
+SUBSAMPLING = 4
+STEM_CONTEXT = 5
+"""Feature frames before the first one that the subsampling looks back on."""
+
+# Rotary angles repeat after so many frames, so a stream's age can grow without end and keys can be kept rotated.
+# Only the distance of two frames counts, and no window is as long as this.
+ROTATION_PERIOD = 1024
+
+
+@dataclass(frozen=True)
+class Output:
+    """A CTC head: its name, the block after which it listens, the number of its units."""
+
+    name: str
+    layer: int
+    units: int
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The shape of an encoder."""
+
+    outputs: tuple[Output, ...]
+    mels: int = 80
+    stem: int = 128
+    width: int = 144
+    layers: int = 8
+    heads: int = 4
+    feedforward: int = 432
+    kernel: int = 15
+    chunk_kernel: int = 9
+    left_frames: int = 64
+    largest_chunk: int = 16
+
+    def __post_init__(self) -> None:
+        if self.width % (2 * self.heads):
+            raise ValueError(f"width {self.width} does not split into {self.heads} heads of even size")
+        wrong = [output.name for output in self.outputs if not 1 <= output.layer <= self.layers]
+        if wrong:
+            raise ValueError(f"heads {', '.join(wrong)} listen to a layer that is not among 1 to {self.layers}")
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> EncoderConfig:
+        """The configuration back from JSON values."""
+        outputs = tuple(Output(**output) for output in values["outputs"])
+        return cls(**{**values, "outputs": outputs})
+
+
+class Context(Protocol):
+    """Where a block finds what lies around the frames at hand."""
+
+    chunk: int
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Attention of each frame over its window: queries, keys, values [batch, frames, 3, heads, size]."""
+        ...
+
+    def with_past(self, layer: int, frames: Tensor) -> Tensor:
+        """The frames with those of the convolution's past before them."""
+        ...
+
+
+class Encoder(nn.Module):
+    """Features in, log-probabilities of every head out."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.stem = Stem(config)
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.outputs = nn.ModuleDict({output.name: nn.Linear(config.width, output.units) for output in config.outputs})
+        self.rotation = Rotation(config.width // config.heads)
+
+    def forward(self, mel: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None) -> Emissions:
+        """Log-probabilities of whole utterances.
+
+        `mel` is [batch, 4 * frames, mels]; `lengths` counts frames; `chunk_frames` 0 means one chunk as long as
+        the utterance; `left_frames` bounds the past before a chunk, None means all of it. No frame attends to what
+        lies behind an utterance's end, but the last chunk's convolution sees it: faint noise, as in a service.
+        """
+        frames = self.stem(functional.pad(mel, (0, 0, STEM_CONTEXT, 0)))
+        return self._blocks(frames, Whole(self, frames.shape[1], lengths, chunk_frames, left_frames))
+
+    def make_state(self, slots: int) -> State:
+        """A fresh state for so many streams."""
+        config = self.config
+        like = self.stem.first.weight
+        ring = config.left_frames + config.largest_chunk
+        size = config.width // config.heads
+        return {
+            "mel": like.new_zeros(slots, STEM_CONTEXT, config.mels),
+            "kv": like.new_zeros(slots, config.layers, 2, ring, config.heads, size),
+            "conv": like.new_zeros(slots, config.layers, config.kernel - 1, config.width),
+            "frames": torch.zeros(slots, dtype=torch.int64, device=like.device),
+        }
+
+    def step(self, state: State, slots: Tensor, mel: Tensor) -> Emissions:
+        """Log-probabilities of the next chunk of each slot: `mel` is [batch, 4 * chunk, mels]."""
+        chunk = mel.shape[1] // SUBSAMPLING
+        if mel.shape[1] % SUBSAMPLING or not 1 <= chunk <= self.config.largest_chunk:
+            longest = self.config.largest_chunk * SUBSAMPLING
+            raise ValueError(f"a step has 4 to {longest} feature frames, a multiple of 4, not {mel.shape[1]}")
+        recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
+        state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
+        found = self._blocks(self.stem(recent), Streaming(self, state, slots, chunk))
+        state["frames"].index_add_(0, slots, torch.full_like(slots, chunk))
+        return found
+
+    def _blocks(self, frames: Tensor, context: Context) -> Emissions:
+        listening: dict[int, list[str]] = {}
+        for output in self.config.outputs:
+            listening.setdefault(output.layer, []).append(output.name)
+        found: Emissions = {}
+        for layer, block in enumerate(self.blocks, start=1):
+            frames = block(frames, context)
+            for name in listening.get(layer, ()):
+                found[name] = self.outputs[name](frames).float().log_softmax(-1)
+        return found
+
+
+class Stem(nn.Module):
+    """Four feature frames become one: two convolutions of stride 2 that look back only."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(config.mels, config.stem, 5, stride=2)
+        self.second = nn.Conv1d(config.stem, config.width, 3, stride=2)
+        self.norm = nn.LayerNorm(config.width)
+
+    def forward(self, mel: Tensor) -> Tensor:
+        """[batch, STEM_CONTEXT + 4 * frames, mels] to [batch, frames, width]."""
+        hidden = functional.silu(self.first(mel.transpose(1, 2)))
+        frames: Tensor = self.norm(self.second(hidden).transpose(1, 2))
+        return frames
+
+
+class Block(nn.Module):
+    """One Conformer block: half a feed-forward, attention, convolution, half a feed-forward."""
+
+    def __init__(self, config: EncoderConfig, layer: int) -> None:
+        super().__init__()
+        self.before = FeedForward(config)
+        self.attention = Attention(config, layer)
+        self.convolution = Convolution(config, layer)
+        self.after = FeedForward(config)
+        self.norm = nn.LayerNorm(config.width)
+
+    def forward(self, frames: Tensor, context: Context) -> Tensor:
+        """[batch, frames, width] to the same."""
+        frames = frames + 0.5 * self.before(frames)
+        frames = frames + self.attention(frames, context)
+        frames = frames + self.convolution(frames, context)
+        frames = frames + 0.5 * self.after(frames)
+        normed: Tensor = self.norm(frames)
+        return normed
+
+
+class FeedForward(nn.Sequential):
+    """The position-wise network."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(
+            nn.LayerNorm(config.width),
+            nn.Linear(config.width, config.feedforward),
+            nn.SiLU(),
+            nn.Linear(config.feedforward, config.width),
+        )
+
+
+class Attention(nn.Module):
+    """Self-attention over the window that the context gives."""
+
+    def __init__(self, config: EncoderConfig, layer: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.heads = config.heads
+        self.norm = nn.LayerNorm(config.width)
+        self.project = nn.Linear(config.width, 3 * config.width)
+        self.merge = nn.Linear(config.width, config.width)
+
+    def forward(self, frames: Tensor, context: Context) -> Tensor:
+        """[batch, frames, width] to the same."""
+        projected = self.project(self.norm(frames)).unflatten(-1, (3, self.heads, -1))
+        merged: Tensor = self.merge(context.attend(self.layer, projected).flatten(2))
+        return merged
+
+
+class Convolution(nn.Module):
+    """A causal depthwise convolution over the past, plus one that sees the chunk both ways."""
+
+    def __init__(self, config: EncoderConfig, layer: int) -> None:
+        super().__init__()
+        self.layer = layer
+        width = config.width
+        self.norm = nn.LayerNorm(width)
+        self.gate = nn.Linear(width, 2 * width)
+        self.causal = Depthwise(width, config.kernel)
+        self.inside = Depthwise(width, config.chunk_kernel)
+        self.reach = config.chunk_kernel // 2
+        self.mixed = nn.LayerNorm(width)
+        self.merge = nn.Linear(width, width)
+
+    def forward(self, frames: Tensor, context: Context) -> Tensor:
+        """[batch, frames, width] to the same."""
+        gated = functional.glu(self.gate(self.norm(frames)), dim=-1)
+        mixed = self.causal(context.with_past(self.layer, gated)) + self._inside(gated, context.chunk)
+        merged: Tensor = self.merge(functional.silu(self.mixed(mixed)))
+        return merged
+
+    def _inside(self, frames: Tensor, chunk: int) -> Tensor:
+        batch, length, _ = frames.shape
+        padded = functional.pad(frames, (0, 0, 0, -length % chunk))
+        chunks = padded.reshape(-1, chunk, frames.shape[2])
+        mixed = self.inside(functional.pad(chunks, (0, 0, self.reach, self.reach)))
+        return mixed.reshape(batch, -1, frames.shape[2])[:, :length]
+
+
+class Depthwise(nn.Conv2d):
+    """A convolution over time for each channel alone, [batch, frames, width] in and out, shorter by kernel - 1.
+
+    As a two-dimensional convolution with the channels last it needs no transposed copy and, on a CPU, less than
+    half the time of the one-dimensional kind.
+    """
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__(width, width, (1, kernel), groups=width, bias=False)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """[batch, frames, width] to [batch, frames - kernel + 1, width]."""
+        return super().forward(frames.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
+
+
+class Rotation(nn.Module):
+    """Rotary position: turns pairs of a query or key by angles that grow with the frame's number."""
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        # Whole numbers of turns in a period, from 1 radian a frame down to one turn.
+        fastest = ROTATION_PERIOD / (2 * torch.pi)
+        turns = (fastest ** torch.linspace(1, 0, size // 2, dtype=torch.float64)).round()
+        angles = torch.outer(torch.arange(ROTATION_PERIOD), turns) * (2 * torch.pi / ROTATION_PERIOD)
+        self.register_buffer("cosine", angles.cos().float(), persistent=False)
+        self.register_buffer("sine", angles.sin().float(), persistent=False)
+
+    def forward(self, vectors: Tensor, positions: Tensor) -> Tensor:
+        """Rotate [batch, frames, kinds, heads, size] by positions [frames] or [batch, frames]."""
+        phase = positions % ROTATION_PERIOD
+        cosine, sine = self.cosine[phase][..., None, None, :], self.sine[phase][..., None, None, :]
+        first, second = vectors.float().chunk(2, dim=-1)
+        rotated = torch.cat((first * cosine - second * sine, first * sine + second * cosine), dim=-1)
+        return rotated.to(vectors.dtype)
+
+
+class Whole:
+    """The context of whole utterances: a mask says what each frame may see."""
+
+    def __init__(
+        self, encoder: Encoder, frames: int, lengths: Tensor, chunk_frames: int, left_frames: int | None
+    ) -> None:
+        self.chunk = chunk_frames or frames
+        self._rotation = encoder.rotation
+        self._past = encoder.config.kernel - 1
+        self._positions = torch.arange(frames, device=lengths.device)
+        start = self._positions // self.chunk * self.chunk
+        seen = self._positions < (start + self.chunk).unsqueeze(1)
+        if left_frames is not None:
+            seen &= self._positions >= (start - left_frames).unsqueeze(1)
+        valid = self._positions < lengths.unsqueeze(1)
+        # A frame sees at least itself: a row of the mask with nothing in it would give no number.
+        itself = torch.eye(frames, dtype=torch.bool, device=lengths.device)
+        self._mask = _additive((seen & valid.unsqueeze(1) | itself).unsqueeze(1))
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Attention under the mask."""
+        turning, value = projected.split((2, 1), dim=2)
+        query, key = self._rotation(turning, self._positions).unbind(2)
+        return _attention(query, key, value.squeeze(2), self._mask)
+
+    def with_past(self, layer: int, frames: Tensor) -> Tensor:
+        """Zeros before the first frame."""
+        return functional.pad(frames, (0, 0, self._past, 0))
+
+
+class Streaming:
+    """The context of a step: keys, values and frames of the past lie in the slots, the window of keys as a ring."""
+
+    def __init__(self, encoder: Encoder, state: State, slots: Tensor, chunk: int) -> None:
+        self.chunk = chunk
+        self._rotation = encoder.rotation
+        self._kv, self._conv, self._slots = state["kv"], state["conv"], slots
+        start = state["frames"].index_select(0, slots).unsqueeze(1)
+        self._positions = start + torch.arange(chunk, device=slots.device)
+        ring = self._kv.shape[3]
+        self._places = self._positions % ring
+        # The newest frame that each place of the ring can hold, once this chunk is in it.
+        newest = start + chunk - 1
+        held = newest - (newest - torch.arange(ring, device=slots.device)) % ring
+        seen = (held >= 0) & (held >= start - encoder.config.left_frames)
+        self._mask = _additive(seen[:, None, None, :])
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Put this chunk's keys and values into the ring and attend over the ring."""
+        turning, value = projected.split((2, 1), dim=2)
+        query, key = self._rotation(turning, self._positions).unbind(2)
+        kept = self._kv[:, layer]
+        rows = self._slots.unsqueeze(1)
+        kept[rows, 0, self._places] = key
+        kept[rows, 1, self._places] = value.squeeze(2)
+        keys, values = kept.index_select(0, self._slots).unbind(1)
+        return _attention(query, keys, values, self._mask)
+
+    def with_past(self, layer: int, frames: Tensor) -> Tensor:
+        """The slot's last frames before these ones; the newest are kept for the next step."""
+        kept = self._conv[:, layer]
+        joined = torch.cat((kept.index_select(0, self._slots), frames), dim=1)
+        kept.index_copy_(0, self._slots, joined[:, -kept.shape[1] :])
+        return joined
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    # Written out, because torch's fused kernel is four times slower at its gradient in bfloat16 on a CPU.
+    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2) + mask.to(query.dtype)
+    return (scores.softmax(-1) @ value).transpose(1, 2)
+
+
+def _additive(seen: Tensor) -> Tensor:
+    """0 where a frame is seen, minus infinity elsewhere."""
+    return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, -torch.inf)

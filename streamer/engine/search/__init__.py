@@ -1,0 +1,1 @@
+"""From emissions to words: the beam search over lexicon and language model, and the greedy one."""

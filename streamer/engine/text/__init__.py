@@ -1,0 +1,1 @@
+"""From words to what is told of them: times, confidence, written form."""

@@ -1,0 +1,77 @@
+"""The same recordings heard with several settings: one line for each, so that a user can choose. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+
+from streamer.evaluate.measures.scores import rates
+from streamer.evaluate.measures.words import WordFigures
+from streamer.evaluate.reports.report import Evaluation, head, shown
+from streamer.evaluate.reports.sections import changed_share
+from streamer.evaluate.reports.table import LINE, table
+
+Setting = tuple[str, ...]
+"""Options as they are typed, such as ("--step-ms", "160")."""
+
+_NOTHING = "-"
+
+
+def settings(compared: Sequence[str]) -> list[Setting]:
+    """All combinations of what is compared: "step-ms=160,320" has two; ValueError says what is wrong with it."""
+    choices = []
+    for one in compared:
+        name, _, values = one.partition("=")
+        if not name or not all(values.split(",")):
+            raise ValueError(f"'{one}' compares nothing: it is an option and its values, such as step-ms=160,320")
+        choices.append([(f"--{name.removeprefix('--')}", value) for value in values.split(",")])
+    return [tuple(itertools.chain(*combination)) for combination in itertools.product(*choices)]
+
+
+def comparison(evaluations: Sequence[tuple[Setting, Evaluation]]) -> str:
+    """Errors, delays, times, what was changed and what it took, over all recordings."""
+    header = [
+        "setting", "word errors %", "shown", "90th %", "stable", "90th %", "final", "90th %", "start", "end",
+        "changed %", "confidence", "CPU",
+    ]  # fmt: skip
+    rows = [[_name(setting), *_cells(evaluation)] for setting, evaluation in evaluations]
+    used = [place for place in range(len(header)) if any(row[place] != _NOTHING for row in rows)]
+    lines = table([header[place] for place in used], [[row[place] for place in used] for row in rows])
+    [*_, (setting, last)] = evaluations
+    compared = {name.removeprefix("--").replace("-", "_") for name in setting[::2]}
+    alike = {name: value for name, value in last.options.items() if name not in compared}
+    return f"{head(replace(last, options=alike))}\n\n{lines}\n{textwrap.fill(_NOTE, LINE)}"
+
+
+_NOTE = (
+    "In milliseconds: medians and 90th percentiles from a word's end until it is shown, stable and final; median "
+    "errors of where words start and end. Changed: words that were shown and did not stay. Confidence: the expected "
+    "calibration error of words. CPU: seconds for a second of audio."
+)
+
+
+def _name(setting: Setting) -> str:
+    return ", ".join(
+        f"{name.removeprefix('--')} {value}" for name, value in zip(setting[::2], setting[1::2], strict=True)
+    )
+
+
+def _cells(evaluation: Evaluation) -> list[str]:
+    *_, everything = rates(evaluation.results)
+    run = evaluation.run
+    cpu = f"{sum(run.cpu.values()) / run.seconds:.3f}" if run.cpu and run.seconds else _NOTHING
+    figures = list(evaluation.word_figures().values())
+    return [shown(everything.wer), *(_word_cells(figures[-1]) if figures else [_NOTHING] * 10), cpu]
+
+
+def _word_cells(of: WordFigures) -> list[str]:
+    delays = [*of.delays.shown, *of.delays.stable, *of.delays.final] if of.delays else []
+    times = [of.times.start.median, of.times.end.median] if of.times else []
+    return [
+        *([f"{value:.0f}" for value in delays] or [_NOTHING] * 6),
+        *([f"{value:.0f}" for value in times] or [_NOTHING] * 2),
+        f"{100 * changed_share(of.showings):.1f}" if of.showings.shown else _NOTHING,
+        f"{of.words.error:.3f}" if of.words else _NOTHING,
+    ]

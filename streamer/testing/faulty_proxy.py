@@ -1,0 +1,89 @@
+"""A way to a server that can be cut, stalled or closed, while the server itself is well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+
+class FaultyProxy:
+    """Passes connections on to a server whose address may change; its own stays."""
+
+    def __init__(self, target: Callable[[], str]) -> None:
+        """`target` is asked for host:port at each connection; OSError if there is no server at present."""
+        self.address = ""
+        self.refusing = False  # whether connections end as soon as they are made
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+
+    async def open(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen on this address of loopback, 0 for any port."""
+        self._server = await asyncio.start_server(self._accept, host, port)
+        self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def close(self) -> None:
+        """No connection is left, and none comes any more."""
+        await self.cut(for_good=True)
+        self.flow()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def cut(self, *, for_good: bool = False) -> None:
+        """All connections end at once; with `for_good` there are no others either."""
+        if for_good and self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    def stall(self) -> None:
+        """Nothing gets through any more, though nobody is told."""
+        self._flowing.clear()
+
+    def flow(self) -> None:
+        """What was held up goes on its way."""
+        self._flowing.set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if self.refusing:
+                raise ConnectionRefusedError
+            host, _, port = self._target().rpartition(":")
+            far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers.update((writer, far_writer))
+        for task in (
+            asyncio.create_task(self._pass_on(reader, far_writer)),
+            asyncio.create_task(self._pass_on(far_reader, writer)),
+        ):
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await self._flowing.wait()
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+            self._writers.discard(writer)
+
+
+@asynccontextmanager
+async def proxy(address: str) -> AsyncIterator[tuple[str, Callable[..., Awaitable[None]]]]:
+    """A way that can be cut: all its connections at once, or with `for_good` also those to come."""
+    way = FaultyProxy(lambda: address)
+    await way.open()
+    try:
+        yield way.address, way.cut
+    finally:
+        await way.close()

@@ -1,0 +1,156 @@
+"""What breaks behind the service, and when: a sequence that a seed repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import secrets
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tritonclient.grpc import aio as triton  # type: ignore[import-untyped]
+from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
+
+from streamer.testing.soak.service_under_test import ServiceUnderTest, TritonUnderTest, send_signal
+from streamer.triton import MODEL
+
+KILL, STOP, CONTINUE = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
+# Kinds, and for how many seconds they last. An answer is overdue after 5 s at the earliest.
+HERE = {
+    "Triton killed": (0.0, 0.0),
+    "model's process killed": (0.0, 0.0),
+    "model's process stopped": (1.0, 12.0),
+    "Triton stopped": (1.0, 12.0),
+    "model reloaded": (0.0, 0.0),
+    "service stopped": (0.3, 3.0),
+}
+# After these there are other processes. One of several Tritons is spared them, so that its memory can be followed.
+ENDING = ("Triton killed", "model's process killed", "model reloaded")
+ON_THE_WAY = {"link cut": (0.0, 0.0), "link stalled": (1.0, 12.0), "link refused": (1.0, 6.0)}
+RELOAD_LIMIT_S = 30.0
+# So long after a fault its sessions may still feel it: until the answers are overdue, and the recogniser is given up.
+AFTERWARDS_S = 60.0
+
+
+@dataclass
+class Fault:
+    """Something that breaks, by what it is and where; times are of the run."""
+
+    kind: str
+    place: str
+    at: float
+    seconds: float
+    over: float | None = None
+
+
+class Faults:
+    """Breaks something from time to time, in random order, but each kind before one comes again."""
+
+    def __init__(self, stand: ServiceUnderTest, seed: int, every: float, began: float) -> None:
+        """`every`: seconds from one to the next, on average; 0 for none."""
+        self.log: list[Fault] = []
+        self._stand, self._every, self._zero = stand, every, began
+        self._dice = random.Random(f"{seed} faults")
+        self._running: set[asyncio.Task[None]] = set()
+
+    def counted(self) -> Counter[str]:
+        """How many there were of each kind."""
+        return Counter(fault.kind for fault in self.log)
+
+    def near(self, began: float, over: float) -> list[dict[str, Any]]:
+        """Those that whoever was there then may have felt."""
+        return [
+            asdict(fault)
+            for fault in self.log
+            if fault.at <= over and (fault.over is None or fault.over + AFTERWARDS_S >= began)
+        ]
+
+    async def run(self) -> None:
+        """Until cancelled; what lasts is over by itself."""
+        for kind, seconds in self._sequence():
+            await asyncio.sleep(self._dice.uniform(0.3, 1.7) * self._every)
+            places = self._stand.places
+            place = self._dice.choice(places[:-1] or places if kind in ENDING else places)
+            fault = Fault(kind, place.name, self._now(), round(seconds, 1))
+            self.log.append(fault)
+            task = asyncio.create_task(self._happen(fault, place))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def settle(self) -> None:
+        """Wait until nothing is broken any more."""
+        await asyncio.gather(*self._running)
+
+    def _sequence(self) -> Iterator[tuple[str, float]]:
+        kinds = HERE if any(place.way is None for place in self._stand.places) else {**HERE, **ON_THE_WAY}
+        while True:
+            bag = list(kinds)
+            self._dice.shuffle(bag)
+            for kind in bag:
+                yield kind, self._dice.uniform(*kinds[kind])
+
+    async def _happen(self, fault: Fault, place: TritonUnderTest) -> None:
+        try:
+            if fault.kind == "service stopped":
+                await self._stop([self._stand.bridge], fault.seconds)
+            elif fault.kind in ON_THE_WAY:
+                await self._on_the_way(fault, place)
+            elif fault.kind == "Triton killed":
+                send_signal(place.pid, KILL)
+            elif fault.kind == "model's process killed":
+                for pid in self._dice.sample(place.stubs, min(1, len(place.stubs))):
+                    send_signal(pid, KILL)
+            elif fault.kind == "model reloaded":
+                await _reload(place)
+            else:
+                held = place.stubs if fault.kind == "model's process stopped" else [place.pid]
+                place.held = True
+                await self._stop(held, fault.seconds)
+        finally:
+            place.held = False
+            fault.over = self._now()
+
+    async def _stop(self, pids: list[Any], seconds: float) -> None:
+        try:
+            for pid in pids:
+                send_signal(pid, STOP)
+            await asyncio.sleep(seconds)
+        finally:
+            for pid in pids:
+                send_signal(pid, CONTINUE)
+
+    async def _on_the_way(self, fault: Fault, place: TritonUnderTest) -> None:
+        assert place.way is not None
+        try:
+            if fault.kind == "link stalled":
+                place.way.stall()
+            else:
+                place.way.refusing = fault.kind == "link refused"
+                await place.way.cut()
+            await asyncio.sleep(fault.seconds)
+        finally:
+            place.way.flow()
+            place.way.refusing = False
+
+    def _now(self) -> float:
+        return time.monotonic() - self._zero
+
+
+async def _reload(place: TritonUnderTest) -> None:
+    """What whoever runs a Triton may do at any time: it loses all sequences."""
+    address = place.address("grpc")
+    if address is None:
+        return
+    # It may be gone, or go while it is asked.
+    with suppress(InferenceServerException, asyncio.TimeoutError):
+        async with triton.InferenceServerClient(address) as client:
+            found = await client.get_model_config(MODEL, as_json=True, client_timeout=RELOAD_LIMIT_S)
+            # A model that has not changed is not loaded again.
+            config = {**found["config"], "parameters": {"reloaded": {"string_value": secrets.token_hex(8)}}}
+            await client.load_model(MODEL, config=json.dumps(config), client_timeout=RELOAD_LIMIT_S)

@@ -1,0 +1,274 @@
+"""What is under test: a real `serve` as a process of its own, and one or several real Tritons behind it.
+
+Tritons of our own stand behind ways that can be cut, and are started again when they have gone, as whoever runs them
+would do it. An embedded one is the service's own business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streamer.testing.faulty_proxy import FaultyProxy
+from streamer.testing.soak.plan import SHORT_IDLE_S, SHORT_RESUME_S, SHORT_START_S
+from streamer.testing.watched_process import command, descendants, memory_mb, program, wait_ready
+from streamer.triton import MODEL, TritonError
+from streamer.triton.server import TritonServer
+
+SERVER, STUB = "tritonserver", "triton_python_backend_stub"
+SHARED_MEMORY = Path("/dev/shm")
+# A Triton that is not well for so long, although nobody holds it, is started again by whoever runs it.
+ILL_LIMIT_S = 20.0
+STOP_LIMIT_S = 40.0
+WATCHED_EVERY_S = 1.0
+Metrics = dict[str, float]
+
+
+@dataclass
+class TritonUnderTest:
+    """Where a Triton is, whichever process that is at present."""
+
+    name: str
+    find: Callable[[], int | None]
+    way: FaultyProxy | None = None
+    held: bool = False  # a fault stops it at present
+    regions: set[str] = field(default_factory=set)  # what the shared memory of its processes is called
+
+    @property
+    def pid(self) -> int | None:
+        """The process of tritonserver; None when there is none."""
+        pid = self.find()
+        if pid is not None:
+            self.regions.update(_options(pid, "shm-region-prefix-name="))
+        return pid
+
+    @property
+    def stubs(self) -> list[int]:
+        """The processes of its model."""
+        pid = self.pid
+        return [] if pid is None else [child for child in descendants(pid) if program(child) == STUB]
+
+    def address(self, kind: str) -> str | None:
+        """host:port of its grpc, http or metrics endpoint."""
+        pid = self.pid
+        ports = [] if pid is None else _options(pid, f"--{kind}-port=")
+        return f"127.0.0.1:{ports[0]}" if ports else None
+
+
+class ServiceUnderTest:
+    """Entered once the service is ready; left when nothing of it is left, or with a complaint for each thing."""
+
+    def __init__(self, repository: Path, logs: Path, *, tritons: int, slots: int, dice: random.Random) -> None:
+        """`tritons`: how many of our own; 0 for an embedded one, with `slots` in each of two instances.
+
+        `logs` is a folder for what they write meanwhile.
+        """
+        self.url = ""
+        self.places: list[TritonUnderTest] = []
+        self.left: list[str] = []  # what was still there at the end
+        self.restarts = 0  # of Tritons of our own
+        self.log = logs / "service.log"
+        self._repository, self._logs, self._slots, self._dice = repository, logs, slots, dice
+        self._number = tritons
+        self._servers: list[TritonServer] = []
+        self._keeping: list[asyncio.Task[None]] = []
+        self._bridge: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bridge(self) -> int:
+        """The process of the service."""
+        assert self._bridge is not None
+        return self._bridge.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the service runs."""
+        return self._bridge is not None and self._bridge.poll() is None
+
+    async def __aenter__(self) -> ServiceUnderTest:
+        try:
+            await self._enter()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        for task in self._keeping:
+            task.cancel()
+        await asyncio.gather(*self._keeping, return_exceptions=True)
+        processes = {pid: program(pid) for pid in descendants(os.getpid()) if program(pid) in (SERVER, STUB)}
+        for place in self.places:
+            _ = place.pid  # so that its regions are known
+        if self._bridge is not None:
+            self._bridge.terminate()
+            try:
+                status = await asyncio.to_thread(self._bridge.wait, STOP_LIMIT_S)
+                self.left += [f"the service ended with {status}"] if status else []
+            except subprocess.TimeoutExpired:
+                self.left.append(f"the service did not end within {STOP_LIMIT_S:g} s")
+                self._bridge.kill()
+                self._bridge.wait()
+        for server in self._servers:
+            await asyncio.to_thread(server.stop)
+        for place in self.places:
+            if place.way is not None:
+                await place.way.close()
+        self.left += [f"process {pid} ({name}) is left" for pid, name in processes.items() if program(pid) == name]
+        prefixes = tuple(region for place in self.places for region in place.regions)
+        self.left += [f"shared memory {name} is left" for name in _shared(prefixes)]
+
+    def processes(self) -> dict[tuple[str, int], float]:
+        """The memory of each process, by what it is and its number."""
+        found = {}
+        watched = [("bridge", self.bridge)]
+        for place in self.places:
+            watched += [] if (pid := place.pid) is None else [("Triton", pid)]
+            watched += [("model", pid) for pid in place.stubs]
+        for name, pid in watched:
+            with suppress(OSError):  # it has just ended
+                found[name, pid] = memory_mb(pid)
+        return found
+
+    def descriptors(self) -> int:
+        """How many files and sockets the service has open."""
+        return len(list(Path(f"/proc/{self.bridge}/fd").iterdir()))
+
+    async def metrics(self) -> Metrics:
+        """What the service tells of itself, by name and labels."""
+        page = "http" + self.url.removeprefix("ws").rpartition("/v1/")[0] + "/metrics"
+        return await asyncio.to_thread(_metrics, page)
+
+    async def slots_live(self) -> float:
+        """How many streams the models hold."""
+        live = 0.0
+        for place in self.places:
+            address = place.address("metrics")
+            if address is None:
+                return float("inf")
+            found = await asyncio.to_thread(_metrics, f"http://{address}/metrics")
+            live += sum(value for name, value in found.items() if name.startswith("streamer_slots_live{"))
+        return live
+
+    def complaints(self) -> Iterator[str]:
+        """What the log of the service tells of its own faults."""
+        for line in self.log.read_text(errors="replace").splitlines():
+            if re.search(r"Z error |Traceback|never retrieved|never awaited", line):
+                yield f"the service's log: {line[:300]}"
+
+    async def _enter(self) -> None:
+        limits = ["--idle-limit", SHORT_IDLE_S, "--start-limit", SHORT_START_S, "--resume-limit", SHORT_RESUME_S]
+        serve = ["serve", "--port", "0", *map(str, limits)]
+        if self._number:
+            for number in range(self._number):
+                await self._start(f"Triton {number + 1}")
+            addresses = ",".join(place.way.address for place in self.places if place.way is not None)
+            program_of = [sys.executable, "-m", "streamer", *serve, "--triton", addresses]
+        else:
+            size = ["--instances", "2", "--slots", str(self._slots)]
+            program_of = [sys.executable, "-m", "streamer", *serve, "--repository", str(self._repository), *size]
+            self.places.append(TritonUnderTest("embedded Triton", self._embedded))
+        self.url = await asyncio.to_thread(self._serve, program_of)
+
+    def _serve(self, program_of: Sequence[str]) -> str:
+        with self.log.open("w+") as log:
+            self._bridge = subprocess.Popen(program_of, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            return wait_ready(self._bridge, log)
+
+    async def _start(self, name: str) -> None:
+        server = TritonServer(self._repository, instances=1, slots=self._slots, log=self._logs / f"{name}.log")
+        self._servers.append(server)
+        await asyncio.to_thread(server.start)
+        await asyncio.to_thread(server.wait_ready)
+        way = FaultyProxy(lambda: _address(server))
+        await way.open()
+        place = TritonUnderTest(name, lambda: _pid(server), way)
+        self.places.append(place)
+        self._keeping.append(asyncio.create_task(self._keep(server, place)))
+
+    async def _keep(self, server: TritonServer, place: TritonUnderTest) -> None:
+        """What whoever runs a Triton does: start it again when it has gone, or is ill for long."""
+        well_at = time.monotonic()
+        while True:
+            await asyncio.sleep(WATCHED_EVERY_S)
+            if place.held or (server.running and place.stubs and await asyncio.to_thread(_ready, place)):
+                well_at = time.monotonic()
+            if server.running and time.monotonic() - well_at < ILL_LIMIT_S:
+                continue
+            await asyncio.sleep(self._dice.uniform(0, 2))
+            self.restarts += 1
+            try:
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+                await asyncio.to_thread(server.wait_ready)
+            except TritonError:
+                continue  # it was killed while it started
+            well_at = time.monotonic()
+
+    def _embedded(self) -> int | None:
+        if not self.alive:
+            return None
+        return next((pid for pid in descendants(self.bridge) if program(pid) == SERVER), None)
+
+
+def _shared(prefixes: tuple[str, ...]) -> list[str]:
+    return [path.name for path in SHARED_MEMORY.iterdir() if prefixes and path.name.startswith(prefixes)]
+
+
+def _pid(server: TritonServer) -> int | None:
+    try:
+        return server.pid if server.running else None
+    except TritonError:
+        return None
+
+
+def _address(server: TritonServer) -> str:
+    try:
+        return server.grpc_address
+    except TritonError as error:
+        raise ConnectionRefusedError from error
+
+
+def _options(pid: int, name: str) -> list[str]:
+    return [word.rpartition("=")[2] for word in command(pid) if name in word]
+
+
+def _ready(place: TritonUnderTest) -> bool:
+    address = place.address("http")
+    try:
+        with urllib.request.urlopen(f"http://{address}/v2/models/{MODEL}/ready", timeout=3) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _metrics(page: str) -> Metrics:
+    with urllib.request.urlopen(page, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    found = {}
+    for line in lines:
+        if line and not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            found[name] = float(value)
+    return found
+
+
+def send_signal(pid: int | None, number: signal.Signals) -> bool:
+    """Whether there was such a process."""
+    try:
+        if pid is not None:
+            os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return pid is not None

@@ -1,0 +1,1 @@
+"""The library behind scripts/train and scripts/measure."""

@@ -1,0 +1,229 @@
+"""One training run: model, optimisers, averaged weights, schedule, and a checkpoint from which it can go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from streamer.engine.models.acoustic import AcousticModel
+from streamer.engine.models.features import CONTEXT
+from streamer.engine.models.streaming_model import Emissions
+from streamer.training.acoustic.augment import Augmentation
+from streamer.training.acoustic.batches import UNLABELLED, Batch, Batches
+from streamer.training.acoustic.muon import Muon
+from streamer.training.acoustic.team import Team
+from streamer.training.data.corpus import CorpusError
+
+HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
+CHUNKS = (4, 8, 8, 16, 16, 0)
+LEFTS = (40, 64, 64, 96)
+EVERYTHING = 1e9
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a run goes: a warm start counted in steps, and a fall of the rate over the last share of the planned time."""
+
+    minutes: float
+    rate: float = 2.5e-3
+    rise_steps: int = 150
+    fall: float = 0.35
+    aligned_steps: int = 200
+    crossfade_steps: int = 60
+    short_steps: int = 300
+    short_seconds: float = 5.0
+    synthetic_share: float = 0.3
+    synthetic_until: float = 0.5
+    average: float = 0.999
+    clip: float = 2.0
+
+    def learning_rate(self, step: int, progress: float) -> float:
+        """Up over the first steps, constant, then down to zero."""
+        return self.rate * min(1.0, (step + 1) / self.rise_steps, max(1 - progress, 0.0) / self.fall)
+
+    def synthetic(self, progress: float) -> float:
+        """The share of synthetic speech: it widens the vocabulary at first, and real speech has the last word."""
+        return self.synthetic_share if progress < self.synthetic_until else 0.0
+
+    def frame_share(self, step: int) -> float:
+        """The share of the frame-wise loss on aligned phones: all of it first, then CTC takes over."""
+        if not self.aligned_steps:
+            return 0.0
+        return min(max((self.aligned_steps + self.crossfade_steps - step) / self.crossfade_steps, 0.0), 1.0)
+
+
+class Trainer:
+    """Trains an acoustic model until its planned time is used up, in as many pieces as one likes."""
+
+    def __init__(
+        self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
+        precision: torch.dtype, team: Team | None = None,
+    ) -> None:  # fmt: skip
+        self.team = team or Team()
+        self.model = model.train()
+        self.average = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        self._batches = batches
+        self._augmentation = augmentation
+        self._schedule = schedule
+        self._seed = seed
+        self._precision = precision
+        matrices = [weight for weight in model.encoder.blocks.parameters() if weight.ndim == 2]
+        chosen = {id(weight) for weight in matrices}
+        rest = [weight for weight in model.parameters() if id(weight) not in chosen]
+        self._muon = Muon(matrices, precision, team=self.team)
+        self._adam = torch.optim.AdamW(rest, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
+        self.step = 0
+        self.epoch = 0
+        self.position = 0
+        self.synthetic = 0.0  # the share in this epoch
+        self.trained_seconds = 0.0
+        self.audio_seconds = 0.0
+
+    @property
+    def progress(self) -> float:
+        """The share of the planned time that is used up."""
+        return self.trained_seconds / (60 * self._schedule.minutes)
+
+    def train(self, minutes: float, note: Callable[[dict[str, float]], None], stopped: Callable[[], bool]) -> None:
+        """Train for so long, or to the end of the plan, or until stopped; `note` gets the figures of every step."""
+        end = self.trained_seconds + 60 * minutes
+        while self.progress < 1 and self.trained_seconds < end:
+            longest = self._schedule.short_seconds if self.step < self._schedule.short_steps else EVERYTHING
+            if self.position == 0:
+                self.synthetic = self._schedule.synthetic(self.progress)
+            planned = self._batches.epoch(self.epoch, longest, self.synthetic)
+            if not planned:
+                raise CorpusError("no utterance is short enough to train on")
+            for utterances in planned[self.position :]:
+                started = time.monotonic()
+                share = self.team.share(utterances)
+                batch = self._batches.tensors(share, f"{self._seed} {self.step} {self.team.rank}")
+                figures = self._learn(batch)
+                self.step += 1
+                self.position += 1
+                note({**figures, "step": self.step, "epoch": self.epoch, "hours": self.audio_seconds / 3600,
+                      "minutes": self.trained_seconds / 60})  # fmt: skip
+                # What decides about the schedule and the end has to be the same for all members.
+                told = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
+                self.team.add_up([told])
+                elapsed, seconds, stops = told.tolist()
+                self.trained_seconds += elapsed / self.team.size
+                self.audio_seconds += seconds
+                if stops or self.progress >= 1 or self.trained_seconds >= end:
+                    return
+                if self.step == self._schedule.short_steps:
+                    break
+            self.epoch, self.position = self.epoch + 1, 0
+
+    @torch.no_grad()
+    def measure_features(self, number: int = 12) -> None:
+        """Set the features' mean and deviation from the first batches."""
+        energies = []
+        for utterances in self._batches.epoch(0, EVERYTHING)[:number]:
+            batch = self._batches.tensors(utterances, f"{self._seed} features")
+            samples = self._augmentation.audio(batch.samples, self._generator())
+            energies.append(self.model.features.energies(samples).flatten(0, 1))
+        deviation, mean = torch.std_mean(torch.cat(energies), dim=0)
+        self.model.features.mean.copy_(mean)
+        self.model.features.deviation.copy_(deviation)
+        self.average = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
+    def averaged(self) -> AcousticModel:
+        """The model with the averaged weights, for judging and for the bundle."""
+        model = AcousticModel(self.model.description)
+        model.load_state_dict(self.average)
+        return model.to(self.model.device).eval().requires_grad_(False)
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint; the former one stays until the new one is whole."""
+        state = {
+            "description": json.dumps(self.model.description.to_json()),
+            "model": self.model.state_dict(),
+            "average": self.average,
+            "muon": self._muon.state_dict(),
+            "adam": self._adam.state_dict(),
+            **{name: getattr(self, name) for name in _COUNTERS},
+        }
+        partial = path.with_name(path.name + ".partial")
+        torch.save(state, partial)
+        partial.replace(path)
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint's content."""
+        self.model.load_state_dict(state["model"])
+        self.average = {name: tensor.to(self.model.device) for name, tensor in state["average"].items()}
+        self._muon.load_state_dict(state["muon"])
+        self._adam.load_state_dict(state["adam"])
+        for name in _COUNTERS:
+            setattr(self, name, state.get(name, 0))  # older checkpoints know fewer of them
+
+    def _learn(self, batch: Batch) -> dict[str, float]:
+        shared, generator = self._generator(), self._generator(self.team.rank)
+        chunk = CHUNKS[int(torch.randint(len(CHUNKS), (), generator=shared))]
+        left = LEFTS[int(torch.randint(len(LEFTS), (), generator=shared))] if chunk else None
+        with torch.no_grad():
+            samples = self._augmentation.audio(batch.samples, generator)
+            mel = self.model.features(functional.pad(samples, (CONTEXT, 0)))
+            mel = self._augmentation.mel(mel, batch.lengths, generator)
+        device = self.model.device.type
+        with torch.autocast(device, self._precision, enabled=self._precision != torch.float32):
+            found = self.model.encoder(mel, batch.lengths, chunk, left)
+        losses = self._losses(found, batch)
+        loss = torch.stack(list(losses.values())).sum()
+        (loss / self.team.size).backward()
+        self.team.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._schedule.clip)
+        rate = self._schedule.learning_rate(self.step, self.progress)
+        if torch.isfinite(norm):
+            for group in self._adam.param_groups:
+                group["lr"] = rate
+            self._adam.step()
+            self._muon.step(rate)
+            self._follow()
+        self.model.zero_grad(set_to_none=True)
+        figures = {name: value.item() for name, value in losses.items()}
+        return {"loss": loss.item(), **figures, "norm": norm.item(), "rate": rate, "chunk": chunk}
+
+    def _losses(self, found: Emissions, batch: Batch) -> dict[str, Tensor]:
+        framewise = self._schedule.frame_share(self.step)
+        losses = {}
+        for head, weight in HEAD_WEIGHTS.items():
+            kind = head.removesuffix("_middle")
+            share = framewise if kind == "phones" else 0.0
+            if share < 1:
+                losses[head] = weight * (1 - share) * _ctc(found[head], batch, kind)
+            if share > 0:
+                labels = batch.labels
+                frames = functional.nll_loss(found[head].flatten(0, 1), labels.flatten(), ignore_index=UNLABELLED)
+                losses[f"{head}_frames"] = weight * share * frames
+        return losses
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        # Young averages forget faster, or the first weights would stay in them for long.
+        keep = min(self._schedule.average, (1 + self.step) / (10 + self.step))
+        current = self.model.state_dict()
+        torch._foreach_lerp_(list(self.average.values()), [current[name] for name in self.average], 1 - keep)
+
+    def _generator(self, rank: int = 0) -> torch.Generator:
+        return torch.Generator().manual_seed(hash((self._seed, self.step, rank)) % 2**31)
+
+
+_COUNTERS = ("step", "epoch", "position", "synthetic", "trained_seconds", "audio_seconds")
+
+
+def _ctc(emissions: Tensor, batch: Batch, kind: str) -> Tensor:
+    """The CTC loss for each unit of the targets."""
+    targets, lengths = batch.targets[kind], batch.target_lengths[kind]
+    total = functional.ctc_loss(
+        emissions.transpose(0, 1), targets, batch.lengths, lengths, reduction="sum", zero_infinity=True
+    )
+    return total / lengths.sum()

@@ -1,0 +1,49 @@
+"""The units of the CTC heads, and texts and pronunciations as numbers of units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from streamer.training.data.alignment import Alignment
+from streamer.training.language.pronunciation import PHONES
+
+BLANK = 0
+BOUNDARY = "|"
+CHARACTERS = ["<blank>", " ", "'", *"abcdefghijklmnopqrstuvwxyz"]
+PHONE_UNITS = ["<blank>", BOUNDARY, *PHONES]
+
+_CHARACTER = {unit: number for number, unit in enumerate(CHARACTERS)}
+PHONE_NUMBER = {unit: number for number, unit in enumerate(PHONE_UNITS)}
+
+
+def characters(text: str) -> list[int]:
+    """A text in lower case as units."""
+    return [_CHARACTER[letter] for letter in text]
+
+
+def phones(alignment: Alignment) -> list[int]:
+    """The phones of an utterance as units, a boundary after every word."""
+    units: list[int] = []
+    for _, word in groupby(alignment.phones, key=lambda phone: phone[3]):
+        units += [PHONE_NUMBER[phone[0]] for phone in word]
+        units.append(PHONE_NUMBER[BOUNDARY])
+    return units
+
+
+def collapse(best: Iterable[int]) -> list[int]:
+    """The units that a path through a CTC head stands for: repetitions merged, blanks dropped."""
+    return [unit for unit, _ in groupby(best) if unit != BLANK]
+
+
+def errors(reference: Sequence[object], found: Sequence[object]) -> int:
+    """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    row = list(range(len(found) + 1))
+    for number, wanted in enumerate(reference, start=1):
+        diagonal, row[0] = row[0], number
+        for place, got in enumerate(found, start=1):
+            diagonal, row[place] = (
+                row[place],
+                min(row[place] + 1, row[place - 1] + 1, diagonal + (wanted != got)),
+            )
+    return row[-1]

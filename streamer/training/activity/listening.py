@@ -1,0 +1,106 @@
+"""The recogniser with an activity head and no words: what its speech events are by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from streamer.engine.endpoint import EndpointRule
+from streamer.engine.events import Speech
+from streamer.engine.models.activity import ActivityHead
+from streamer.engine.models.features import CONTEXT, LogMel
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
+from streamer.engine.options import StreamOptions
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search.search import Alternative, Hotword, Hypothesis
+from streamer.training.data.corpus import SAMPLE_RATE, Samples
+
+
+class Ears:
+    """A streaming model that tells activity and nothing else."""
+
+    name = "activity"
+    sample_rate = SAMPLE_RATE
+    frame_samples = 640
+    step_ms: tuple[int, ...] = (160, 320, 640)
+    device = torch.device("cpu")
+
+    def __init__(self, head: ActivityHead) -> None:
+        self._head = head
+        self._features = LogMel()
+
+    def make_state(self, slots: int) -> State:
+        """A fresh state for so many streams."""
+        return {"wav": torch.zeros(slots, CONTEXT), **self._head.make_state(slots)}
+
+    def reset(self, state: State, slots: Tensor) -> None:
+        """Make these slots fresh."""
+        for tensor in state.values():
+            tensor.index_fill_(0, slots, 0)
+
+    def step(self, state: State, slots: Tensor, samples: Tensor) -> Emissions:
+        """The activity in the next step of each of these slots."""
+        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
+        state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
+        return {ACTIVITY: self._head.step(state, slots, self._features.energies(recent))}
+
+
+class Deaf:
+    """A search that finds no words."""
+
+    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
+        """Nothing to note."""
+
+    def reset(self, slots: Sequence[int]) -> None:
+        """Nothing to forget."""
+
+    def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
+        """No words."""
+        return self.finish(slots)
+
+    def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
+        """No words."""
+        return [Hypothesis((), 0) for _ in slots]
+
+    def alternatives(self, slot: int, number: int) -> list[Alternative]:
+        """No words."""
+        nothing: list[Alternative] = [((), 1.0)]
+        return nothing[:number]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A speech event: what it says, and how much audio had been heard when it came."""
+
+    state: str
+    at_ms: int
+    heard_ms: int
+
+
+def listen(head: ActivityHead, recordings: Sequence[Samples], step_ms: int) -> list[list[Told]]:
+    """The speech events of streams, all computed together."""
+    # Without words every segment in which somebody speaks would seem to be noise in the end: patience without end.
+    rule = EndpointRule(patience_ms=10**9)
+    recogniser = Recogniser(Ears(head), {"lexicon": Deaf()}, slots=len(recordings), idle_limit_s=1e9)
+    for stream in range(len(recordings)):
+        recogniser.open(stream, StreamOptions(step_ms=step_ms, endpoint=rule))
+    found: list[list[Told]] = [[] for _ in recordings]
+    size = step_ms * SAMPLE_RATE // 1000
+    for start in range(0, max(map(len, recordings)), size):
+        chunks = [
+            Chunk(stream, recording[start : start + size], end=start + size >= len(recording))
+            for stream, recording in enumerate(recordings)
+            if start < len(recording)
+        ]
+        for index, answer in recogniser.step(chunks):
+            if isinstance(answer, StreamError):
+                raise answer
+            chunk = chunks[index]
+            heard = (start + len(chunk.samples)) * 1000 // SAMPLE_RATE
+            found[chunk.stream] += [
+                Told(event.state, event.at_ms, heard) for event in answer if isinstance(event, Speech)
+            ]
+    return found

@@ -1,0 +1,1 @@
+"""Prepared speech, its alignments, and synthetic speech."""

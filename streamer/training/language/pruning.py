@@ -1,0 +1,60 @@
+"""Which n-grams a small model keeps: those whose loss would change it most (relative entropy, Stolcke 1998).
+
+How often a context occurs is taken from the texts, not from the model: Kneser-Ney's lower orders do not tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.training.language.backoff import LEAST, BackOffModel
+from streamer.training.language.counts import BITS, MASK, START_ID, Floats, Keys
+
+Choice = npt.NDArray[np.bool_]
+# A bigram takes more room than a trigram: it also has a back-off weight.
+_BIGRAM_PRICE = 1.2
+_ROUNDS = 50
+
+
+def prune(model: BackOffModel, contexts: Floats, size: Callable[[int, int], int], limit: int) -> BackOffModel:
+    """Keep what fits: `contexts` says how often each bigram is one, `size` what so many bigrams and trigrams take."""
+    last = np.bincount(model.bigrams & MASK, weights=contexts, minlength=len(model.words)).astype(np.float64)
+    last[START_ID] = contexts[model.bigrams >> BITS == START_ID].sum()
+    trigram_losses = losses(model.trigram, model.suffixes, model.contexts, contexts)
+    bigram_losses = losses(model.bigram, model.unigrams[model.bigrams & MASK], model.bigrams >> BITS, last)
+    bigram_losses /= _BIGRAM_PRICE
+
+    def choose(threshold: float) -> tuple[Choice, Choice]:
+        bigrams, trigrams = bigram_losses >= threshold, trigram_losses >= threshold
+        bigrams[model.contexts[trigrams]] = True  # the context of what is kept is kept too
+        return bigrams, trigrams
+
+    kept = np.ones(len(bigram_losses), dtype=bool), np.ones(len(trigram_losses), dtype=bool)
+    low, high = -40.0, 0.0  # natural logs of the threshold
+    if size(len(kept[0]), len(kept[1])) > limit:
+        for _ in range(_ROUNDS):
+            middle = (low + high) / 2
+            chosen = choose(np.exp(middle))
+            if size(int(chosen[0].sum()), int(chosen[1].sum())) > limit:
+                low = middle
+            else:
+                high, kept = middle, chosen
+        if not high:
+            kept = choose(np.inf)
+    return model.keeping(*kept)
+
+
+def losses(values: Floats, lower: Floats, contexts: Keys, weights: Floats) -> Floats:
+    """How much dropping each n-gram alone would cost: the divergence between before and after, by its context's weight.
+
+    `values` are the n-grams' probabilities, `lower` what they back off to before any weight.
+    """
+    left = np.maximum(1.0 - np.bincount(contexts, weights=values, minlength=len(weights)), LEAST)[contexts]
+    left_below = np.maximum(1.0 - np.bincount(contexts, weights=lower, minlength=len(weights)), LEAST)[contexts]
+    before = np.log(left / left_below)
+    after = np.log((left + values) / (left_below + lower))
+    lost = values * (np.log(values) - np.log(lower) - after) + left * (before - after)
+    return np.asarray(weights[contexts] * lost)

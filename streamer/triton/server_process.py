@@ -1,0 +1,151 @@
+"""One tritonserver that was started, seen through its guard: what it says of itself, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from streamer.triton import TritonError, guard
+
+LOOPBACK = "127.0.0.1"
+ANSWER_SECONDS = 1.0  # limit for one readiness question
+CONTROL_SECONDS = 60.0  # for a model to be loaded or taken out while the server runs
+STOP_MARGIN_SECONDS = 15.0  # on top of the grace, for the guard to kill and clean up
+HTTP_OK = 200
+LOG_TAIL = 256 * 1024
+LAST_LINES = 15
+# When a Python process cannot even begin, Triton 2.51 says so in its log and goes on waiting for it.
+NEVER_READY = ("Failed to preinitialize Python stub", "error while loading shared libraries")
+LOG_LINE = re.compile(r"^(?:(?P<level>[EWI])\d{4} .*?\]|\[libprotobuf (?P<library>ERROR) [^\]]*\]) +(?P<words>.*)$")
+HARMLESS = "CudaDriverHelper has not been initialized"  # an error line on every machine without a GPU
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where it listens, on loopback."""
+
+    grpc: int
+    http: int
+    metrics: int
+
+
+@dataclass
+class ServerProcess:
+    """One started server, seen through its guard."""
+
+    guard: subprocess.Popen[bytes]
+    folder: Path
+    ports: Ports
+    log: BinaryIO
+    log_start: int
+    _pid: int | None = None
+
+    def pid(self) -> int:
+        """Process number of tritonserver itself."""
+        assert self.guard.stdout is not None
+        if self._pid is None:
+            line = self.guard.stdout.readline()
+            if not line:
+                raise TritonError(f"Triton could not start: {words_of(self.read_log())}")
+            self._pid = int(line)
+        return self._pid
+
+    def read_log(self) -> str:
+        """What this server has written, at most the last part of it."""
+        try:
+            descriptor = self.log.fileno()
+            start = max(self.log_start, os.fstat(descriptor).st_size - LOG_TAIL)
+            return os.pread(descriptor, LOG_TAIL, start).decode(errors="replace")
+        except (ValueError, OSError):  # closed by stop() in another thread
+            return ""
+
+    def answers(self, models: Sequence[str]) -> bool:
+        """Whether these models are ready, and it tells its metrics."""
+        ready = all(_get(self.ports.http, f"/v2/models/{model}/ready") for model in models)
+        return ready and _get(self.ports.metrics, "/metrics")
+
+    def control(self, model: str, what: str) -> None:
+        """Have a model loaded or unloaded."""
+        from http.client import HTTPConnection, HTTPException  # which no start needs
+
+        connection = HTTPConnection(LOOPBACK, self.ports.http, timeout=CONTROL_SECONDS)
+        try:
+            connection.request("POST", f"/v2/repository/models/{model}/{what}", body="{}")
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+        except (OSError, HTTPException) as error:
+            raise TritonError(f"Triton did not {what} {model}: {error or type(error).__name__}") from error
+        finally:
+            connection.close()
+        if answer.status != HTTP_OK:
+            with suppress(ValueError, KeyError, TypeError):
+                text = str(json.loads(text)["error"])
+            raise TritonError(f"Triton could not {what} {model}: {text}")
+
+    def kill(self) -> None:
+        """Kill the server, also one that is stopped; its guard then removes what is left of it."""
+        # The guard ends right after the server: while it lives the number is not yet another process's.
+        with suppress(TritonError, OSError):
+            if self.guard.poll() is None:
+                os.kill(self.pid(), signal.SIGKILL)
+
+    def close(self, grace: float) -> None:
+        """End it, within the grace and what its guard needs; nothing is left."""
+        assert self.guard.stdin is not None
+        assert self.guard.stdout is not None
+        self.guard.stdin.close()
+        try:
+            self.guard.wait(grace + STOP_MARGIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.guard.kill()  # the server dies with it
+            self.guard.wait()
+        self.guard.stdout.close()
+        self.log.close()
+        guard.remove(self.folder)  # the guard has done it unless it was killed
+
+
+def free_ports() -> Ports:
+    """Ports that nobody uses at the moment."""
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(socket.socket()) for _ in range(3)]
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        grpc, http, metrics = (each.getsockname()[1] for each in sockets)
+    return Ports(grpc, http, metrics)
+
+
+def _get(port: int, path: str) -> bool:
+    """Whether a loopback HTTP server answers 200. The library for it would cost time at every start."""
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=ANSWER_SECONDS) as connection:
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
+            return connection.recv(64).split()[1:2] == [b"200"]
+    except OSError:
+        return False
+
+
+def words_of(log: str) -> str:
+    """What of the server's log tells why it failed, in its own words."""
+    end = log.rpartition("\nerror: ")[2].rstrip().rstrip(";").rstrip() if "\nerror: " in log else ""
+    if "load failed for model" in end:  # it carries the model's traceback; the lines before say the same
+        return end
+    found: list[str] = []
+    for line in log.splitlines():
+        parts = LOG_LINE.match(line)
+        error = parts is not None and (parts["level"] == "E" or parts["library"])
+        if (error or any(words in line for words in NEVER_READY)) and HARMLESS not in line:
+            found.append(parts["words"].strip('" ').replace("\\n", "\n") if parts else line)
+    if end:
+        found.append(end)
+    if not found:  # what it did last, without the tables
+        found = [line for line in log.splitlines() if line and line[0] not in "+|"][-LAST_LINES:]
+    return "\n".join(dict.fromkeys(found)) or "it wrote nothing"

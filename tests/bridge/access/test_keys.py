@@ -1,0 +1,114 @@
+"""Keys in a file, and what happens when somebody edits it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from streamer.bridge.access.keys import KeyFile, KeyFileError, make_key
+
+ALICE, BOB = make_key("alice"), make_key("bob")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text(f"# who may come in\n\n{ALICE.line}\n")
+    return path
+
+
+def test_new_keys_differ_and_their_lines_do_not_hold_them() -> None:
+    """The file has the hash alone."""
+    keys = [make_key("alice") for _ in range(50)]
+    assert len({key.secret for key in keys}) == 50
+    assert all(key.secret not in key.line and len(key.secret) > 40 for key in keys)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "x" * 65, "a\n"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    """A name stands in lines and logs."""
+    with pytest.raises(ValueError, match="is no name of a key"):
+        make_key(name)
+
+
+def test_a_key_is_known_by_its_name(path: Path) -> None:
+    """Only the whole key is one."""
+    keys = KeyFile(path)
+    assert len(keys) == 1
+    assert keys.name_of(ALICE.secret) == "alice"
+    hashed = ALICE.line.rpartition(":")[2]
+    for wrong in (BOB.secret, "", ALICE.secret[:-1], ALICE.secret + " ", ALICE.secret.upper(), hashed, "\udcff", "ä"):
+        assert keys.name_of(wrong) is None
+
+
+def test_a_change_counts_at_once(path: Path) -> None:
+    """Written over, or put in its place as editors and deployments do; also twice in a moment."""
+    keys = KeyFile(path)
+    path.write_text(f"{BOB.line}\n")
+    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
+    path.write_text(f"{BOB.line}\n{ALICE.line}\n")
+    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == ("alice", "bob")
+    other = path.with_name("new")
+    other.write_text(f"{ALICE.line}\n")
+    other.replace(path)
+    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == ("alice", None)
+    path.write_text("")
+    assert keys.name_of(ALICE.secret) is None
+
+
+def test_a_change_of_the_same_length_counts(path: Path) -> None:
+    """Also within one tick of the file system's clock."""
+    swapped = make_key("alice")
+    keys = KeyFile(path)
+    for key in (swapped, ALICE) * 20:
+        path.write_text(f"# who may come in\n\n{key.line}\n")
+        assert keys.name_of(key.secret) == "alice"
+
+
+def test_two_lines_of_one_name_are_one_caller(path: Path) -> None:
+    """So a key is replaced without a gap."""
+    renewed = make_key("alice")
+    path.write_text(f"{ALICE.line}\n{renewed.line}\n")
+    keys = KeyFile(path)
+    assert (keys.name_of(ALICE.secret), keys.name_of(renewed.secret)) == ("alice", "alice")
+
+
+@pytest.mark.parametrize("broken", ["alice", "alice:sha256:123", "alice:md5:00", f"al ice:{ALICE.line[6:]}", "\0"])
+def test_a_line_that_is_no_key_is_named_but_not_shown(path: Path, broken: str) -> None:
+    """It may be the key itself, put there by mistake."""
+    path.write_text(f"{BOB.line}\n{broken}\n")
+    with pytest.raises(KeyFileError, match="Line 2 of") as caught:
+        KeyFile(path)
+    assert broken not in str(caught.value).replace(str(path), "")
+
+
+def test_a_key_of_two_names_is_refused(path: Path) -> None:
+    """It would be nobody's."""
+    path.write_text(f"{ALICE.line}\nbob{ALICE.line[5:]}\n")
+    with pytest.raises(KeyFileError, match="another name"):
+        KeyFile(path)
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
+    """Both are said in a sentence with the path."""
+    with pytest.raises(KeyFileError, match=r"keys cannot be read: No such file"):
+        KeyFile(tmp_path / "keys")
+    (tmp_path / "keys").write_bytes(b"\xff\xfe")
+    with pytest.raises(KeyFileError, match="is no text"):
+        KeyFile(tmp_path / "keys")
+
+
+def test_a_file_that_breaks_locks_nobody_out(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The keys stay as they were until it is whole again, and that is said once."""
+    caplog.set_level(logging.INFO, logger="streamer")
+    keys = KeyFile(path)
+    for ruin in (lambda: path.write_text(f"{BOB.line}\nhalf"), path.unlink):
+        caplog.clear()
+        ruin()
+        for _ in range(3):
+            assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == ("alice", None)
+        assert len(caplog.records) == 1
+    path.write_text(f"{BOB.line}\n")
+    assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")

@@ -1,0 +1,113 @@
+"""What one caller may have, counted without sockets."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from streamer.bridge.access.quotas import Caller, Denied, QuotaLimits, Quotas, network_of
+
+ALICE, ALICE_ELSEWHERE, BOB = Caller("10.0.0.1", "alice"), Caller("10.0.0.2", "alice"), Caller("10.0.0.1", "bob")
+
+
+class Clock:
+    """The time, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 10_000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_sessions_of_a_key() -> None:
+    """A key has its number wherever its holder is; another has its own; a place is free after an end."""
+    allowances = Quotas(QuotaLimits(per_key=2))
+    first = allowances.enter(ALICE)
+    allowances.enter(ALICE_ELSEWHERE)
+    with pytest.raises(Denied, match="2 sessions already") as caught:
+        allowances.enter(ALICE)
+    assert (caught.value.code, caught.value.close_code, caught.value.status) == ("too_many_sessions", 1013, 429)
+    assert caught.value.reason == "too many sessions: try again in 5 s"
+    allowances.enter(BOB)
+    first.leave()
+    allowances.enter(ALICE)
+
+
+def test_sessions_of_an_address() -> None:
+    """An address has its number whatever its keys."""
+    allowances = Quotas(QuotaLimits(per_address=1))
+    visit = allowances.enter(ALICE)
+    with pytest.raises(Denied):
+        allowances.enter(BOB)
+    allowances.enter(ALICE_ELSEWHERE)
+    visit.leave()
+    allowances.enter(BOB)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:2", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("somewhere", "somewhere"),
+    ],
+)
+def test_addresses_are_counted_by_who_has_them(address: str, network: str) -> None:
+    """Anybody with IPv6 has more addresses than could be counted."""
+    assert network_of(address) == network
+
+
+def test_audio_of_a_key(clock: Clock) -> None:
+    """What a key has sent within an hour counts, in all its sessions, and the wait that is told is enough."""
+    allowances = Quotas(QuotaLimits(audio_per_key_s=100))
+    first, second = allowances.enter(ALICE), allowances.enter(ALICE_ELSEWHERE)
+    assert first.charge(60) is None
+    clock.now += 1800
+    assert second.charge(39.9) is None
+    assert allowances.enter(BOB).charge(99) is None
+    denied = first.charge(0.2)
+    assert denied is not None
+    assert (denied.code, denied.status) == ("audio_used_up", 429)
+    assert f"go on in {denied.retry_s} s" in denied.message
+    with pytest.raises(Denied, match="100 s of audio"):
+        allowances.enter(ALICE)
+    clock.now += denied.retry_s - 1
+    with pytest.raises(Denied):
+        allowances.enter(ALICE)
+    clock.now += 1
+    assert allowances.enter(ALICE).charge(59) is None
+
+
+def test_audio_is_remembered_by_the_minute(clock: Clock) -> None:
+    """However many frames come, and for however long, what is kept of a key is small."""
+    allowances = Quotas(QuotaLimits(audio_per_key_s=1e9))
+    visit = allowances.enter(ALICE)
+    for _ in range(20_000):
+        clock.now += 1
+        visit.charge(0.1)
+    minutes = allowances._audio["alice"]._minutes
+    assert len(minutes) <= 61
+    assert sum(seconds for _, seconds in minutes) == pytest.approx(360, abs=6)
+
+
+def test_nothing_is_kept_of_who_has_left() -> None:
+    """Addresses are many."""
+    allowances = Quotas(QuotaLimits(per_address=5))
+    for number in range(100):
+        allowances.enter(Caller(f"10.0.0.{number}")).leave()
+    assert not allowances._of_networks
+    assert not allowances._of_keys
+
+
+def test_without_keys_there_is_no_share_of_one(clock: Clock) -> None:
+    """Nobody's audio is not added up."""
+    allowances = Quotas(QuotaLimits(per_key=1, audio_per_key_s=1))
+    for _ in range(3):
+        assert allowances.enter(Caller("10.0.0.1")).charge(10) is None

@@ -1,0 +1,352 @@
+"""Who may come in, tried with real websockets and real TLS; a real Triton where words have to come back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from streamer.bridge import server as port
+from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.quotas import QuotaLimits
+from streamer.bridge.access.rules import AccessRules, origin_of
+from streamer.client import SessionError, transcribe
+from streamer.triton.server import TritonServer
+from tests.bridge.access.listening_port import (
+    ADMITTED,
+    ALICE,
+    BOB,
+    START,
+    Authority,
+    ask,
+    bearer,
+    listening,
+    outcome,
+    started,
+)
+from tests.bridge.clients import no_streams, receive, rest, serving, session, text
+from tests.samples import pcm
+
+# Keys
+
+
+async def test_a_key_lets_in_from_each_of_its_places(keys: KeyFile) -> None:
+    """Header, subprotocol, query; what is no key of the file is refused with 1008 in each of them."""
+    async with listening(AccessRules(keys)) as server:
+        for secret, expected in ((ALICE.secret, ADMITTED), ("streamer_guess", ("unauthorized", 1008))):
+            assert await outcome(server.url, bearer(secret)) == expected
+            assert await outcome(server.url, {"authorization": f"bearer  {secret}"}) == expected
+            assert await outcome(f"{server.url}?key={secret}") == expected
+            assert await outcome(server.url, subprotocols=["streamer", f"streamer.key.{secret}"]) == expected
+        assert await outcome(server.url) == ("unauthorized", 1008)
+        assert await outcome(server.url, {"Authorization": "Basic abc"}) == ("unauthorized", 1008)
+        assert b'streamer_refusals_total{reason="unauthorized"} 6.0' in server._metrics.exposition()
+
+
+async def test_a_key_is_never_answered_with(keys: KeyFile) -> None:
+    """A client gets the subprotocol beside its key, which is what a browser insists on."""
+    async with listening(AccessRules(keys)) as server:
+        for offered in (["streamer", f"streamer.key.{ALICE.secret}"], [f"streamer.key.{ALICE.secret}", "streamer"]):
+            async with connect(server.url, subprotocols=offered) as websocket:  # type: ignore[arg-type]
+                assert websocket.subprotocol == "streamer"
+                assert websocket.response is not None
+                assert ALICE.secret not in str(websocket.response.headers)
+        async with connect(server.url, subprotocols=[f"streamer.key.{ALICE.secret}"]) as websocket:  # type: ignore[list-item]
+            assert websocket.subprotocol is None
+            assert await started(websocket) == ADMITTED
+
+
+async def test_a_key_is_taken_away_without_a_restart(keys: KeyFile, tmp_path: Path) -> None:
+    """The next session feels it."""
+    async with listening(AccessRules(keys)) as server:
+        assert await outcome(server.url, bearer(ALICE.secret)) == ADMITTED
+        (tmp_path / "keys").write_text(f"{BOB.line}\n")
+        assert await outcome(server.url, bearer(ALICE.secret)) == ("unauthorized", 1008)
+        assert await outcome(server.url, bearer(BOB.secret)) == ADMITTED
+
+
+async def test_plain_http(keys: KeyFile) -> None:
+    """Probes need no key, metrics do unless they are opened; the websocket's path tells its status to plain HTTP."""
+    async with listening(AccessRules(keys)) as server:
+        assert (await ask(server.url, "/healthz"))[0] == 200
+        assert (await ask(server.url, "/readyz"))[0] == 503
+        for path in ("/metrics", "/v1/stream"):
+            status, headers = await ask(server.url, path)
+            assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+            assert (await ask(server.url, path, **bearer("nothing")))[0] == 401
+        assert (await ask(server.url, "/metrics", **bearer(ALICE.secret)))[0] == 200
+        assert (await ask(server.url, f"/metrics?key={ALICE.secret}"))[0] == 200
+        assert (await ask(server.url, "/v1/stream", **bearer(ALICE.secret)))[0] == 426
+    async with listening(AccessRules(keys, open_metrics=True)) as server:
+        assert (await ask(server.url, "/metrics"))[0] == 200
+
+
+async def test_audio_behind_a_refusal_does_not_hold_it_up(keys: KeyFile) -> None:
+    """Who sends much before it reads still gets the reason."""
+    async with listening(AccessRules(keys)) as server, connect(server.url) as websocket:
+        await websocket.send(START)
+        sending = asyncio.create_task(flood(websocket))
+        (error,) = await rest(websocket)
+        assert (error["code"], websocket.close_code) == ("unauthorized", 1008)
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def flood(websocket: ClientConnection) -> None:
+    for _ in range(50):
+        await websocket.send(bytes(100_000))
+
+
+async def test_refusals_are_bounded(keys: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes no part in the close is cut off, and at too many of those nobody is told any more."""
+    monkeypatch.setattr(port, "CLOSE_LIMIT_S", 0.5)
+    monkeypatch.setattr(port, "MOST_TURNED_AWAY", 1)
+    async with listening(AccessRules(keys)) as server:
+        address = urlsplit(server.url)
+        request = "GET /v1/stream HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        request += "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+
+        async def refused() -> bytes:
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(request.encode())
+            try:
+                return await asyncio.wait_for(reader.read(), 5)
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+
+        first, second = await asyncio.gather(refused(), refused())
+        assert [b"unauthorized" in answer for answer in (first, second)].count(True) == 1
+        assert server._turned_away == 0
+
+
+async def test_our_client_shows_its_key(keys: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that it is given, or that of the environment; it says what the service said, and no key."""
+    async with listening(AccessRules(keys)) as server:
+
+        async def heard(url: str, **settings: Any) -> str:
+            with pytest.raises(SessionError) as caught:
+                async for _ in transcribe([bytes(640)], url, **settings):
+                    pass
+            assert "streamer_" not in str(caught.value)
+            return caught.value.code
+
+        assert await heard(server.url) == "unauthorized"
+        assert await heard(server.url, key=ALICE.secret) == "not_ready"
+        assert await heard(f"{server.url}?key={ALICE.secret}") == "not_ready"
+        monkeypatch.setenv("STREAMER_KEY", BOB.secret)
+        assert await heard(server.url) == "not_ready"
+        assert await heard(server.url, key="streamer_wrong") == "unauthorized"
+    assert await heard(f"{server.url}?key={ALICE.secret}") == "away"
+
+
+# Origins
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "admitted"),
+    [
+        ("http://127.0.0.1:{port}", None, True),
+        ("http://localhost:3000", None, True),  # another program of this machine
+        ("http://localhost:3000", "streamer.example:{port}", False),
+        ("http://evil.example", None, False),
+        ("null", None, False),  # what any page can make itself
+        ("chrome-extension://abc", None, False),
+        ("http://evil.example:{port}", "evil.example:{port}", False),  # a name that was pointed to us
+        ("http://[::1", None, False),
+        ("http://", None, False),
+        ("https://app.example", None, True),
+        ("https://APP.example", None, True),
+        ("https://app.example.evil.example", None, False),
+        ("http://app.example", None, False),
+    ],
+)
+async def test_origins_without_keys(origin: str, host: str | None, admitted: bool) -> None:
+    """Pages of the service, of this machine and of those that were named; programs send no origin and come in."""
+    async with listening(AccessRules(origins=["https://app.example"])) as server:
+        number = urlsplit(server.url).port
+        headers, url = {"Origin": origin.format(port=number)}, server.url
+        if host:
+            url = url.replace(f"127.0.0.1:{number}", host.format(port=number))
+        found = await outcome(url, headers, host="127.0.0.1", port=number)
+        assert found == (ADMITTED if admitted else ("bad_origin", 1008))
+        assert await outcome(server.url) == ADMITTED
+
+
+async def test_origins_with_keys(keys: KeyFile) -> None:
+    """A page of the service's own name may come in if it has a key; others may not, key or no key."""
+    async with listening(AccessRules(keys)) as server:
+        own, other = {"Origin": "http://streamer.example"}, {"Origin": "http://other.example"}
+        here: dict[str, Any] = {"host": "127.0.0.1", "port": urlsplit(server.url).port}
+        url = "ws://streamer.example/v1/stream"
+        assert await outcome(url, own | bearer(ALICE.secret), **here) == ADMITTED
+        assert await outcome(url, own, **here) == ("unauthorized", 1008)
+        assert await outcome(url, other | bearer(ALICE.secret), **here) == ("bad_origin", 1008)
+
+
+async def test_any_origin() -> None:
+    """Where somebody wants that."""
+    async with listening(AccessRules(origins=["*"])) as server:
+        assert await outcome(server.url, {"Origin": "null"}) == ADMITTED
+
+
+def test_origins_as_people_type_them() -> None:
+    """As browsers send them, or none."""
+    assert origin_of("https://Example.org/") == "https://example.org"
+    assert origin_of("https://example.org:443") == "https://example.org"
+    assert origin_of("http://example.org:8080") == "http://example.org:8080"
+    assert origin_of("*") == "*"
+    assert [origin_of(text) for text in ("example.org", "https://a/b", "https://", "")] == [None] * 4
+
+
+# QuotaLimits
+
+
+async def test_sessions_of_a_key(keys: KeyFile) -> None:
+    """One too many is refused with the seconds to wait; over plain HTTP with 429 and Retry-After."""
+    async with listening(AccessRules(keys, shares=QuotaLimits(per_key=1))) as server:
+        async with connect(server.url, additional_headers=bearer(ALICE.secret)):
+            async with connect(server.url, additional_headers=bearer(ALICE.secret)) as second:
+                assert await started(second) == ("too_many_sessions", 1013)
+                assert second.close_reason == "too many sessions: try again in 5 s"
+            status, headers = await ask(server.url, "/v1/stream", **bearer(ALICE.secret))
+            assert (status, headers["Retry-After"]) == (429, "5")
+            assert await outcome(server.url, bearer(BOB.secret)) == ADMITTED
+        await admitted_again(server.url, bearer(ALICE.secret))
+
+
+async def test_sessions_of_an_address() -> None:
+    """What a client says of its address counts only behind a proxy, and there only what the proxy has added."""
+    for proxies, told, admitted in (
+        (0, "10.9.9.9", False),
+        (1, "10.9.9.9", True),
+        (1, "10.9.9.9, 127.0.0.1", False),
+        (1, "[2001:db8::1]:443", True),
+        (1, "nonsense", False),
+        (2, "10.9.9.9, 10.0.0.1", True),
+        (2, "10.9.9.9", False),
+    ):
+        async with (
+            listening(AccessRules(proxies=proxies, shares=QuotaLimits(per_address=1))) as server,
+            connect(server.url),
+        ):
+            expected = ADMITTED if admitted else ("too_many_sessions", 1013)
+            assert await outcome(server.url, {"X-Forwarded-For": told}) == expected, (proxies, told)
+
+
+async def admitted_again(url: str, headers: dict[str, str]) -> None:
+    """A place is free just after its session has seen the close."""
+    for _ in range(100):
+        if await outcome(url, headers) == ADMITTED:
+            return
+        await asyncio.sleep(0.02)
+    assert await outcome(url, headers) == ADMITTED
+
+
+async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
+    """A session that uses up the audio of its key gets its words, then the reason; the next one is refused."""
+    access = AccessRules(keys, shares=QuotaLimits(audio_per_key_s=6))
+    async with serving(triton, entrance=PortPolicy(access)) as service:
+        async with connect(service.url, additional_headers=bearer(ALICE.secret)) as websocket:
+            await websocket.send(START)
+            for start in range(0, 256_000, 32_000):
+                await websocket.send(pcm("talk.flac")[start : start + 32_000])
+            events = await rest(websocket)
+            assert text(events)
+            assert (events[-1]["code"], websocket.close_code) == ("audio_used_up", 1013)
+            assert "go on in" in (websocket.close_reason or "")
+        assert await outcome(service.url, bearer(ALICE.secret)) == ("audio_used_up", 1013)
+        async with connect(service.url, additional_headers=bearer(BOB.secret)) as websocket:
+            await websocket.send(START)
+            assert (await receive(websocket))["type"] == "ready"
+    await no_streams(triton)
+
+
+async def test_largest_message() -> None:
+    """As it was set."""
+    async with listening(largest_message=100_000) as server:
+        for size, code in ((100_000, 4000), (100_001, 1009)):
+            async with connect(server.url) as websocket:
+                await websocket.send(bytes(size))
+                await rest(websocket)
+                assert websocket.close_code == code
+
+
+async def test_handshakes_end() -> None:
+    """Who connects and says nothing is cut off in the time that was set."""
+    async with listening(handshake_s=0.3) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
+        assert await asyncio.wait_for(reader.read(), 3) == b""
+        writer.close()
+
+
+# Nothing secret in logs
+
+
+async def test_logs_have_no_secrets(
+    triton: TritonServer, keys: KeyFile, caplog: pytest.LogCaptureFixture, authority: Authority
+) -> None:
+    """At the lowest level of all, over every place of a key: no key, no hash of it, no token, no hot word, no words."""
+    caplog.set_level(logging.DEBUG)
+    entrance = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
+    secrets = [ALICE.secret, BOB.secret, ALICE.line.rpartition(":")[2]]
+    async with serving(triton, entrance=entrance) as service:
+        url = service.url.replace("127.0.0.1", "localhost")
+        ways: list[dict[str, Any]] = [
+            {"uri": url, "additional_headers": bearer(ALICE.secret)},
+            {"uri": f"{url}?key={ALICE.secret}"},
+            {"uri": url, "subprotocols": ["streamer", f"streamer.key.{ALICE.secret}"]},
+        ]
+        quiet = logging.getLogger("quiet")
+        quiet.setLevel(logging.CRITICAL)  # the client of this test is not what is tested
+        words: set[str] = set()
+        for way in ways:
+            async with connect(ssl=authority.trusted, logger=quiet, **way) as websocket:
+                await websocket.send('{"type":"start","hotwords":["zanzibar"]}')
+                secrets.append((await receive(websocket))["token"])
+                await websocket.send(pcm("talk.flac")[:200_000])
+                await websocket.send('{"type":"stop"}')
+                words.update(text(await rest(websocket)).split())
+        for secret in ("streamer_guess", ALICE.secret[:-1]):
+            async with connect(f"{url}?key={secret}", ssl=authority.trusted, logger=quiet) as websocket:
+                assert (await rest(websocket))[0]["code"] == "unauthorized"
+                secrets.append(secret)
+        async with connect(
+            url, ssl=authority.trusted, logger=quiet, additional_headers=bearer(BOB.secret)
+        ) as websocket:
+            await websocket.send('{"type":"start","hotwords":["zanzibar"],"endpoint":"zanzibar"}')
+            await rest(websocket)
+    await no_streams(triton)
+    logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records if record.name != "quiet")
+    assert "refused" in logged
+    assert "ended" in logged
+    for secret in (*secrets, "zanzibar", pcm("talk.flac")[:64].hex()):
+        assert secret not in logged
+    spoken = {word for word in words if len(word) > 5}
+    assert len(spoken) >= 3
+    assert not any(f" {word} " in logged for word in spoken)
+
+
+async def test_a_session_with_a_key(triton: TritonServer, keys: KeyFile, authority: Authority) -> None:
+    """Words come back over TLS to who has a key, as they do without either."""
+    entrance = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
+    async with serving(triton, entrance=entrance) as service:
+        url = service.url.replace("127.0.0.1", "localhost")
+        async with connect(url, ssl=authority.trusted, additional_headers=bearer(ALICE.secret)) as websocket:
+            await websocket.send(START)
+            await websocket.send(pcm("talk.flac")[:200_000])
+            await websocket.send('{"type":"stop"}')
+            events = await rest(websocket)
+    async with serving(triton) as service, session(service.url) as websocket:
+        await websocket.send(pcm("talk.flac")[:200_000])
+        await websocket.send('{"type":"stop"}')
+        assert text(await rest(websocket)) == text(events) != ""
+    assert json.dumps(events).count("ready") == 1

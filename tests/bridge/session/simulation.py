@@ -1,0 +1,163 @@
+"""A recogniser that is exact, sessions that speak to it, and every fault that can happen between them. No Triton."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streamer.bridge.session.session import Limits, Session, State
+from streamer.bridge.session.stream import Request
+from streamer.engine.events import as_json
+from streamer.engine.options import StreamOptions
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search.search import GreedySearch
+from streamer.testing.level_model import UNITS, LevelModel
+
+SLOTS = 16
+UNLIMITED = Limits(idle_s=1e6, recover_s=1e6)
+Event = dict[str, Any]
+T = TypeVar("T")
+
+
+class Speaker:
+    """One session, its client, and what the client was told."""
+
+    def __init__(
+        self, number: int, audio: bytes, options: dict[str, Any], now: float, limits: Limits = UNLIMITED
+    ) -> None:
+        self.audio = audio
+        self.place = 0
+        self.faults = 0
+        self.told: list[Event] = []
+        self.sequences: dict[int, int] = {}  # of its streams
+        self.under_way: dict[int, Request] = {}
+        self.session = Session(str(number), "secret", "level", now, limits)
+        self.session.receive_text(json.dumps({"type": "start", **options}), now)
+
+    def hear(self) -> None:
+        self.told += self.session.take_messages()
+
+
+class World:
+    """Time, one recogniser, and speakers."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.away = False  # no sequence can be begun
+        self.speakers: list[Speaker] = []
+        self._sequences = 0
+        self._recogniser = self._made()
+
+    def add(self, audio: bytes, options: dict[str, Any]) -> Speaker:
+        self.speakers.append(Speaker(len(self.speakers), audio, options, self.now))
+        return self.speakers[-1]
+
+    def say(self, speaker: Speaker, size: int) -> None:
+        """The client sends its next bytes."""
+        if not speaker.session.full and speaker.place < len(speaker.audio):
+            piece = speaker.audio[speaker.place : speaker.place + size]
+            speaker.place += len(piece)
+            speaker.session.receive_audio(piece, self.now)
+
+    def flush(self, speaker: Speaker) -> None:
+        if not speaker.session.full:
+            speaker.session.receive_text('{"type":"flush"}', self.now)
+
+    def ask(self, speaker: Speaker) -> None:
+        """The next requests go to the model."""
+        speaker.session.tick(self.now)
+        for stream, request in speaker.session.requests(self.now):
+            speaker.under_way[stream] = request
+            if request.start:
+                self._recogniser.close(speaker.sequences.get(stream, 0))  # who gets a new place gives the old one back
+                self._sequences += 1
+                speaker.sequences[stream] = self._sequences
+        speaker.hear()
+
+    def answer(self, speaker: Speaker, stream: int | None = None, *, leaving: bool = False) -> None:
+        """The requests under way, or that of one stream, are computed and their answers arrive."""
+        for number, request in _of(speaker.under_way, stream):
+            if request.start and self.away:
+                self._fail(speaker, number, "unavailable", lost=False)
+                continue
+            events = self._compute(speaker, number, request)
+            if isinstance(events, StreamError):
+                self._fail(speaker, number, events.code, lost=False)
+            else:
+                del speaker.under_way[number]
+                speaker.session.answer(number, events, self.now, leaving=leaving)
+                speaker.hear()
+
+    def overdue(self, speaker: Speaker, stream: int | None = None) -> None:
+        """The requests are computed, and nobody hears of it."""
+        for number, request in _of(speaker.under_way, stream):
+            self._compute(speaker, number, request)
+            self._fail(speaker, number, "overdue", lost=False)
+
+    def forget(self, speaker: Speaker, stream: int | None = None) -> None:
+        """The model loses the sequences; the next request says so."""
+        for _, sequence in _of(speaker.sequences, stream):
+            self._recogniser.close(sequence)
+
+    def crash(self) -> None:
+        """The model dies with all its sequences, and another takes its place."""
+        self._recogniser = self._made()
+        for speaker in self.speakers:
+            for number, _ in _of(speaker.under_way):
+                self._fail(speaker, number, "unavailable", lost=True)
+
+    @property
+    def live(self) -> int:
+        """How many streams the model holds."""
+        return self._recogniser.live
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+
+    def end(self) -> None:
+        """Everything is sent, the clients stop, and nothing fails any more."""
+        for speaker in self.speakers:
+            self._until(speaker, lambda speaker=speaker: speaker.place == len(speaker.audio))
+            speaker.session.receive_text('{"type":"stop"}', self.now)
+            self._until(speaker, lambda speaker=speaker: speaker.session.over)
+            assert speaker.session.state is State.CLOSED
+
+    def _until(self, speaker: Speaker, done: Callable[[], bool]) -> None:
+        for _ in range(2000):
+            if done():
+                return
+            self.say(speaker, 32_000)
+            self.ask(speaker)
+            self.answer(speaker)
+            self.later(0.1)
+        raise AssertionError("the session does not end")
+
+    def _made(self) -> Recogniser:
+        return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
+
+    def _compute(self, speaker: Speaker, stream: int, request: Request) -> list[Event] | StreamError:
+        sequence = speaker.sequences[stream]
+        try:
+            if request.start:
+                given = {**speaker.session.start.model_options(), **request.options}
+                options = StreamOptions.from_dict(json.loads(json.dumps(given)), LevelModel.step_ms, ["lexicon"])
+                self._recogniser.open(sequence, options)
+            chunk = Chunk(sequence, np.frombuffer(request.pcm, np.int16), flush=request.flush, end=request.end)
+            [(_, answer)] = self._recogniser.step([chunk])
+        except StreamError as error:
+            return error
+        return answer if isinstance(answer, StreamError) else [json.loads(as_json(event)) for event in answer]
+
+    def _fail(self, speaker: Speaker, stream: int, code: str, *, lost: bool) -> None:
+        speaker.faults += 1
+        del speaker.under_way[stream]
+        self._recogniser.close(speaker.sequences[stream])  # what an END does, now or after the idle limit
+        speaker.session.fail(stream, code, "it broke", self.now, lost=lost)
+        speaker.hear()
+
+
+def _of(streams: dict[int, T], stream: int | None = None) -> list[tuple[int, T]]:
+    return [(number, found) for number, found in streams.items() if stream in (None, number)]

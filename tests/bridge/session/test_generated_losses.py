@@ -1,0 +1,139 @@
+"""Connections that are lost and come back in any order with everything else: each message comes once, in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamer.bridge.session.session import State
+from tests.bridge.session.driven_session import LIMITS, STEP, Driven, partial
+from tests.bridge.session.simulation import Speaker, World
+from tests.bridge.session.test_generated_faults import OPTIONS, check, talk, undisturbed
+
+deeds = st.one_of(
+    st.tuples(st.just("say"), st.sampled_from([2, 321, 6000, 32_001, 200_000])),
+    st.tuples(st.just("flush")),
+    st.tuples(st.just("work"), st.integers(1, 12)),
+    st.tuples(st.just("ask")),
+    st.tuples(st.just("overdue")),
+    st.tuples(st.just("lose"), st.integers(0, 9), st.sampled_from([0, 1, 777, 50_000])),
+    st.tuples(st.just("back")),
+    st.tuples(st.just("later"), st.sampled_from([0.01, 0.3, 3.0])),
+)
+
+
+class Caller(Speaker):
+    """A client that loses what was on its way in both directions, and sends again from where it is told."""
+
+    def __init__(self, *given: Any) -> None:
+        self.away = False
+        self.flushes: list[int] = []  # where they stand in the audio
+        super().__init__(*given)
+
+    def hear(self) -> None:
+        if not self.away:
+            super().hear()
+
+    def lose(self, messages: int, audio: int) -> None:
+        """The last messages do not arrive, but for the first one, nor does some audio that the client sends."""
+        if self.away or not self.told:
+            return
+        self.away = True
+        kept = max(1, len(self.told) - messages)
+        del self.told[kept:]
+        self.place = min(self.place + audio, len(self.audio))
+        self.session.park()
+
+    def back(self, now: float) -> None:
+        if not self.away:
+            return
+        self.away = False
+        assert self.session.resume(self.told[-1]["n"], now)
+        greeting, *missed = self.session.take_messages()
+        assert (greeting["type"], greeting["n"]) == ("ready", self.told[-1]["n"])
+        assert greeting["from_sample"] * 2 <= self.place
+        assert greeting["flushes"] == len(self.flushes)
+        self.place = greeting["from_sample"] * 2
+        self.told += missed
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(seed=st.integers(0, 50), kind=st.integers(0, 2), script=st.lists(deeds, min_size=10, max_size=60))
+def test_any_loss_in_any_order(seed: int, kind: int, script: list[tuple[Any, ...]]) -> None:
+    """What a client was told is what it would have been told over one connection, each number once."""
+    _, audio = talk(seed)[kind]
+    world = World()
+    caller = Caller(0, audio, OPTIONS[kind], world.now)
+    world.speakers.append(caller)
+    for name, *more in script:
+        if name == "later":
+            world.later(*more)
+        elif name == "lose":
+            caller.lose(*more)
+        elif name == "back":
+            caller.back(world.now)
+        elif name == "work":
+            for _ in range(*more):
+                world.ask(caller)
+                world.answer(caller)
+        elif name in ("say", "flush"):
+            if caller.away:
+                continue
+            if name == "flush" and not caller.session.full and caller.told:
+                # In the middle of a sample it would stand between what belongs together.
+                world.say(caller, caller.place % 2)
+                caller.flushes.append(caller.place)
+                world.flush(caller)
+            elif name == "say":
+                world.say(caller, *more)
+        else:
+            getattr(world, name)(caller)
+    caller.back(world.now)
+    world.end()
+    check(caller, undisturbed(audio, caller.flushes, OPTIONS[kind]))
+
+
+def test_what_is_no_longer_kept() -> None:
+    """A message is kept for a client that lags behind by minutes, and not for ever."""
+    world = World()
+    caller = Caller(0, b"", {}, world.now)
+    world.speakers.append(caller)
+    world.ask(caller)
+    world.answer(caller)
+    for _ in range(8000):
+        world.flush(caller)
+        world.ask(caller)
+        world.answer(caller)
+    last = caller.told[-1]["n"]
+    assert last == 8001
+    caller.session.park()
+    assert not caller.session.resume(1, world.now)
+    assert not caller.session.resume(last + 1, world.now)
+    assert caller.session.resume(last - 1000, world.now)
+    assert [message["n"] for message in caller.session.take_messages()] == list(range(last - 1000, last + 1))
+
+
+def test_what_is_kept_is_bounded() -> None:
+    """If more gathers for a client that is away than is kept, its session ends."""
+    driven = Driven()
+    driven.session.park()
+    for number in range(30):
+        driven.session.receive_audio(bytes(STEP), driven.now)
+        driven.exchange(partial("x" * 10_000, 320 * (number + 1)))
+        driven.session.check_kept()
+        if driven.session.ended_by:
+            break
+    assert driven.session.ended_by == "not_fetched"
+
+
+def test_nobody_is_idle_while_away() -> None:
+    """How long a client may be away is one limit, how long it may say nothing is another."""
+    driven = Driven()
+    driven.session.park()
+    driven.later(LIMITS.idle_s + 1)
+    assert driven.session.state is State.STREAMING
+    assert driven.session.resume(1, driven.now)
+    driven.later(LIMITS.idle_s - 1)
+    assert driven.session.state is State.STREAMING

@@ -1,0 +1,347 @@
+"""The session as a state machine: what it is for, and what clients do wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.bridge.session.backlog import HIGH_MARK
+from streamer.bridge.session.stream import Request
+from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, partial
+
+# What a session is for.
+
+
+def test_whole_session() -> None:
+    """Audio becomes requests, events become numbered messages, and stop brings the rest and close 1000."""
+    driven = Driven(start=None)
+    driven.text('{"type":"start","step_ms":160,"words":false}')
+    assert driven.session.start.model_options()["step_ms"] == 160
+    assert driven.exchange() == Request(start=True)
+    driven.audio(b"a" * 5120)
+    assert driven.exchange(partial("hello", 160)) == Request(b"a" * 5120)
+    driven.audio(b"b" * 100)
+    assert driven.request() is None
+    driven.text(STOP)
+    assert driven.exchange(final("hello there")) == Request(b"b" * 100, end=True)
+    messages = driven.messages()
+    assert [message["type"] for message in messages] == ["ready", "partial", "final", "done"]
+    assert [message["n"] for message in messages] == [1, 2, 3, 4]
+    assert messages[0] == {
+        "type": "ready",
+        "n": 1,
+        "session": "s1",
+        "token": "secret",
+        "model": "streaming_asr",
+        "sample_rate": 16000,
+        "from_sample": 0,
+    }
+    assert messages[2] == {"n": 3, **final("hello there")}
+    assert messages[3]["audio_ms"] == 163
+    assert driven.session.close is not None
+    assert driven.session.close.code == 1000
+    assert driven.session.ended_by == "done"
+    assert driven.session.over
+
+
+def test_ready_means_accepted() -> None:
+    """The client is told `ready` once the model holds a slot for it, and audio sent before that is kept."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.audio(bytes(STEP))
+    assert driven.request() == Request(start=True)
+    assert driven.said() == []
+    driven.answer()
+    assert driven.said() == ["ready"]
+    assert driven.request() == Request(bytes(STEP))
+
+
+def test_one_request_at_a_time() -> None:
+    """While an answer is owed no other request is handed out."""
+    driven = Driven()
+    driven.audio(bytes(2 * STEP))
+    assert driven.request() is not None
+    driven.audio(bytes(STEP))
+    assert driven.request() is None
+
+
+def test_behind_schedule() -> None:
+    """Audio that gathered while the model computed travels in one request."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.audio(bytes(3 * STEP + 10))
+    driven.answer()
+    assert driven.request() == Request(bytes(3 * STEP))
+
+
+def test_flush() -> None:
+    """A flush takes the rest of the audio with it and its answer goes to the client."""
+    driven = Driven()
+    driven.audio(bytes(100))
+    driven.text(FLUSH)
+    assert driven.exchange(final("yes"), {"type": "flushed", "audio_ms": 3}) == Request(bytes(100), flush=True)
+    assert driven.said() == ["final", "flushed"]
+    driven.audio(bytes(STEP))
+    assert driven.request() == Request(bytes(STEP))
+
+
+def test_flush_and_stop_at_once() -> None:
+    """Flush and stop behind waiting audio are answered in their order."""
+    driven = Driven()
+    driven.audio(bytes(STEP + 2))
+    driven.text(FLUSH)
+    driven.text(STOP)
+    assert driven.exchange({"type": "flushed", "audio_ms": 320}) == Request(bytes(STEP + 2), flush=True)
+    assert driven.exchange() == Request(end=True)
+    assert driven.said() == ["flushed", "done"]
+
+
+def test_flushed_is_an_answer() -> None:
+    """A client that did not flush is not told `flushed` when the model says it at the end."""
+    driven = Driven()
+    driven.text(STOP)
+    driven.exchange({"type": "flushed", "audio_ms": 0})
+    assert driven.said() == ["done"]
+
+
+def test_stop_without_audio() -> None:
+    """A session of no audio ends well."""
+    driven = Driven()
+    driven.text(STOP)
+    assert driven.exchange() == Request(end=True)
+    assert driven.messages() == [{"type": "done", "n": 2, "audio_ms": 0}]
+
+
+def test_stop_before_ready() -> None:
+    """A client may send everything without waiting for `ready`."""
+    driven = Driven(start=None)
+    for frame in (START, STOP):
+        driven.text(frame)
+    assert [driven.exchange(), driven.exchange()] == [Request(start=True), Request(end=True)]
+    assert driven.said() == ["ready", "done"]
+
+
+def test_only_events_for_clients() -> None:
+    """What the model says for the bridge alone does not reach the client."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.exchange({"type": "cut", "sample": 5120}, {"type": "speech", "state": "start", "at_ms": 40})
+    assert driven.said() == ["speech"]
+
+
+def test_heard_is_rare() -> None:
+    """`heard` comes at most twice a second, only when nothing else is said and only with news."""
+    driven = Driven()
+    told = []
+    for _ in range(10):
+        driven.now += 0.2
+        driven.audio(bytes(STEP))
+        driven.exchange()
+        told += [(round(driven.now - 100, 1), message["audio_ms"]) for message in driven.messages()]
+    assert told == [(0.6, 960), (1.2, 1920), (1.8, 2880)]
+    assert driven.session.due_at() == pytest.approx(102.3)
+    driven.later(0.3)
+    assert driven.messages() == [{"type": "heard", "n": 5, "audio_ms": 3200}]
+    driven.later(LIMITS.refresh_s)
+    driven.exchange()
+    assert driven.said() == []
+
+
+def test_heard_behind_a_partial() -> None:
+    """A partial has told how much was heard: nothing more is said."""
+    driven = Driven()
+    driven.now += 1
+    driven.audio(bytes(STEP))
+    driven.exchange(partial("one", 320))
+    assert driven.said() == ["partial"]
+    driven.now += 5
+    driven.exchange()
+    assert driven.said() == []
+
+
+def test_silent_sequence_is_kept_alive() -> None:
+    """A session that is open but silent sends empty requests, so that Triton does not forget it."""
+    driven = Driven()
+    assert driven.session.due_at() == driven.now + LIMITS.refresh_s
+    driven.now += LIMITS.refresh_s
+    assert driven.exchange() == Request()
+    assert driven.request() is None
+
+
+def test_nothing_is_due_while_an_answer_is_owed() -> None:
+    """While the model computes, no empty request is due, however long it takes."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    due = driven.session.due_at()
+    assert due is not None
+    assert due > driven.now + LIMITS.refresh_s
+
+
+# What clients do wrong.
+
+
+@pytest.mark.parametrize("text", [FLUSH, KEEPALIVE, STOP])
+def test_message_before_start(text: str) -> None:
+    """Nothing but start opens a session, and the error names the expected and the met state."""
+    driven = Driven(start=None)
+    driven.text(text)
+    driven.assert_refused("unexpected", 4000, "when the session is streaming; it is opening")
+    assert driven.session.over
+
+
+def test_audio_before_start() -> None:
+    """Audio before start is refused with what to do."""
+    driven = Driven(start=None)
+    driven.audio(bytes(100))
+    driven.assert_refused("unexpected", 4000, 'send {"type":"start"} first')
+    assert driven.session.over
+
+
+def test_second_start() -> None:
+    """A session is started once; its sequence is ended."""
+    driven = Driven()
+    driven.text(START)
+    driven.assert_refused("unexpected", 4000, "when the session is opening; it is streaming")
+    driven.assert_ends()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "close_code"),
+    [
+        ("{", "bad_json", 4000),
+        ('{"type":"go"}', "unknown_type", 4000),
+        ('{"type":"flush","x":1}', "unknown_option", 4000),
+    ],
+)
+def test_bad_message(text: str, code: str, close_code: int) -> None:
+    """A message that is none closes the session, and the sequence is ended without the audio that waits."""
+    driven = Driven()
+    driven.audio(bytes(2 * STEP))
+    driven.text(text)
+    driven.assert_refused(code, close_code)
+    driven.assert_ends()
+
+
+def test_unsupported_audio() -> None:
+    """Audio of a kind that is not taken is refused before a slot is asked for."""
+    driven = Driven(start=None)
+    driven.text('{"type":"start","sample_rate":7000}')
+    driven.assert_refused("unsupported_audio", 4001, "from 8000 to 192000")
+    assert driven.request() is None
+    assert driven.session.over
+
+
+def test_bad_message_while_the_model_computes() -> None:
+    """END waits for the answer that is owed, and that answer reaches nobody any more."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.text("{")
+    driven.assert_refused("bad_json", 4000)
+    assert driven.request() is None
+    assert not driven.session.over
+    driven.answer(final("too late"))
+    driven.assert_ends()
+
+
+def test_after_stop() -> None:
+    """What comes after stop is ignored, said once, and the finals still come."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.text(STOP)
+    driven.audio(bytes(STEP))
+    driven.audio(bytes(STEP))
+    driven.text(FLUSH)
+    driven.text("{")
+    driven.text(KEEPALIVE)
+    driven.text(STOP)
+    assert driven.exchange(final("word")) == Request(bytes(STEP), end=True)
+    error, last, done = driven.messages()
+    assert (error["code"], error["fatal"]) == ("after_stop", False)
+    assert (last["type"], done["type"], done["audio_ms"]) == ("final", "done", 320)
+
+
+def test_half_sample_between_frames() -> None:
+    """Frames of an odd number of bytes are joined: only the whole counts."""
+    driven = Driven()
+    driven.audio(b"abc")
+    driven.audio(b"d")
+    driven.text(STOP)
+    assert driven.exchange() == Request(b"abcd", end=True)
+    assert driven.said() == ["done"]
+
+
+def test_half_sample_at_the_end() -> None:
+    """An odd number of bytes in all: the words still come, then the error and 4000 instead of done."""
+    driven = Driven()
+    driven.audio(b"abc")
+    driven.text(STOP)
+    assert driven.exchange(final("word")) == Request(b"ab", end=True)
+    last, error = driven.messages()
+    assert last["type"] == "final"
+    assert (error["code"], error["fatal"]) == ("odd_bytes", True)
+    assert "3 bytes" in error["message"]
+    assert driven.session.close is not None
+    assert driven.session.close.code == 4000
+    assert driven.session.over
+
+
+def test_client_vanishes() -> None:
+    """A client that is gone gets nothing, its audio is dropped, its sequence is ended."""
+    driven = Driven()
+    driven.audio(bytes(5 * STEP))
+    driven.session.vanish()
+    assert driven.session.ended_by == "vanished"
+    driven.audio(bytes(STEP))
+    driven.text(STOP)
+    driven.assert_ends()
+
+
+def test_client_vanishes_before_start() -> None:
+    """A connection that never started leaves nothing to end."""
+    driven = Driven(start=None)
+    driven.session.vanish()
+    assert driven.request() is None
+    assert driven.session.over
+
+
+def test_client_vanishes_after_stop() -> None:
+    """Also a session that was finishing is ended without computing what nobody will read."""
+    driven = Driven()
+    driven.audio(bytes(20 * STEP))
+    driven.text(STOP)
+    driven.exchange()
+    driven.session.vanish()
+    driven.assert_ends()
+
+
+def test_client_vanishes_while_the_sequence_opens() -> None:
+    """The START that is under way is followed by END."""
+    driven = Driven(start=None)
+    driven.text(START)
+    assert driven.request() == Request(start=True)
+    driven.session.vanish()
+    assert driven.request() is None
+    driven.answer()
+    driven.assert_ends()
+
+
+def test_client_does_not_read() -> None:
+    """A client that does not read is closed with a reason and no further message."""
+    driven = Driven()
+    driven.session.stall(30)
+    assert driven.messages() == []
+    assert driven.session.close is not None
+    assert (driven.session.close.code, driven.session.ended_by) == (4008, "not_read")
+    assert "30 s" in driven.session.close.reason
+    driven.assert_ends()
+
+
+def test_closed_session_is_read_on() -> None:
+    """A client that was held back is read again when its session closes: its close frame is still to come."""
+    driven = Driven()
+    driven.audio(bytes(2 * HIGH_MARK))
+    assert driven.session.full
+    driven.session.vanish()
+    assert not driven.session.full

@@ -1,0 +1,375 @@
+"""The session as a state machine: pace, time, failures of the model, and events in any order."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from streamer.bridge.session.backlog import FEW_FLUSHES, HIGH_MARK, MOST_FLUSHES
+from streamer.bridge.session.session import LIVE_MARK, State
+from streamer.bridge.session.stream import Request, StreamState, StreamStateError
+from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final
+
+# Pace.
+
+
+def test_fast_client_is_held_back() -> None:
+    """A client that sends faster than the model computes is read no further for a while, and loses nothing."""
+    driven = Driven()
+    sent = got = 0
+    stops = 0
+    for _ in range(100):
+        while not driven.session.full:
+            driven.audio(bytes(STEP))
+            sent += STEP
+        stops += 1
+        while driven.session.full:
+            got += len(driven.exchange().pcm)
+        assert sent - got <= HIGH_MARK + STEP
+    assert driven.session.state is State.STREAMING
+    driven.text(STOP)
+    while not driven.session.over:
+        got += len(driven.exchange().pcm)
+    assert got == sent
+    assert stops == 100
+
+
+def test_live_client_too_fast() -> None:
+    """A live session is never held back; when too much waits it is closed with 4029."""
+    driven = Driven(start=None)
+    driven.text('{"type":"start","live":true}')
+    driven.exchange()
+    assert driven.said() == ["ready"]
+    driven.audio(bytes(LIVE_MARK))
+    assert not driven.session.full
+    assert driven.session.state is State.STREAMING
+    driven.audio(bytes(2))
+    driven.assert_refused("too_fast", 4029, "20 s")
+    driven.assert_ends()
+
+
+def test_flushes_hold_back() -> None:
+    """Flushes that pile up stop the reading until half of them are answered, and close a live session."""
+    driven, live = Driven(), Driven(start=None)
+    live.text('{"type":"start","live":true}')
+    for _ in range(MOST_FLUSHES):
+        driven.text(FLUSH)
+        live.text(FLUSH)
+    assert driven.session.full
+    assert live.session.ended_by == "too_fast"
+    for _ in range(MOST_FLUSHES - FEW_FLUSHES):
+        driven.exchange({"type": "flushed", "audio_ms": 0})
+        assert driven.session.full
+    driven.exchange({"type": "flushed", "audio_ms": 0})
+    assert not driven.session.full
+
+
+# Time.
+
+
+def test_no_start() -> None:
+    """A connection that does not start is closed after a while."""
+    driven = Driven(start=None)
+    assert driven.session.due_at() == 110.0
+    driven.later(9.9)
+    assert driven.session.close is None
+    driven.later(0.1)
+    driven.assert_refused("no_start", 4008, "10 s")
+    assert driven.session.over
+
+
+def test_idle() -> None:
+    """A session with neither audio nor keepalive ends with the words of what it heard, an error and 4008."""
+    driven = Driven()
+    driven.audio(bytes(100))
+    driven.later(59.9)
+    assert driven.session.state is State.STREAMING
+    driven.later(0.2)
+    assert driven.session.state is State.FINISHING
+    driven.audio(bytes(100))
+    assert driven.exchange(final("well")) == Request(bytes(100), end=True)
+    last, error = driven.messages()
+    assert last["text"] == "well"
+    assert (error["code"], error["fatal"]) == ("idle", True)
+    assert '{"type":"keepalive"}' in error["message"]
+    assert driven.session.close is not None
+    assert driven.session.close.code == 4008
+
+
+@pytest.mark.parametrize("frame", [KEEPALIVE, FLUSH, b"\0\0"])
+def test_not_idle(frame: str | bytes) -> None:
+    """Every frame of the client counts as a sign of life."""
+    driven = Driven()
+    driven.later(40)
+    if isinstance(frame, str):
+        driven.text(frame)
+    else:
+        driven.audio(frame)
+    driven.later(40)
+    assert driven.session.state is State.STREAMING
+    driven.later(21)
+    assert driven.session.state is State.FINISHING
+
+
+def test_not_idle_before_it_is_ready() -> None:
+    """A client that waits for `ready` need say nothing, however long the recogniser takes to give it a place."""
+    driven = Driven(start=None)
+    driven.text(START)
+    assert driven.request() == Request(start=True)
+    driven.later(LIMITS.idle_s - 1)
+    driven.later(2)
+    driven.answer()
+    driven.later(1)
+    assert driven.said() == ["ready"]
+    assert driven.session.state is State.STREAMING
+    driven.later(LIMITS.idle_s + 1)
+    assert driven.session.state is State.FINISHING
+
+
+def test_the_time_to_speak_begins_when_it_is_ready() -> None:
+    """However long ago the wait for a place was looked at last."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.request()
+    driven.now += LIMITS.idle_s + 1  # nobody looks meanwhile
+    driven.answer()
+    driven.later(LIMITS.idle_s - 1)
+    assert driven.session.state is State.STREAMING
+    driven.later(1)
+    assert driven.session.state is State.FINISHING
+
+
+def test_not_idle_after_it_was_held_back() -> None:
+    """Who was not read for a while is given as long again: what it had sent may take that time to come."""
+    driven, held_s = Driven(), 40.0
+    while not driven.session.full:
+        driven.audio(bytes(STEP))
+    driven.later(0)
+    driven.later(held_s)
+    while driven.session.full:
+        driven.exchange()
+    driven.later(0)
+    driven.audio(bytes(2))  # what was on its way already is no sign that the rest is
+    while driven.session.waiting_bytes >= STEP:
+        driven.exchange()
+    driven.later(held_s + LIMITS.idle_s - 1)
+    assert driven.session.state is State.STREAMING
+    driven.later(1)
+    assert driven.session.state is State.FINISHING
+    # It was held once: from now on it is as any other.
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.exchange()
+    driven.later(LIMITS.idle_s)
+    assert driven.session.state is State.FINISHING
+
+
+def test_not_idle_while_the_model_computes() -> None:
+    """The time that the model takes, or that the client is held back, is not the client's."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.later(100)
+    driven.answer()
+    driven.later(30)
+    driven.audio(bytes(2 * HIGH_MARK))
+    assert driven.session.full
+    driven.later(100)
+    assert driven.session.state is State.STREAMING
+
+
+def test_own_keepalive_is_no_sign_of_life() -> None:
+    """The bridge's empty requests do not keep a session open whose client is silent."""
+    driven = Driven()
+    for _ in range(11):
+        driven.later(LIMITS.refresh_s)
+        assert driven.exchange() == Request()
+    driven.later(LIMITS.refresh_s)
+    assert driven.exchange() == Request(end=True)
+    assert driven.session.ended_by == "idle"
+
+
+def test_due_at_is_never_passed_without_work() -> None:
+    """Whenever the time that it asked for has come, the session has something to do."""
+    driven = Driven()
+    for _ in range(200):
+        due = driven.session.due_at()
+        if due is None:
+            break
+        driven.later(max(0.0, due - driven.now))
+        request = driven.request()
+        assert request is not None
+        driven.answer()
+    assert driven.session.ended_by == "idle"
+
+
+# The model fails, the service ends.
+
+
+def test_model_fails() -> None:
+    """A failure that another sequence would meet as well ends the session with 1011; its own is ended."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.exchange()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.fail("bad_request")
+    driven.assert_refused("failed", 1011, "the last 640 ms of audio are not recognised")
+    driven.assert_ends()
+
+
+def test_model_is_lost() -> None:
+    """When the way to the sequence is lost there is nothing left to end."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.fail("bad_request", lost=True)
+    driven.assert_refused("failed", 1011)
+    assert driven.request() is None
+    assert driven.session.streams[0].sequence is StreamState.ENDED
+    assert driven.session.over
+
+
+def test_model_fails_for_nobody() -> None:
+    """A failure after the client has gone is said to nobody."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.request()
+    driven.session.vanish()
+    driven.fail()
+    assert driven.messages() == []
+    driven.assert_ends()
+
+
+@pytest.mark.parametrize("code", ["full", "not_ready", "shutting_down"])
+def test_no_room(code: str) -> None:
+    """When no slot is to be had now, the refusal says when to try again; what Triton may hold is ended."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.request()
+    driven.fail(code)
+    driven.assert_refused(code, 1013)
+    assert driven.session.close is not None
+    assert "5 s" in driven.session.close.reason
+    driven.assert_ends()
+
+
+def test_model_refuses_options() -> None:
+    """Options that only the model can judge come back as a bad message."""
+    driven = Driven(start=None)
+    driven.text(START)
+    driven.request()
+    driven.fail("bad_options")
+    driven.assert_refused("bad_option", 4000, "it broke")
+
+
+def test_drain() -> None:
+    """At shutdown what was heard becomes final, then the client is told to come back."""
+    driven = Driven()
+    driven.audio(bytes(STEP + 100))
+    driven.session.drain()
+    assert driven.exchange(final("so far")) == Request(bytes(STEP + 100), end=True)
+    last, error = driven.messages()
+    assert (last["text"], error["code"], error["fatal"]) == ("so far", "shutting_down", True)
+    assert driven.session.close is not None
+    assert driven.session.close.code == 1013
+
+
+def test_drain_before_start() -> None:
+    """A connection that has not started is refused at shutdown."""
+    driven = Driven(start=None)
+    driven.session.drain()
+    driven.assert_refused("shutting_down", 1013)
+
+
+def test_drain_after_stop() -> None:
+    """A session that is finishing anyway ends as its client asked."""
+    driven = Driven()
+    driven.text(STOP)
+    driven.session.drain()
+    driven.exchange()
+    assert driven.said() == ["done"]
+
+
+def test_refuse() -> None:
+    """A refusal is an error and a close that names the seconds."""
+    driven = Driven(start=None)
+    driven.session.refuse("full", "All 4 sessions are taken.")
+    driven.assert_refused("full", 1013, "All 4")
+    assert driven.session.close is not None
+    assert driven.session.close.reason == "full: try again in 5 s"
+
+
+def test_misuse() -> None:
+    """An answer that nobody asked for is an error of the driver, naming both states."""
+    with pytest.raises(StreamStateError, match="expected a request under way, met none while the sequence is open"):
+        Driven().answer()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_order(seed: int) -> None:
+    """Whatever comes in whatever order: one START, one END, audio in order and only once."""
+    chance = random.Random(seed)
+    driven = Driven(start=None)
+    session = driven.session
+    requests: list[Request] = []
+    messages: list[dict[str, Any]] = []
+    sent = b""
+    flushes = 0
+    under_way = False
+    faults = seed % 2 == 1
+    texts = [FLUSH] * 4 + [KEEPALIVE] * 4 + [STOP] + ([START, "{"] if faults else [])
+    driven.text(START)
+    for turn in range(400):
+        action = chance.random()
+        taking = session.state is State.STREAMING
+        if action < 0.45 and not session.full:
+            data = chance.randbytes(chance.choice([1, 7, 1000, STEP, 9 * STEP]))
+            driven.audio(data)
+            sent += data if taking else b""
+        elif action < 0.5 and turn > 150 and not session.full:
+            text = chance.choice(texts)
+            driven.text(text)
+            flushes += taking and text == FLUSH
+        elif action < 0.7 and not under_way:
+            for _, request in session.requests(driven.now):
+                requests.append(request)
+                under_way = True
+        elif action < 0.97 and under_way:
+            events = [final("x")] if requests[-1].pcm else []
+            if requests[-1].flush:
+                events.append({"type": "flushed", "audio_ms": 0})
+            driven.answer(*events)
+            under_way = False
+        elif action > 0.996 and faults:
+            session.vanish()
+        elif action > 0.992 and under_way and faults:
+            driven.fail("bad_request", lost=chance.random() < 0.5)
+            under_way = False
+        else:
+            driven.later(chance.random())
+        messages += session.take_messages()
+    if session.state is State.STREAMING:
+        driven.text(STOP)
+    while not session.over:
+        if not under_way:
+            [(_, request)] = session.requests(driven.now)
+            requests.append(request)
+        driven.answer(*([{"type": "flushed", "audio_ms": 0}] if requests[-1].flush else []))
+        under_way = False
+    messages += session.take_messages()
+
+    assert [request.start for request in requests] == [True] + [False] * (len(requests) - 1)
+    assert not any(request.end for request in requests[:-1])
+    got = b"".join(request.pcm for request in requests)
+    whole = sent[: len(sent) - len(sent) % 2]
+    assert whole.startswith(got)
+    assert [message["n"] for message in messages] == list(range(1, len(messages) + 1))
+    assert session.ended_by
+    if session.ended_by in ("done", "odd_bytes"):
+        assert got == whole
+        assert (session.ended_by == "odd_bytes") == bool(len(sent) % 2)
+        assert sum(message["type"] == "flushed" for message in messages) == flushes
+        assert requests[-1].end

@@ -1,0 +1,173 @@
+"""The metrics of a service: what they say after real sessions, and that nobody can make series."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from websockets.asyncio.client import connect
+
+import streamer
+from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, REASONS, Metrics
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import receive, recognise, rest, serving, session
+from tests.samples import pcm
+
+START = '{"type":"start"}'
+LAG = 'streamer_lag_max_seconds{pace="ahead"}'
+PACKAGE = Path(streamer.__file__).parent
+# Where an error gets its code word, in the places that a client's connection ends in.
+GIVEN = re.compile(r'(?:_fail|bad|refuse|exhaust|vanish|_shut|Refused|Denied|WireError|Ending)\(\s*"(\w+)"')
+MODEL_GIVES = re.compile(r'StreamError\(\s*"(\w+)"')
+
+
+def figures(metrics: Metrics) -> dict[str, float]:
+    """Every sample by its name and labels, such as `streamer_refusals_total{reason="full"}`."""
+    found = {}
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+async def until_over(metrics: Metrics) -> dict[str, float]:
+    """The figures once no session is left: a client sees its close a moment earlier."""
+    for _ in range(200):
+        if not metrics.watches:
+            return figures(metrics)
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{len(metrics.watches)} sessions are still watched")
+
+
+async def test_figures_are_what_happened(triton: TritonServer) -> None:
+    """After some sessions every count is exact, and each partial and final has its latencies."""
+    audio, began = pcm("talk.flac")[:200_000], time.monotonic()
+    async with serving(triton) as service:
+        told = [event for events in [await recognise(service.url, audio) for _ in range(2)] for event in events]
+        async with connect(service.url) as websocket:
+            await websocket.send("{")
+            await rest(websocket)
+        async with session(service.url) as websocket:
+            await websocket.send('{"type":"start"}')
+            told += await rest(websocket)
+        seen = await until_over(service.metrics)
+    elapsed = time.monotonic() - began
+
+    sent = Counter(event["type"] for event in told)
+    assert {"partial", "final"} <= set(sent)
+    for kind, number in sent.items():
+        # The error for the broken JSON is not among those told.
+        assert seen[f'streamer_messages_total{{type="{kind}"}}'] == number + (kind == "error")
+    assert seen['streamer_messages_total{type="ready"}'] == 3
+    assert seen["streamer_sessions_opened_total"] == 3
+    assert seen['streamer_sessions_ended_total{reason="done"}'] == 2
+    assert seen['streamer_sessions_ended_total{reason="unexpected"}'] == 1
+    assert seen['streamer_refusals_total{reason="bad_json"}'] == 1
+    assert seen["streamer_received_seconds_total"] == 2 * len(audio) / 32_000
+    for name, kind in (("partial_latency", "partial"), ("final_latency", "final"), ("time_to_final", "final")):
+        # These clients sent all at once.
+        assert seen[f'streamer_{name}_seconds_count{{pace="real_time"}}'] == 0
+        assert seen[f'streamer_{name}_seconds_count{{pace="ahead"}}'] == sent[kind]
+        assert 0 < seen[f'streamer_{name}_seconds_sum{{pace="ahead"}}'] < elapsed * sent[kind]
+    lags = sum(seen[f'streamer_lag_seconds_count{{pace="{pace}"}}'] for pace in PACES)
+    assert 2 * len(audio) / 32_000 / 1.28 <= lags <= seen["streamer_answer_seconds_count"]
+    assert seen[LAG] == seen["streamer_backlog_bytes"] == seen["streamer_computing"] == 0
+    assert seen["streamer_recovery_gap_seconds_count"] == 0
+    assert {value for name, value in seen.items() if name.startswith("streamer_recoveries_total{")} == {0}
+
+
+async def test_latencies_of_somebody_who_speaks(triton: TritonServer) -> None:
+    """Audio that comes as it is spoken is measured apart, and its last word cannot be final before it was said."""
+    audio, piece = pcm("talk.flac")[:128_000], 3_200
+    async with serving(triton) as service, session(service.url, endpoint={"after_text_ms": 400}) as websocket:
+        reading = asyncio.create_task(rest(websocket))
+        for place in range(0, len(audio), piece):
+            await websocket.send(audio[place : place + piece])
+            await asyncio.sleep(piece / 32_000)
+        await websocket.send('{"type":"stop"}')
+        sent = Counter(event["type"] for event in await reading)
+        seen = await until_over(service.metrics)
+    assert seen['streamer_partial_latency_seconds_count{pace="real_time"}'] == sent["partial"] > 0
+    assert seen['streamer_final_latency_seconds_count{pace="real_time"}'] == sent["final"] > 0
+    late = seen['streamer_final_latency_seconds_sum{pace="real_time"}']
+    assert 0 < late <= seen['streamer_time_to_final_seconds_sum{pace="real_time"}']
+
+
+async def test_sessions_are_told_by_state(triton: TritonServer) -> None:
+    """A connection counts from its first moment, in the state in which its session is."""
+    async with serving(triton) as service:
+        state = 'streamer_sessions_by_state{{protocol="native",state="{}"}}'.format
+        async with connect(service.url), session(service.url) as websocket:
+            seen = figures(service.metrics)
+            assert (seen[state("opening")], seen[state("streaming")], seen[state("closed")]) == (1, 1, 0)
+            assert seen["streamer_sessions"] == seen["streamer_sequences"] == 1
+            await websocket.send('{"type":"stop"}')
+            await rest(websocket)
+        seen = await until_over(service.metrics)
+        assert {value for name, value in seen.items() if name.startswith("streamer_sessions_by_state")} == {0}
+
+
+async def test_what_is_behind_is_shown(triton: TritonServer) -> None:
+    """Audio that comes faster than it is computed shows as lag and as backlog, and both go again."""
+    async with serving(triton) as service, session(service.url) as websocket:
+        await websocket.send(pcm("talk.flac")[:320_000])
+        await receive(websocket)
+        seen = figures(service.metrics)
+        assert seen[LAG] > 1
+        assert seen["streamer_backlog_bytes"] > 32_000
+        await websocket.send('{"type":"flush"}')
+        while (await receive(websocket))["type"] != "flushed":
+            pass
+        seen = figures(service.metrics)
+        assert seen[LAG] == seen["streamer_backlog_bytes"] == 0
+
+
+def test_services_do_not_clash() -> None:
+    """Two services in one process count apart."""
+    one, other = Metrics(), Metrics()
+    one.sessions_ended.labels("done").inc()
+    assert b'streamer_sessions_ended_total{reason="done"} 1.0' in one.exposition()
+    assert b'streamer_sessions_ended_total{reason="done"} 1.0' not in other.exposition()
+
+
+def test_exposition() -> None:
+    """Every metric is shown from the start, each word of a label with 0, so that a first event is a rise."""
+    seen = figures(Metrics())
+    for name in ("ready", "sessions", "sessions_limit", "received_seconds_total", "answer_seconds_count"):
+        assert seen[f"streamer_{name}"] == 0
+    assert seen['streamer_refusals_total{reason="full"}'] == 0
+    assert seen['streamer_recoveries_total{cause="unavailable"}'] == 0
+
+
+@pytest.mark.parametrize("name", ["refusals", "sessions_ended", "request_failures", "messages", "recoveries"])
+def test_labels_are_bounded(name: str) -> None:
+    """Words that nobody knows make one series together, and that only."""
+    metrics = Metrics()
+    before = set(figures(metrics))
+    for number in range(100):
+        getattr(metrics, name).labels(f"word_{number}").inc()
+    after = figures(metrics)
+    assert {re.sub(r'"\w+"', "", other) for other in set(after) - before} == set()
+    assert [value for sample, value in after.items() if sample.startswith(f"streamer_{name}_total") and value] == [100]
+
+
+def test_every_reason_has_its_own_count() -> None:
+    """No code word that a client can be told, or that a request can fail with, is counted as `other`."""
+
+    def given(pattern: re.Pattern[str], *parts: str) -> set[str]:
+        files = [file for part in parts for file in (PACKAGE / part).rglob("*.py")]
+        return {word for file in files for word in pattern.findall(file.read_text(encoding="utf-8"))}
+
+    reasons = given(GIVEN, "bridge", "wire")
+    assert {"full", "bad_json", "idle", "no_start"} <= reasons
+    assert reasons <= set(REASONS)
+    failures = given(MODEL_GIVES, "engine")
+    assert "unknown_stream" in failures
+    assert failures <= set(FAILURES)
+    assert {"partial", "final", "error"} <= set(MESSAGES)

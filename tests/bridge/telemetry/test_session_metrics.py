@@ -1,0 +1,206 @@
+"""What is measured of a session, with the time passed in."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.bridge.telemetry import session_metrics as watch
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.telemetry.session_metrics import SessionMetrics
+from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, START, STOP, Driven
+from tests.bridge.telemetry.test_metrics import figures
+
+SECOND = 32_000
+
+
+class Watched(Driven):
+    """A driven session that is watched."""
+
+    def __init__(self, start: str = START) -> None:
+        super().__init__(start)
+        self.metrics = Metrics()
+        self.watch = SessionMetrics(self.session, self.metrics)
+
+    def audio(self, data: bytes) -> None:
+        super().audio(data)
+        self.watch.received(len(data), self.now)
+
+    def text(self, text: str) -> None:
+        super().text(text)
+        self.watch.asked(self.now)
+
+    def says(self, kind: str, audio_ms: int, end_ms: int = 0) -> None:
+        self.watch.said({"type": kind, "audio_ms": audio_ms, "end_ms": end_ms}, self.now)
+
+    def observed(self, name: str, pace: str = "real_time") -> tuple[float, float]:
+        """How many seconds were observed, and how often."""
+        seen, labels = figures(self.metrics), f'{{pace="{pace}"}}'
+        return round(seen[f"streamer_{name}_seconds_sum{labels}"], 6), seen[f"streamer_{name}_seconds_count{labels}"]
+
+
+def test_latency_counts_from_the_last_audio_of_the_message() -> None:
+    """Audio of one second that came at 0 s and the next at 1 s: a partial about both waits from the second."""
+    watched = Watched()
+    watched.audio(bytes(SECOND))
+    watched.now += 1
+    watched.audio(bytes(SECOND))
+    watched.now += 0.25
+    watched.says("partial", 1000)
+    assert watched.observed("partial_latency") == (1.25, 1)
+    watched.says("partial", 1280)
+    assert watched.observed("partial_latency") == (1.5, 2)
+
+
+def test_final_counts_from_its_last_word_too() -> None:
+    """A final is told how long after the end of its last word it came, and after the audio that ended it."""
+    watched = Watched()
+    for _ in range(30):
+        watched.audio(bytes(SECOND // 10))
+        watched.now += 0.1
+    watched.says("final", audio_ms=3000, end_ms=1950)
+    assert watched.observed("final_latency") == (0.1, 1)
+    assert watched.observed("time_to_final") == (1.1, 1)
+
+
+@pytest.mark.parametrize("ask", [FLUSH, STOP])
+def test_what_was_asked_for_is_due_from_then(ask: str) -> None:
+    """A final that a flush or a stop brings about is not late because its audio is old."""
+    watched = Watched()
+    watched.audio(bytes(SECOND))
+    watched.now += 30
+    watched.text(ask)
+    watched.now += 0.5
+    watched.says("final", audio_ms=1000, end_ms=1000)
+    assert watched.observed("final_latency") == (0.5, 1)
+
+
+def test_end_by_the_service_is_due_from_then() -> None:
+    """So is one that the end of the service brings about."""
+    watched = Watched()
+    watched.audio(bytes(SECOND))
+    watched.now += 30
+    watched.session.drain()
+    watched.watch.ticked(watched.now)
+    watched.now += 0.5
+    watched.watch.ticked(watched.now)
+    watched.says("final", audio_ms=1000, end_ms=1000)
+    assert watched.observed("final_latency") == (0.5, 1)
+
+
+def test_who_is_ahead_of_time_counts_apart() -> None:
+    """A client that sends faster than anybody speaks makes itself wait: that is no latency of the service."""
+    watched = Watched()
+    watched.audio(bytes(5 * SECOND))
+    watched.now += 4
+    watched.says("partial", 5000)
+    assert watched.observed("partial_latency") == (0, 0)
+    assert watched.observed("partial_latency", "ahead") == (4, 1)
+
+
+@pytest.mark.parametrize("options", ['{"type":"start","live":true}', START])
+def test_a_burst_after_a_stall_is_in_time(options: str) -> None:
+    """Who was held up by the network, or says that it is live, is not ahead."""
+    watched = Watched(options)
+    watched.audio(bytes(SECOND))
+    watched.now += 5 if options == START else 0
+    watched.audio(bytes(5 * SECOND))
+    watched.says("partial", 6000)
+    assert watched.observed("partial_latency") == (0, 1)
+
+
+def test_lag_is_what_is_not_acknowledged() -> None:
+    """Lag grows with audio and falls with answers; a session whose client is gone has none."""
+    watched = Watched()
+    watched.text(KEEPALIVE)
+    assert watched.watch.lag_s == 0
+    watched.audio(bytes(2 * SECOND))
+    assert watched.watch.lag_s == 2
+    watched.exchange()
+    assert watched.watch.lag_s == pytest.approx(2 - watched.session.heard_ms / 1000)
+    watched.session.vanish()
+    assert watched.watch.lag_s == 0
+
+
+def test_lag_of_a_session_is_where_it_was_most() -> None:
+    """Each session that sent audio is counted once, at its end, with the furthest that it ever was behind."""
+    watched = Watched('{"type":"start","live":true}')
+    for seconds in (1, 3):
+        watched.audio(bytes(seconds * SECOND))
+        watched.watch.answered(0.1, watched.now)
+    for _ in range(3):
+        watched.exchange()
+        watched.watch.answered(0.1, watched.now)
+    assert watched.watch.lag_s < 1
+    assert watched.observed("session_lag") == (0, 0)
+    watched.watch.end(watched.now)
+    watched.watch.end(watched.now)
+    assert watched.observed("session_lag") == (4, 1)
+    silent = Watched()
+    silent.watch.end(silent.now)
+    assert silent.observed("session_lag") == (0, 0)
+
+
+def test_audio_after_stop_is_no_lag() -> None:
+    """What is not taken any more is not behind."""
+    watched = Watched()
+    watched.text(STOP)
+    watched.audio(bytes(SECOND))
+    assert watched.watch.lag_s == 0
+
+
+def test_tiny_frames_cost_no_more() -> None:
+    """Arrivals are kept in groups, and only for as long as words may still come of them."""
+    watched = Watched()
+    for _ in range(20_000):
+        watched.audio(bytes(32))
+        watched.now += 0.001
+    assert len(watched.watch._arrivals) <= 20_000 / watch.GROUP_MS + 1
+    watched.says("partial", 10_000)
+    assert watched.observed("partial_latency") == (pytest.approx(10, abs=watch.GROUP_MS / 1000), 1)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """Also when nothing is ever acknowledged; words about forgotten audio are not measured."""
+    watched = Watched()
+    for _ in range(3 * watch.MOST_GROUPS):
+        watched.audio(bytes(SECOND // 10))
+        watched.session.take_messages()
+    assert len(watched.watch._arrivals) == watch.MOST_GROUPS
+    watched.says("partial", 1000)
+    assert watched.observed("partial_latency", "ahead") == (0, 0)
+
+
+def test_messages_without_audio() -> None:
+    """Messages that are not about audio that came are counted and not timed."""
+    watched = Watched()
+    watched.says("final", 0)
+    watched.says("done", 0)
+    assert watched.observed("final_latency") == (0, 0)
+    assert figures(watched.metrics)['streamer_messages_total{type="done"}'] == 1
+
+
+def test_a_recovery_is_one_whatever_it_took() -> None:
+    """Failed attempts to go on are failed requests; the first failure is the cause, and it counts once it is mended."""
+    watched = Watched()
+    watched.audio(bytes(SECOND))
+    assert watched.request() is not None
+    kept = watched.session.streams[0].kept_s
+    watched.watch.failed(0, "overdue", watched.now)
+    for _ in range(3):
+        watched.watch.failed(0, "unavailable", watched.now)
+    assert figures(watched.metrics)['streamer_recoveries_total{cause="overdue"}'] == 0
+    watched.watch.said({"type": "recovered", "gap_ms": 1500}, watched.now)
+    seen = figures(watched.metrics)
+    assert seen['streamer_recoveries_total{cause="overdue"}'] == 1
+    assert seen['streamer_recoveries_total{cause="unavailable"}'] == 0
+    assert seen['streamer_request_failures_total{code="unavailable"}'] == 3
+    assert (seen["streamer_recovery_gap_seconds_sum"], seen["streamer_recovery_gap_seconds_count"]) == (1.5, 1)
+    assert seen["streamer_replayed_seconds_total"] == kept > 0
+
+
+def test_end() -> None:
+    """A session that has ended is not counted any more."""
+    watched = Watched()
+    assert figures(watched.metrics)['streamer_sessions_by_state{protocol="native",state="streaming"}'] == 1
+    watched.watch.end(watched.now)
+    assert figures(watched.metrics)['streamer_sessions_by_state{protocol="native",state="streaming"}'] == 0

@@ -1,0 +1,209 @@
+"""Traces of real sessions, kept in memory instead of being sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
+    TraceServiceServicer,
+    add_TraceServiceServicer_to_server,
+)
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from streamer.bridge.service import Service
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.telemetry.session_metrics import SessionMetrics
+from streamer.bridge.telemetry.traces import EXPORT_LIMIT_S, GIVE_UP_LIMIT_S, SLOW_S, Tracing
+from streamer.triton.link import Link, origin
+from streamer.triton.repository import asr_repository
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import receive, recognise, rest, serving, session, text
+from tests.bridge.session.driven_session import Driven
+from tests.bridge.telemetry.test_metrics import until_over
+from tests.samples import pcm
+
+
+@pytest.fixture
+def spans() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def tracing(spans: InMemorySpanExporter) -> Iterator[Tracing]:
+    tracing = Tracing(SimpleSpanProcessor(spans))
+    yield tracing
+    tracing.close()
+
+
+def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
+    return [span for span in spans.get_finished_spans() if span.name == name]
+
+
+async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExporter, tracing: Tracing) -> None:
+    """Its parts lie within it, each final has its segment, and there are no words in it."""
+    async with serving(triton, tracing=tracing) as service:
+        events = await recognise(service.url, pcm("talk.flac")[:200_000])
+        async with session(service.url) as websocket:
+            await websocket.send("nonsense")
+            await rest(websocket)
+        await until_over(service.metrics)
+    done, refused = sorted(named(spans, "session"), key=lambda span: span.attributes["streamer.ended_by"] != "done")
+    assert done.attributes["streamer.audio_ms"] == 6250
+    assert done.attributes["audio.encoding"] == "pcm_s16le"
+    assert refused.attributes["streamer.ended_by"] == "bad_json"
+    assert done.context.trace_id != refused.context.trace_id
+
+    parts = [span for span in spans.get_finished_spans() if span.parent is not None]
+    of_done = [span for span in parts if span.context.trace_id == done.context.trace_id]
+    assert all(span.parent.span_id == done.context.span_id for span in of_done)
+    for span in of_done:
+        assert done.start_time <= span.start_time <= span.end_time <= done.end_time
+    finals = [event for event in events if event["type"] == "final"]
+    segments = [span for span in of_done if span.name == "segment"]
+    assert [span.attributes["streamer.segment"] for span in segments] == [final["segment"] for final in finals]
+    assert [span.attributes["streamer.end_ms"] for span in segments] == [final["end_ms"] for final in finals]
+    assert segments[0].attributes["streamer.requests"] > 0
+    assert len(named(spans, "admission")) == 2
+
+    words = [word for word in text(events).split() if len(word) > 4]
+    told = " ".join(span.to_json() for span in spans.get_finished_spans())
+    assert words
+    assert not any(word in told for word in words)
+
+
+async def test_a_recovery_is_seen(spans: InMemorySpanExporter, tracing: Tracing) -> None:
+    """A Triton that is killed shows as a recovery with its cause and its gap, in the figures and in the trace."""
+    audio, triton = pcm("talk.flac")[:200_000], TritonServer(asr_repository(), instances=1, slots=4)
+    async with Service(triton, port=0, tracing=tracing) as service:
+        async with session(service.url) as websocket:
+            await websocket.send(audio)
+            while (await receive(websocket))["type"] != "partial":
+                pass
+            os.kill(triton.pid, signal.SIGKILL)
+            await websocket.send('{"type":"stop"}')
+            events = await rest(websocket)
+        seen = await until_over(service.metrics)
+    [gap_s] = [event["gap_ms"] / 1000 for event in events if event["type"] == "recovered"]
+    assert seen['streamer_recoveries_total{cause="unavailable"}'] == 1
+    assert seen["streamer_recovery_gap_seconds_count"] == 1
+    assert seen["streamer_recovery_gap_seconds_sum"] == pytest.approx(gap_s)
+    assert 0 < seen["streamer_replayed_seconds_total"] <= len(audio) / 32_000
+    assert seen['streamer_messages_total{type="recovered"}'] == 1
+    assert seen['streamer_sessions_ended_total{reason="done"}'] == 1
+    [recovery], [whole] = named(spans, "recovery"), named(spans, "session")
+    assert recovery.attributes == {"streamer.cause": "unavailable"}
+    assert (recovery.end_time - recovery.start_time) / 1e9 == pytest.approx(gap_s, abs=0.1)
+    assert {event.attributes["code"] for event in whole.events} == {"unavailable"}
+
+
+def test_recovery_and_failures(spans: InMemorySpanExporter, tracing: Tracing) -> None:
+    """A failure is an event of the session, its recovery a span as long as the gap, a slow request a span."""
+    driven = Driven()
+    watch, now = SessionMetrics(driven.session, Metrics(tracing)), time.monotonic()
+    watch.failed(0, "overdue", now)
+    watch.said({"type": "recovered", "gap_ms": 700}, now + 0.7)
+    watch.answered(SLOW_S / 2, now + 1)
+    watch.answered(SLOW_S, now + 2)
+    driven.session.vanish("internal")
+    watch.end(now + 3)
+    [recovery], [request], [whole] = named(spans, "recovery"), named(spans, "request"), named(spans, "session")
+    assert recovery.attributes == {"streamer.cause": "overdue"}
+    assert (recovery.end_time - recovery.start_time) / 1e9 == pytest.approx(0.7, abs=0.01)
+    assert (request.end_time - request.start_time) / 1e9 == pytest.approx(SLOW_S, abs=0.01)
+    assert [(event.name, event.attributes["code"]) for event in whole.events] == [("request failed", "overdue")]
+    assert whole.status.status_code is StatusCode.ERROR
+
+
+@pytest.mark.parametrize("name", ["", "recogniser-3"])
+def test_the_service_has_a_name(name: str, monkeypatch: pytest.MonkeyPatch, spans: InMemorySpanExporter) -> None:
+    """It is `streamer` unless the environment says otherwise."""
+    monkeypatch.setenv("OTEL_SERVICE_NAME", name)
+    tracing = Tracing(SimpleSpanProcessor(spans))
+    tracing.span("session", time.monotonic(), {}).end()
+    tracing.close()
+    [span] = spans.get_finished_spans()
+    assert span.resource.attributes["service.name"] == (name or "streamer")
+
+
+def test_spans_reach_a_collector() -> None:
+    """What is asked for by URL goes there as OTLP over gRPC, at the latest at the end."""
+    got: list[str] = []
+
+    class Collector(TraceServiceServicer):
+        def Export(self, request: ExportTraceServiceRequest, context: object) -> ExportTraceServiceResponse:
+            got.extend(s.name for r in request.resource_spans for scope in r.scope_spans for s in scope.spans)
+            return ExportTraceServiceResponse()
+
+    server = grpc.server(ThreadPoolExecutor(1))
+    add_TraceServiceServicer_to_server(Collector(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        tracing = Tracing.towards(f"http://127.0.0.1:{port}")
+        tracing.span("session", time.monotonic(), {}).end()
+        tracing.close()
+    finally:
+        server.stop(None).wait(5)
+    assert got == ["session"]
+
+
+async def test_requests_bear_the_id_of_their_session(triton: TritonServer) -> None:
+    """So that Triton's own spans and log, which know the request's id, can be laid beside the session's trace."""
+
+    async def one(number: str) -> None:
+        origin.set(f"{number}-")
+        sequence = link.sequence()
+        asking = asyncio.create_task(sequence.send(bytes(320)))
+        await asyncio.sleep(0)
+        assert any(re.fullmatch(rf"{number}-\d+", request) for request in link._waiting)
+        await asking
+        await sequence.send(end=True)
+
+    async with await Link.connect(triton.grpc_address) as link:
+        await asyncio.gather(one("s1"), one("s2"))
+
+
+def test_a_dead_collector_holds_nobody_up() -> None:
+    """Where no collector listens, spans are dropped, and the end comes within some seconds."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        program = (
+            "import time; from streamer.bridge.telemetry.traces import Tracing\n"
+            f"tracing = Tracing.towards('http://127.0.0.1:{taken.getsockname()[1]}')\n"
+            "[tracing.span('session', time.monotonic(), {}).end() for _ in range(10_000)]\n"
+            "began = time.monotonic(); tracing.close(); print(time.monotonic() - began)"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert float(done.stdout) < EXPORT_LIMIT_S + GIVE_UP_LIMIT_S + 1
+
+
+def test_nothing_is_loaded_unless_asked_for() -> None:
+    """The service without traces does not import OpenTelemetry, and says what is missing where it is not installed."""
+    program = (
+        "import sys, streamer.bridge.service, streamer.commands.serve\n"
+        "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"
+        "sys.modules['opentelemetry'] = None\n"
+        "from streamer.bridge.telemetry.traces import Tracing, TracesError\n"
+        "try: Tracing.towards('http://127.0.0.1:1')\n"
+        "except TracesError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "pip install 'streamer[traces]'" in done.stdout

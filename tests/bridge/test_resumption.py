@@ -1,0 +1,283 @@
+"""Connections that are lost while somebody speaks: the session waits, and not a word is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as open_websocket
+
+from streamer.bridge.access.keys import KeyFile, make_key
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.quotas import QuotaLimits
+from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.session.session import Limits
+from streamer.client import SessionError, connect, transcribe
+from streamer.testing.faulty_proxy import proxy
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import Event, no_streams, receive, recognise, rest, serving
+from tests.bridge.test_recovery import lasting
+from tests.samples import pcm
+
+AUDIO = pcm("talk.flac")
+PIECE = 10_240
+START = '{"type":"start"}'
+Cut = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def whole(triton: TritonServer) -> list[Event]:
+    """What an undisturbed session is told."""
+
+    async def undisturbed() -> list[Event]:
+        await no_streams(triton, 30)  # those of other tests whose link was cut expire by themselves
+        async with serving(triton) as service:
+            return lasting(await recognise(service.url, AUDIO))
+
+    return asyncio.run(undisturbed())
+
+
+def resume(ready: Event, after: int) -> str:
+    return json.dumps({"type": "start", "resume": {"token": ready["token"], "after": after}})
+
+
+async def begun(url: str, **settings: Any) -> tuple[ClientConnection, Event]:
+    """A session that is ready, and what it was told then."""
+    websocket = await open_websocket(url, compression=None, **settings)
+    await websocket.send(START)
+    ready = await receive(websocket)
+    assert (ready["type"], ready["n"], ready["from_sample"]) == ("ready", 1, 0)
+    return websocket, ready
+
+
+async def until(websocket: ClientConnection, kind: str) -> Event:
+    while (event := await receive(websocket))["type"] != kind:
+        pass
+    return event
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed: int) -> None:
+    """A connection that is cut at random moments: the same words and times as without, each event once."""
+    dice = random.Random(seed)
+    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
+
+        async def cutting() -> None:
+            while True:
+                await asyncio.sleep(dice.uniform(0.05, 0.8))
+                await cut()
+
+        async def speak() -> Any:
+            for place in range(0, len(AUDIO), PIECE):
+                yield AUDIO[place : place + PIECE]
+                await asyncio.sleep(0.03)
+
+        scissors = asyncio.create_task(cutting())
+        try:
+            events = [event async for event in transcribe(speak(), address)]
+        finally:
+            scissors.cancel()
+        resumes = float(service.metrics.exposition().decode().split("\nstreamer_resumes_total ")[1].split()[0])
+    assert resumes >= 3
+    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
+    assert lasting(events) == whole
+    assert events[-1]["type"] == "done"
+    await no_streams(triton)
+
+
+async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) -> None:
+    """Also where the service reads no further, so that much sound is on its way when the connection is lost."""
+    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
+
+        async def cutting() -> None:
+            for _ in range(3):
+                await asyncio.sleep(0.4)
+                await cut()
+
+        scissors = asyncio.create_task(cutting())
+        events = [event async for event in transcribe([AUDIO], address)]
+        await scissors
+    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
+    assert lasting(events) == whole
+
+
+async def test_flushes_are_answered_once(triton: TritonServer) -> None:
+    """A flush that may or may not have arrived is answered once all the same."""
+    async with (
+        serving(triton) as service,
+        proxy(service.url.split("/")[2]) as (address, cut),
+        connect(address) as session,
+    ):
+        for number in range(4):
+            await session.send(AUDIO[number * PIECE : (number + 1) * PIECE])
+            await session.flush()
+            if number % 2:
+                await asyncio.sleep(0.05)
+            await cut()
+        await session.stop()
+        flushed = [event["audio_ms"] async for event in session if event["type"] == "flushed"]
+    assert flushed == [320, 640, 960, 1280]
+
+
+async def test_by_hand(triton: TritonServer, whole: list[Event]) -> None:
+    """`ready` comes with the number that was given and the sample to go on from, then what was missed, as it was."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        await first.send(AUDIO[:200_001])
+        seen = [await receive(first) for _ in range(3)]
+        while (await receive(first))["n"] < 8:
+            pass
+        first.transport.abort()
+        second = await open_websocket(service.url, compression=None)
+        await second.send(resume(ready, 4))
+        greeting = await receive(second)
+        assert greeting == {**ready, "n": 4, "from_sample": 100_000, "flushes": 0}
+        await second.send(AUDIO[200_000:])
+        await second.send('{"type":"stop"}')
+        events = await rest(second)
+        assert second.close_code == 1000
+    assert [event["n"] for event in events] == list(range(5, len(events) + 5))
+    assert lasting([*seen, *events]) == whole
+
+
+async def test_finals_after_the_end(triton: TritonServer) -> None:
+    """Who has said `stop` and lost the connection finds the finals and `done`, also once the sequence has ended."""
+    async with serving(triton) as service:
+        undisturbed = await recognise(service.url, AUDIO[:300_000])
+        first, ready = await begun(service.url)
+        await first.send(AUDIO[:300_000])
+        await first.send('{"type":"stop"}')
+        await until(first, "partial")
+        first.transport.abort()
+        await no_streams(triton)
+        second = await open_websocket(service.url, compression=None)
+        await second.send(resume(ready, 1))
+        assert (await receive(second))["from_sample"] == 150_000
+        events = await rest(second)
+        assert (events[-1]["type"], second.close_code) == ("done", 1000)
+        assert lasting(events) == lasting(undisturbed)
+        # Whoever has answered the close has everything.
+        async with open_websocket(service.url) as fourth:
+            await fourth.send(resume(ready, 1))
+            assert (await rest(fourth))[-1]["code"] == "unknown_token"
+            assert fourth.close_code == 4000
+
+
+async def test_second_holder(triton: TritonServer, whole: list[Event]) -> None:
+    """Who shows the token while the first connection lives goes on, and the first is closed with 4010."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        await first.send(AUDIO[:100_000])
+        await until(first, "partial")
+        second = await open_websocket(service.url, compression=None)
+        await second.send(resume(ready, 1))
+        sample = (await receive(second))["from_sample"]
+        await rest(first)
+        assert (first.close_code, first.close_reason) == (4010, "resumed elsewhere")
+        await second.send(AUDIO[2 * sample :])
+        await second.send('{"type":"stop"}')
+        assert lasting(await rest(second)) == whole
+
+
+async def test_too_late(triton: TritonServer) -> None:
+    """After the time the token is unknown, and the slot is free."""
+    async with serving(triton, limits=Limits(resume_s=0.5)) as service:
+        first, ready = await begun(service.url)
+        first.transport.abort()
+        await asyncio.sleep(1.0)
+        async with open_websocket(service.url) as second:
+            await second.send(resume(ready, 1))
+            (error,) = await rest(second)
+            assert (error["code"], second.close_code) == ("unknown_token", 4000)
+        await no_streams(triton, 2)
+
+
+@pytest.mark.parametrize("after", [2, 1000])
+async def test_a_message_that_was_never_sent(triton: TritonServer, after: int) -> None:
+    """Who says that he has seen it is told so, and the session still waits."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        first.transport.abort()
+        async with open_websocket(service.url) as second:
+            await second.send(resume(ready, after))
+            (error,) = await rest(second)
+            assert (error["code"], second.close_code) == ("bad_resume", 4000)
+        async with open_websocket(service.url) as third:
+            await third.send(resume(ready, 1))
+            assert (await receive(third))["type"] == "ready"
+
+
+async def test_another_key(triton: TritonServer, tmp_path: Any) -> None:
+    """A token is worth nothing to others; its owner gets in although the session takes all that a key may have."""
+    keys = {name: make_key(name) for name in ("alice", "bob")}
+    file = tmp_path / "keys"
+    file.write_text("".join(f"{key.line}\n" for key in keys.values()))
+    headers: dict[str, dict[str, Any]] = {
+        name: {"additional_headers": {"Authorization": f"Bearer {key.secret}"}} for name, key in keys.items()
+    }
+    entrance = PortPolicy(AccessRules(KeyFile(file), shares=QuotaLimits(per_key=1)))
+    async with serving(triton, entrance=entrance) as service:
+        first, ready = await begun(service.url, **headers["alice"])
+        first.transport.abort()
+        async with open_websocket(service.url, **headers["bob"]) as second:
+            await second.send(resume(ready, 1))
+            (error,) = await rest(second)
+            assert error["code"] == "unknown_token"
+        for _ in range(3):
+            third = await open_websocket(service.url, **headers["alice"])
+            await third.send(resume(ready, 1))
+            assert (await receive(third))["type"] == "ready"
+            third.transport.abort()
+        async with open_websocket(service.url, **headers["alice"]) as fourth:
+            await fourth.send(START)
+            (error,) = await rest(fourth)
+            assert (error["code"], fourth.close_code) == ("too_many_sessions", 1013)
+        fifth = await open_websocket(service.url, **headers["alice"])
+        await fifth.send(resume(ready, 1))
+        assert (await receive(fifth))["type"] == "ready"
+        await fifth.send('{"type":"stop"}')
+        assert (await rest(fifth))[-1]["type"] == "done"
+        again, _ = await begun(service.url, **headers["alice"])
+        await again.close()
+
+
+async def test_a_goodbye_is_no_loss(triton: TritonServer) -> None:
+    """A client that closes by itself does not come back: its slot is free at once."""
+    async with serving(triton) as service:
+        first, ready = await begun(service.url)
+        await first.close()
+        await no_streams(triton, 2)
+        async with open_websocket(service.url) as second:
+            await second.send(resume(ready, 1))
+            assert (await rest(second))[-1]["code"] == "unknown_token"
+
+
+async def test_switched_off(triton: TritonServer) -> None:
+    """With no time to come back a session ends with its connection, and our client says that it was lost."""
+    async with (
+        serving(triton, limits=Limits(resume_s=0)) as service,
+        proxy(service.url.split("/")[2]) as (address, cut),
+    ):
+        async with connect(address) as session:
+            await cut()
+            with pytest.raises(SessionError, match="was lost") as caught:
+                await session.__anext__()
+            assert caught.value.code == "lost"
+        await no_streams(triton, 2)
+
+
+async def test_the_end_of_the_service(triton: TritonServer) -> None:
+    """Nobody waits for clients that are away when the service ends."""
+    async with serving(triton) as service:
+        first, _ = await begun(service.url)
+        first.transport.abort()
+        await asyncio.sleep(0.2)
+        assert 'state="parked"} 1.0' in service.metrics.exposition().decode()
+        leaving = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - leaving < 4
+    await no_streams(triton, 2)

@@ -1,0 +1,157 @@
+"""Who gets a sequence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.upstreams.admission import Admission, Refused
+from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.testing.faulty_proxy import FaultyProxy
+from streamer.triton.link import LinkError
+from streamer.triton.server import TritonServer
+
+
+@asynccontextmanager
+async def opened(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
+    upstreams = UpstreamPool([triton.grpc_address])
+    await upstreams.open()
+    yield upstreams
+    await upstreams.close()
+
+
+@asynccontextmanager
+async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[UpstreamPool, str, Callable[[], Awaitable[None]]]]:
+    """Two Tritons, as far as anybody can tell; the name of one of them, and what makes it go away."""
+    way = FaultyProxy(lambda: triton.grpc_address)
+    await way.open()
+    upstreams = UpstreamPool([triton.grpc_address, way.address])
+    await upstreams.open()
+
+    async def part() -> None:
+        await way.close()
+        for _ in range(500):
+            if upstreams.number_ready == 1:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("it is still there")
+
+    yield upstreams, way.address, part
+    await upstreams.close()
+
+
+async def test_at_most(triton: TritonServer) -> None:
+    """There are so many sequences and no more, until one is given back."""
+    metrics = Metrics()
+    admission = Admission(metrics)
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 2)
+        first, second = admission.take({}), admission.take({})
+        assert first[0].sequence.id != second[0].sequence.id
+        with pytest.raises(Refused, match="All 2 sessions are taken") as refused:
+            admission.take({})
+        assert refused.value.code == "full"
+        assert b"streamer_sessions 2.0" in metrics.exposition()
+        admission.give_back(first)
+        admission.take({})
+        assert admission.taken == 2
+
+
+async def test_all_or_none(triton: TritonServer) -> None:
+    """A session of several channels gets a sequence for each, or none: it never waits with half of them."""
+    metrics = Metrics()
+    admission = Admission(metrics)
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 3)
+        both = admission.take({}, 2)
+        assert len({lease.sequence.id for lease in both}) == 2
+        assert (admission.taken, admission.sessions) == (2, 1)
+        with pytest.raises(Refused, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
+            admission.take({}, 2)
+        assert refused.value.code == "full"
+        admission.take({})
+        assert b"streamer_sequences 3.0" in metrics.exposition()
+        assert b"streamer_sessions 2.0" in metrics.exposition()
+        admission.give_back(both)
+        assert (admission.taken, admission.sessions) == (1, 1)
+
+
+async def test_when_there_is_none(triton: TritonServer) -> None:
+    """Before the recogniser is there, when its links have ended and after the close nobody gets a sequence."""
+    admission = Admission(Metrics())
+    with pytest.raises(Refused, match="not ready"):
+        admission.take({})
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 2)
+        assert admission.ready
+    assert not admission.ready
+    with pytest.raises(Refused, match="not ready"):
+        admission.take({})
+    admission.close()
+    with pytest.raises(Refused, match="shutting down"):
+        admission.take({})
+    assert admission.taken == 0
+
+
+async def test_replaced(triton: TritonServer) -> None:
+    """A sequence that failed gets another place, which counts for the same session; or none if none is well."""
+    admission = Admission(Metrics())
+    async with opened(triton) as upstreams:
+        admission.open(upstreams, 2)
+        [lost] = admission.take({})
+        admission.close()
+        lease = admission.replace(lost, {"speaking": True})
+        await lease.send()
+        assert (admission.taken, admission.sessions) == (1, 1)
+        admission.give_back([lease])
+        assert admission.taken == 0
+    with pytest.raises(LinkError, match="no recogniser is well"):
+        admission.replace(lease, {})
+
+
+async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> None:
+    """When a Triton goes, what is left is for the sessions that were let in: nobody new gets a place before them."""
+    admission = Admission(Metrics())
+    async with opened_twice(triton) as (upstreams, parting, part):
+        admission.open(upstreams)
+        each = admission.most // 2
+        sessions = [admission.take({}) for _ in range(each + 10)]
+        lost = [session for session in sessions if session[0].upstream.name == parting]
+        await part()
+        assert upstreams.free == each - (len(sessions) - len(lost))
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        for session in lost[:10]:
+            admission.give_back(session)
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        for session in lost[10:]:
+            session[:] = [admission.replace(session[0], {})]
+        assert upstreams.free == 0
+        admission.give_back(sessions[-1])
+        assert len(admission.take({})) == 1
+
+
+async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
+    """It belongs to the Tritons that were there: half of it, and new sessions refused, while one of two is away."""
+    admission = Admission(Metrics())
+    async with opened_twice(triton) as (upstreams, parting, part):
+        admission.open(upstreams, carried=6)
+        assert admission.most == 6
+        sessions = [admission.take({}) for _ in range(4)]
+        await part()
+        # The four that were let in go on, on what was good for three.
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        for session in sessions:
+            if session[0].upstream.name == parting:
+                session[:] = [admission.replace(session[0], {})]
+        admission.give_back(sessions.pop())
+        with pytest.raises(Refused, match="taken"):
+            admission.take({})
+        admission.give_back(sessions.pop())
+        admission.take({})

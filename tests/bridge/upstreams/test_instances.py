@@ -1,0 +1,97 @@
+"""One of a model's instances hangs: its sessions go on at another one, those of the others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from streamer.bridge.service import Service
+from streamer.bridge.upstreams.instances import Instances
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import recognise, stubs, text
+from tests.bridge.level_repository import level_model
+from tests.bridge.upstreams.test_rollover import speak, talk, value
+
+SESSIONS = 6
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of two instances."""
+    folder = tmp_path_factory.mktemp("repository")
+    level_model(folder, "streaming_asr", slots=16, instances=2)
+    return folder
+
+
+@asynccontextmanager
+async def serving(repository: Path, *, own: bool) -> AsyncIterator[tuple[Service, TritonServer]]:
+    triton = TritonServer(repository)
+    if own:
+        async with Service(triton, port=0) as service:
+            yield service, triton
+        return
+    with triton:
+        async with Service(triton.grpc_address, port=0) as service:
+            yield service, triton
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_the_others_notice_nothing(repository: Path, own: bool) -> None:
+    """Every word once, a recovery for half of them alone; new ones are served, and once nobody speaks it is mended."""
+    spoken = [talk(seed) for seed in range(SESSIONS)]
+    async with serving(repository, own=own) as (service, triton):
+        assert value(service, "streamer_recognisers_ready") == 1
+        most = value(service, "streamer_sessions_limit")
+        speaking = [asyncio.create_task(speak(service.url, audio, 1.6)) for _, audio in spoken]
+        await asyncio.sleep(2)
+        first, second = stubs(triton.pid)
+        first.suspend()
+        await until(lambda: value(service, "streamer_recognisers_ready") == 0)
+        for seed in range(SESSIONS, SESSIONS + 3):
+            began = time.monotonic()
+            words, audio = talk(seed)
+            assert text(await recognise(service.url, audio)).split() == words.split()
+            assert time.monotonic() - began < 15
+        assert value(service, "streamer_ready") == 1
+        assert value(service, "streamer_sessions_limit") == most / 2
+        told = await asyncio.gather(*speaking)
+        for events, (words, _) in zip(told, spoken, strict=True):
+            assert text(events).split() == words.split()
+        recovered = [[event["gap_ms"] for event in events if event["type"] == "recovered"] for events in told]
+        # Triton deals them out in turn, but a probe may come in between.
+        assert max(map(len, recovered)) == 1
+        assert 2 <= sum(map(len, recovered)) <= SESSIONS - 2
+        assert all(gap < 8000 for gaps in recovered for gap in gaps)
+        await until(lambda: value(service, "streamer_recognisers_ready") == 1, 45)
+        assert value(service, "streamer_sessions_limit") == most
+        assert len({stub.pid for stub in stubs(triton.pid)} - {first.pid, second.pid}) == 2
+        assert text(await recognise(service.url, spoken[0][1])).split() == spoken[0][0].split()
+
+
+def test_what_is_known() -> None:
+    """The death of one is told from that of the last; who answers lives again."""
+    instances = Instances()
+    instances.answered(["a_0_0"])
+    assert not instances.failed("Stub process 'a_0_0' is not healthy.")
+    instances = Instances()
+    instances.answered(["a_0_0", "a_0_1"])
+    assert not instances.failed("the stream to Triton failed")
+    assert instances.failed("Stub process 'a_0_1' is not healthy.")
+    assert instances.dead == {"a_0_1"}
+    assert not instances.failed("Stub process 'a_0_0' is not healthy.")
+    instances.answered(["a_0_1"])
+    assert instances.dead == {"a_0_0"}
+
+
+async def until(holds: object, limit_s: float = 30.0) -> None:
+    assert callable(holds)
+    for _ in range(int(limit_s * 10)):
+        if holds():
+            return
+        await asyncio.sleep(0.1)
+    assert holds()

@@ -1,0 +1,41 @@
+"""Readiness that comes from a real sequence."""
+
+from __future__ import annotations
+
+from streamer.bridge.upstreams.probe import Probe
+from streamer.triton.link import Link
+from streamer.triton.repository import asr_repository
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import no_streams, stubs
+
+
+async def test_probe(triton: TritonServer) -> None:
+    """A probe that comes back makes ready, and leaves no stream behind."""
+    async with await Link.connect(triton.grpc_address) as link:
+        probing = Probe(link)
+        assert not probing.ready
+        assert await probing.probe()
+        assert probing.ready
+    await no_streams(triton)
+
+
+async def test_failed_probe(triton: TritonServer) -> None:
+    """A probe that fails says why, and does not make ready."""
+    link = await Link.connect(triton.grpc_address)
+    probing = Probe(link)
+    await link.close()
+    assert not await probing.probe()
+    assert not probing.ready
+    assert "closed" in str(probing.failure)
+
+
+async def test_every_instance() -> None:
+    """A probe reaches every instance of the model, and fails when the process of one of them has died."""
+    with TritonServer(asr_repository(), instances=2, slots=4) as two:
+        async with await Link.connect(two.grpc_address) as link:
+            probing = Probe(link, 2)
+            assert await probing.probe()
+            assert len(probing.reached) == 2
+            next(iter(stubs(two.pid))).kill()
+            assert not await probing.probe()
+            assert "is not healthy" in str(probing.failure)

@@ -1,0 +1,335 @@
+"""Another model takes over while sessions speak: not a word is lost or doubled, and nobody notices but by the words."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.asyncio.client import connect
+
+from streamer.audio.conversion import SAMPLE_RATE
+from streamer.bridge.service import Service
+from streamer.bridge.session.session import Limits
+from streamer.bridge.upstreams import probe as prober
+from streamer.bridge.upstreams.rollover import RollError
+from streamer.testing.level_model import say, silence
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import Event, receive, recognise, rest, session, stubs, text
+from tests.bridge.level_repository import FAULTS, level_model, shipped_model
+from tests.bridge.test_recovery import lasting
+from tests.samples import pcm
+
+PIECE = 10_240
+WORDS = 14
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models that are exact."""
+    folder = tmp_path_factory.mktemp("repository")
+    for name in ("one", "two"):
+        level_model(folder, name)
+    return folder
+
+
+def talk(seed: int) -> tuple[str, bytes]:
+    """Words that only this session says, with pauses of every length, and their audio."""
+    dice = random.Random(seed)
+    letters = "abcdefghijklmnopqrstuvwxyz"[3 * (seed % 8) : 3 * (seed % 8) + 3]
+    words = ["".join(dice.choices(letters, k=dice.randint(1, 4))) for _ in range(WORDS)]
+    audio = [silence(dice.choice([0, 37, 900]))]
+    for word in words:
+        audio += [say(word), silence(dice.choice([0, 55, 310, 1090, 1400, 2411]))]
+    return " ".join(words), np.concatenate(audio).tobytes()
+
+
+def states(triton: TritonServer) -> dict[str, str]:
+    """Triton's repository index: the state of each model that it has or had."""
+    url = f"http://{triton.http_address}/v2/repository/index"
+    with urllib.request.urlopen(urllib.request.Request(url, data=b"{}", method="POST"), timeout=5) as answer:
+        return {model["name"]: model.get("state", "") for model in json.load(answer)}
+
+
+async def gone(triton: TritonServer, model: str) -> None:
+    """Until Triton has let go of it."""
+    for _ in range(300):
+        if (await asyncio.to_thread(states, triton)).get(model, "") not in ("READY", "UNLOADING", "LOADING"):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(states(triton))
+
+
+@asynccontextmanager
+async def serving(repository: Path, **settings: Any) -> AsyncIterator[tuple[Service, TritonServer]]:
+    triton = TritonServer(repository, models=["one"], slots=24)
+    async with Service(triton, port=0, model="one", **settings) as service:
+        yield service, triton
+
+
+async def speak(url: str, audio: bytes, pace: float = 6.0, **options: Any) -> list[Event]:
+    """All events of some audio that is sent faster than it was spoken."""
+    async with session(url, **options) as websocket:
+        reading = asyncio.create_task(rest(websocket))
+        for place in range(0, len(audio), PIECE):
+            await websocket.send(audio[place : place + PIECE])
+            await asyncio.sleep(PIECE / 2 / SAMPLE_RATE / pace)
+        await websocket.send('{"type":"stop"}')
+        events = await reading
+        assert websocket.close_code == 1000, events[-1]
+    return events
+
+
+def check(events: list[Event], whole: list[Event]) -> None:
+    """Nothing but what an undisturbed session is told, and no recovery."""
+    assert "recovered" not in {event["type"] for event in events}
+    assert lasting(copy.deepcopy(events)) == lasting(copy.deepcopy(whole))
+    assert [event["n"] for event in events] == list(range(2, len(events) + 2))
+
+
+def value(service: Service, name: str) -> float:
+    """Of a metric."""
+    lines = service.metrics.exposition().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+async def test_no_word_is_lost(repository: Path) -> None:
+    """Sessions that say texts of their own while it rolls, twice: each has its words and times, the models change."""
+    # A final pause in each part, so that there is a cut.
+    parts = [
+        [(words, audio + silence(1500).tobytes()) for words, audio in map(talk, range(n, n + 24, 8))] for n in range(8)
+    ]
+    kinds: list[dict[str, Any]] = [{}, {"step_ms": 160}, {"written": True, "partial_words": True}, {"live": True}]
+    options = [kinds[number % len(kinds)] for number in range(len(parts))]
+    async with serving(repository) as (service, triton):
+        wholes = [
+            await recognise(
+                service.url, b"".join(audio for _, audio in three), [500_000] * 5, **{**kind, "live": False}
+            )
+            for three, kind in zip(parts, options, strict=True)
+        ]
+        rolled = [asyncio.Event(), asyncio.Event(), asyncio.Event()]
+
+        async def listen(three: list[tuple[str, bytes]], **kind: Any) -> list[Event]:
+            async with session(service.url, **kind) as websocket:
+                reading = asyncio.create_task(rest(websocket))
+                for (_, audio), gate in zip(three, rolled, strict=True):
+                    for place in range(0, len(audio), PIECE):
+                        if place > len(audio) // 3:
+                            await gate.wait()
+                        await websocket.send(audio[place : place + PIECE])
+                        await asyncio.sleep(0.05)
+                await websocket.send('{"type":"stop"}')
+                events = await reading
+                assert websocket.close_code == 1000, events[-1]
+            return events
+
+        speaking = [asyncio.create_task(listen(three, **kind)) for three, kind in zip(parts, options, strict=True)]
+        for gate, model, former in zip(rolled, ("two", "one"), ("one", "two"), strict=False):
+            await asyncio.sleep(0.5)
+            leaving = await service.upstreams.roll(model)
+            assert sum(service.upstreams.holding().values()) == len(parts)
+            gate.set()
+            assert await asyncio.wait_for(leaving, 60) == [""]
+            assert service.upstreams.holding() == {model: len(parts)}
+            await gone(triton, former)
+        rolled[2].set()
+        said = await asyncio.gather(*speaking)
+        assert value(service, "streamer_moves_total") == 2 * len(parts)
+        assert value(service, "streamer_recoveries_total") == 0
+    for three, events, whole in zip(parts, said, wholes, strict=True):
+        assert text(events).lower().split() == " ".join(words for words, _ in three).split()
+        check(events, whole)
+
+
+async def test_the_shipped_model(tmp_path: Path) -> None:
+    """With real speech and the same weights under another name the words, times and speech events are the same."""
+    for name in ("one", "two"):
+        shipped_model(tmp_path, name)
+    audio = pcm("talk.flac") + bytes(48_000) + pcm("talk.flac")
+    async with serving(tmp_path) as (service, triton):
+        whole = await recognise(service.url, audio, [500_000] * 3)
+        assert len([event for event in whole if event["type"] == "final"]) > 1
+        async with session(service.url) as websocket:
+            reading = asyncio.create_task(rest(websocket))
+            await websocket.send(audio[:200_000])
+            leaving = await service.upstreams.roll("two")
+            for place in range(200_000, len(audio), 500_000):
+                await websocket.send(audio[place : place + 500_000])
+            assert await asyncio.wait_for(leaving, 30) == [""]
+            await websocket.send('{"type":"stop"}')
+            check(await reading, whole)
+        assert value(service, "streamer_moves_total") == 1
+        await gone(triton, "one")
+        assert len(list(stubs(triton.pid))) == 1
+
+
+async def test_what_the_client_and_the_probes_tell(repository: Path) -> None:
+    """New sessions are greeted with the new model, the others remain; silent ones follow; /readyz and metrics tell."""
+    async with serving(repository) as (service, triton):
+        async with session(service.url) as silent, session(service.url) as speaking:
+            await speaking.send(say("abc").tobytes())
+            while (await receive(speaking))["type"] != "partial":
+                pass
+            leaving = await service.upstreams.roll("two")
+            async with connect(service.url) as fresh:
+                await fresh.send('{"type":"start"}')
+                assert (await receive(fresh))["model"] == "two"
+            # Who has said nothing moves with the next sign of life; who is in the middle of a word stays.
+            for _ in range(80):
+                if service.upstreams.holding().get("one") == 1:
+                    break
+                await asyncio.sleep(0.1)
+            assert service.upstreams.holding() == {"two": 1, "one": 1}
+            assert 'streamer_model_sequences{model="one"} 1.0' in service.metrics.exposition().decode()
+            state = service._server._state()
+            assert (state["model"], state["models"], state["ready"]) == ("two", {"two": 1, "one": 1}, True)
+            assert not leaving.done()
+            await speaking.send('{"type":"flush"}')
+            while (await receive(speaking))["type"] != "flushed":
+                pass
+            assert await asyncio.wait_for(leaving, 10) == [""]
+            for websocket in (silent, speaking):
+                await websocket.send(say("de").tobytes() + bytes(64_000))
+                await websocket.send('{"type":"stop"}')
+                assert text(await rest(websocket)) == "de"
+        await gone(triton, "one")
+
+
+async def test_after_the_limit(repository: Path) -> None:
+    """Who does not get to a cut is moved all the same, as if the former model had failed, and says every word once."""
+    async with serving(repository) as (service, triton):
+        async with session(service.url, endpoint="off") as websocket:
+            reading = asyncio.create_task(rest(websocket))
+            await websocket.send(say("abc def").tobytes())
+            await asyncio.sleep(0.5)
+            leaving = await service.upstreams.roll("two", 1.0)
+            assert await asyncio.wait_for(leaving, 15) == [""]
+            await gone(triton, "one")
+            await websocket.send(say("ghi").tobytes())
+            await websocket.send('{"type":"stop"}')
+            events = await reading
+            assert websocket.close_code == 1000
+        assert text(events) == "abc def ghi"
+        assert [event["type"] for event in events].count("recovered") == 1
+
+
+async def test_a_model_that_cannot_work(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing changes: it is taken out again, the reason is told, and who speaks does not notice."""
+    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 3.0)  # how long one is waited for that hangs
+    words, audio = talk(1)
+    async with serving(repository) as (service, triton):
+        whole = await recognise(service.url, audio)
+        assert text(whole).split() == words.split()
+        for fault, change in FAULTS.items():
+            name = fault.replace(" ", "_")
+            level_model(repository, name, fault=change)
+            speaking = asyncio.create_task(speak(service.url, audio, 8.0))
+            await asyncio.sleep(0.3)
+            with pytest.raises(RollError, match=f"^{name} cannot be used. own: "):
+                await service.upstreams.roll(name)
+            assert service.upstreams.model == "one"
+            check(await speaking, whole)
+            assert value(service, "streamer_moves_total") == 0
+            await gone(triton, name)
+            assert states(triton)["one"] == "READY"
+
+
+async def test_what_cannot_be_rolled_to(repository: Path) -> None:
+    """A model that is not there, or in use, is named."""
+    async with serving(repository) as (service, _):
+        with pytest.raises(RollError, match="there is no model three in "):
+            await service.upstreams.roll("three")
+        with pytest.raises(RollError, match="one is in use already"):
+            await service.upstreams.roll("one")
+
+
+async def test_a_model_with_too_few_places(tmp_path: Path) -> None:
+    """Where not all sessions would find a place they stay where they are."""
+    level_model(tmp_path, "one", slots=8)
+    level_model(tmp_path, "small", slots=2)
+    async with Service(TritonServer(tmp_path, models=["one"]), port=0, model="one") as service:
+        async with session(service.url), session(service.url):
+            with pytest.raises(RollError, match="It has places for 1 sequences, and sessions hold 2"):
+                await service.upstreams.roll("small")
+        assert await recognise(service.url, say("abc").tobytes())
+
+
+async def test_triton_dies_after_it(repository: Path) -> None:
+    """An embedded server that is started again loads the model that took over, and no other."""
+    words, audio = talk(2)
+    async with serving(repository, limits=Limits(recover_s=30)) as (service, triton):
+        assert await (await service.upstreams.roll("two")) == [""]
+        speaking = asyncio.create_task(speak(service.url, audio, 3.0))
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(triton.kill)
+        assert text(await speaking).split() == words.split()
+        assert {name for name, state in states(triton).items() if state == "READY"} == {"two"}
+
+
+@pytest.fixture(scope="module")
+def tritons(repository: Path) -> Iterator[list[TritonServer]]:
+    """Two that are somebody else's, each with one model of the repository."""
+    with (
+        TritonServer(repository, models=["one"]) as first,
+        TritonServer(repository, models=["one"]) as second,
+    ):
+        yield [first, second]
+
+
+async def test_tritons_of_somebody_else(
+    repository: Path, tritons: list[TritonServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On all of them the model is loaded; the former one is taken out only when other bridges use it no longer."""
+    monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 6.0)
+    addresses = [triton.grpc_address for triton in tritons]
+    spoken = [talk(seed) for seed in range(4)]
+    async with Service(addresses, port=0, model="one") as service:
+        async with Service(addresses[0], port=0, model="one") as other:
+            wholes = [await recognise(other.url, audio) for _, audio in spoken]
+            speaking = [asyncio.create_task(speak(service.url, audio, 1.6)) for _, audio in spoken]
+            elsewhere = asyncio.create_task(speak(other.url, spoken[0][1], 1.6))
+            await asyncio.sleep(0.4)
+            leaving = await service.upstreams.roll("two")
+            for events, whole in zip(await asyncio.gather(*speaking), wholes, strict=True):
+                check(events, whole)
+            assert service.upstreams.number_ready == 2
+            check(await elsewhere, wholes[0])
+            await gone(tritons[1], "one")
+            # The other bridge probes its model there every five seconds, and has sessions.
+            assert states(tritons[0])["one"] == "READY"
+            assert text(await recognise(other.url, spoken[1][1])).split() == spoken[1][0].split()
+        assert await asyncio.wait_for(leaving, 30) == ["", ""]
+        await gone(tritons[0], "one")
+        assert text(await recognise(service.url, spoken[2][1])).split() == spoken[2][0].split()
+
+
+async def test_one_of_several_lacks_it(
+    repository: Path, tritons: list[TritonServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a single Triton cannot have the model, it is taken out again where it was loaded, and nothing changes."""
+    monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 1.0)
+    level_model(tmp_path, "one")
+    words, audio = talk(3)
+    with TritonServer(tmp_path, models=["one"]) as poor:
+        addresses = [tritons[1].grpc_address, poor.grpc_address]
+        if states(tritons[1])["one"] != "READY":
+            await asyncio.to_thread(tritons[1].load, "one")
+        if states(tritons[1])["two"] == "READY":
+            await asyncio.to_thread(tritons[1].unload, "two")
+            await gone(tritons[1], "two")
+        async with Service(addresses, port=0, model="one") as service:
+            with pytest.raises(RollError, match=f"^two cannot be used. {poor.grpc_address}: .*did not load it"):
+                await service.upstreams.roll("two")
+            assert service.upstreams.model == "one"
+            assert service.upstreams.number_ready == 2
+            await gone(tritons[1], "two")
+            assert text(await recognise(service.url, audio)).split() == words.split()

@@ -1,0 +1,335 @@
+"""The client for plain programs, with the real service."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import soundfile
+
+from streamer.audio.recording import AudioError
+from streamer.bridge.service import Service
+from streamer.client import SessionError, connect, transcribe
+from streamer.client.blocking import FEW_UNREAD, MOST_UNREAD, Inbox
+from streamer.testing.faulty_proxy import proxy
+from tests.project import SAMPLES
+from tests.samples import pcm
+
+TALK = SAMPLES / "talk.flac"
+SHORT = SAMPLES / "airplane.mp3"
+PIECE = 6_400
+PATIENCE_S = 30.0
+
+
+def finals(events: Any) -> list[str]:
+    """The texts that stay."""
+    return [event["text"] for event in events if event["type"] == "final"]
+
+
+def threads() -> list[threading.Thread]:
+    """Those of sessions."""
+    return [thread for thread in threading.enumerate() if thread.name == "streamer session"]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Whatever a test does, its sessions end."""
+    yield
+    assert threads() == []
+
+
+@pytest.fixture(scope="module")
+def right(service: Service) -> list[str]:
+    """What the service says of the talk, by the asynchronous way."""
+
+    async def heard() -> list[str]:
+        return finals([event async for event in transcribe(TALK, service.url)])
+
+    return asyncio.run(heard())
+
+
+def test_a_recording_is_its_events(service: Service, right: list[str]) -> None:
+    """From `ready` to `done`, each once and in order; with the words of the asynchronous way."""
+    events = list(transcribe(TALK, service.url))
+    assert (events[0]["type"], events[-1]["type"]) == ("ready", "done")
+    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
+    assert finals(events) == right != []
+
+
+def test_a_recording_is_a_transcript(service: Service, right: list[str]) -> None:
+    """Its text, its words with times, and every format."""
+    transcript = transcribe(TALK, service.url).result()
+    assert transcript.complete
+    assert transcript.file == str(TALK)
+    assert transcript.text == " ".join(right)
+    assert [word["word"] for word in transcript.words] == transcript.text.split()
+    assert transcript.duration_ms == pytest.approx(soundfile.info(TALK).duration * 1000, abs=1)
+    assert transcript.render("srt").startswith("1\n00:00:0")
+
+
+async def test_a_recording_can_be_awaited(service: Service, right: list[str]) -> None:
+    """The same transcript in asynchronous code."""
+    assert (await transcribe(TALK, service.url)).text == " ".join(right)
+
+
+def test_a_whole_recording_can_be_sent_before_anything_is_read(service: Service, right: list[str]) -> None:
+    """Events are gathered meanwhile: the service is never kept waiting."""
+    with connect(service.url) as session:
+        assert session.ready["type"] == "ready"
+        assert session.url == service.url
+        audio = pcm("talk.flac")
+        for place in range(0, len(audio), PIECE):
+            session.send(audio[place : place + PIECE])
+        session.stop()
+        assert finals(session) == right
+        assert list(session) == []
+
+
+def test_sound_and_words_by_turns(service: Service) -> None:
+    """What has come so far can be taken without a wait, and an answer can be waited for."""
+    with connect(service.url) as session:
+        assert list(session.waiting()) == []
+        session.send(pcm("talk.flac")[: 3 * 32_000])
+        session.flush()
+        kinds = []
+        while not kinds or kinds[-1] != "flushed":
+            event = session.receive(PATIENCE_S)
+            assert event is not None
+            kinds.append(event["type"])
+        assert "final" in kinds
+        with pytest.raises(TimeoutError):
+            session.receive(0.05)
+        session.keepalive()
+        session.stop()
+        assert [event["type"] for event in session][-1] == "done"
+        assert session.receive(0) is None
+
+
+def test_a_thread_may_send_while_another_reads(service: Service, right: list[str]) -> None:
+    """Each does its own, and both see the end."""
+    with connect(service.url) as session:
+
+        def speak() -> None:
+            audio = pcm("talk.flac")
+            for place in range(0, len(audio), PIECE):
+                session.send(audio[place : place + PIECE])
+            session.stop()
+
+        speaker = threading.Thread(target=speak)
+        speaker.start()
+        heard = finals(session)
+        speaker.join(PATIENCE_S)
+    assert heard == right
+
+
+def test_who_waits_is_freed_by_a_close(service: Service) -> None:
+    """A session that another thread closes has no more events, and takes no more sound."""
+    with connect(service.url) as session:
+        threading.Timer(0.2, session.close).start()
+        began = time.monotonic()
+        assert list(session) == []
+        assert time.monotonic() - began < PATIENCE_S / 2
+        session.close()
+        with pytest.raises(SessionError, match="has been closed"):
+            session.send(bytes(2))
+
+
+def test_a_refusal_is_raised_where_it_is_opened(service: Service) -> None:
+    """With the service's own sentence."""
+    with pytest.raises(SessionError, match="step_ms") as caught, connect(service.url, {"step_ms": 7}):
+        pass
+    assert caught.value.code == "bad_option"
+    with pytest.raises(SessionError) as caught:
+        transcribe(TALK, "127.0.0.1:1").result()
+    assert caught.value.code == "away"
+
+
+def test_what_the_service_says_while_sound_is_sent(service: Service) -> None:
+    """Who only sends is told why the session ended, not only that it did."""
+
+    def speak() -> None:
+        for _ in range(2000):
+            session.send(bytes(32_000))
+
+    with connect(service.url, {"live": True}) as session, pytest.raises(SessionError) as caught:
+        speak()
+    assert caught.value.code == "too_fast"
+
+
+def test_a_failing_source_still_gets_its_words(service: Service) -> None:
+    """Its exception comes after the last event."""
+
+    def source() -> Iterator[bytes]:
+        yield pcm("airplane.mp3")
+        raise AudioError("the kept is torn.")
+
+    heard: list[Any] = []
+    with pytest.raises(AudioError, match="torn"):
+        heard.extend(transcribe(source(), service.url))
+    assert finals(heard) == finals(transcribe(SHORT, service.url)) != []
+    assert heard[-1]["type"] == "done"
+
+
+def test_leaving_early_ends_the_session(service: Service) -> None:
+    """Whoever stops reading leaves no thread and no session behind."""
+    for event in transcribe(TALK, service.url, paced=True):
+        if event["type"] == "partial":
+            break
+
+    def fail() -> None:
+        with connect(service.url) as session:
+            session.send(bytes(6400))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    gc.collect()
+    assert threads() == []
+
+
+def test_a_forgotten_session_ends(service: Service) -> None:
+    """Nobody has to close what nobody has any more."""
+    session = connect(service.url).open()
+    session.send(bytes(6400))
+    assert len(threads()) == 1
+    del session
+    gc.collect()
+    assert threads() == []
+
+
+async def test_a_plain_wait_in_an_event_loop_is_refused(service: Service) -> None:
+    """It would hold up everything else there; the sentence says what to write instead."""
+    with pytest.raises(RuntimeError, match="async with connect"), connect(service.url):
+        pass
+    with pytest.raises(RuntimeError, match="async for event"):
+        iter(transcribe(TALK, service.url))
+    with pytest.raises(RuntimeError, match="await transcribe"):
+        transcribe(TALK, service.url).result()
+
+
+async def test_it_goes_on_over_another_connection(service: Service, right: list[str]) -> None:
+    """A connection that is cut costs no word."""
+    async with proxy(service.url.split("/")[2]) as (address, cut):
+
+        def speak() -> list[str]:
+            audio = pcm("talk.flac")
+            with connect(address) as session:
+                for place in range(0, len(audio), PIECE):
+                    session.send(audio[place : place + PIECE])
+                    time.sleep(0.01)
+                session.stop()
+                return finals(session)
+
+        speaking = asyncio.create_task(asyncio.to_thread(speak))
+        for _ in range(3):
+            await asyncio.sleep(0.3)
+            await cut()
+        assert await asyncio.wait_for(speaking, PATIENCE_S) == right
+
+
+PROGRAM = """
+import sys
+from streamer.client import connect
+with connect(sys.argv[1]) as session:
+    print("open", flush=True)
+    for event in session:
+        pass
+"""
+
+
+def test_ctrl_c_ends_a_plain_program(service: Service) -> None:
+    """While it waits for events: at once, with the usual exception."""
+    command = [sys.executable, "-c", PROGRAM, service.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "open\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S / 3) == -signal.SIGINT
+        said = process.stderr.read()
+    assert said.endswith("KeyboardInterrupt\n")
+    assert said.count("Traceback") == 1
+
+
+def test_a_program_that_forgets_its_session_ends(service: Service) -> None:
+    """A thread that waits for a service keeps no interpreter alive."""
+    code = "import sys; from streamer.client import connect; session = connect(sys.argv[1]).open()"
+    command = [sys.executable, "-W", "error", "-c", code, service.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def partial(n: int, segment: int = 0, **more: Any) -> dict[str, Any]:
+    """A partial with a number."""
+    return {"type": "partial", "n": n, "segment": segment, **more}
+
+
+async def filled(inbox: Inbox, *events: dict[str, Any]) -> None:
+    """Puts these events in, in the way of a session."""
+
+    async def told() -> AsyncIterator[Any]:
+        for event in events:
+            yield event
+
+    await inbox.fill(told())
+
+
+async def test_what_nobody_reads_is_thinned_out() -> None:
+    """A partial that a later one replaces is dropped once many wait; finals and the order stay."""
+    inbox = Inbox()
+    said = [partial(n) for n in range(FEW_UNREAD)] + [{"type": "final", "n": FEW_UNREAD, "segment": 0}]
+    late = [partial(FEW_UNREAD + n, n % 2 + 1, channel=n % 2) for n in range(1, 50)]
+    await filled(inbox, *said, *late, {"type": "done", "n": 999})
+    read = []
+    while (event := inbox.get(1)) is not None:
+        read.append(event)
+    assert read == [*said, *late[-2:], {"type": "done", "n": 999}]
+
+
+async def test_who_never_reads_holds_up_the_service() -> None:
+    """Beyond a bound nothing more is taken, and it goes on when something is read."""
+    inbox = Inbox()
+    events = [{"type": "final", "n": n, "segment": n} for n in range(MOST_UNREAD + 10)]
+    filling = asyncio.create_task(filled(inbox, *events))
+    await asyncio.sleep(0.1)
+    assert not filling.done()
+    read = await asyncio.to_thread(lambda: [inbox.get(5) for _ in range(len(events) + 1)])
+    assert read == [*events, None]
+    await filling
+
+
+async def test_a_failure_comes_after_the_events() -> None:
+    """Whoever reads is told all that was said before."""
+    inbox = Inbox()
+    await filled(inbox, partial(1))
+    inbox = Inbox()
+
+    async def breaking() -> AsyncIterator[Any]:
+        yield partial(1)
+        raise SessionError("lost", "It was lost.")
+
+    await inbox.fill(breaking())
+    assert inbox.get(0) == partial(1)
+    with pytest.raises(SessionError, match="lost"):
+        inbox.get(0)
+
+
+def test_many_may_close_at_once(service: Service) -> None:
+    """Whoever asks for the end gets it, and only once."""
+    for _ in range(5):
+        session = connect(service.url).open()
+        closing = [threading.Thread(target=session.close) for _ in range(8)]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(PATIENCE_S)
+        assert threads() == []

@@ -1,0 +1,28 @@
+"""The command run to its end, the recordings for it, and what is right of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from streamer.bridge.service import Service
+from tests.project import SAMPLES
+from tests.pseudo_terminal import COMMAND, PATIENCE_S
+
+TALK, SHORT, PHRASE = (str(SAMPLES / name) for name in ("talk.flac", "airplane.mp3", "quilter.ogg"))
+
+
+def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end."""
+    done = subprocess.run(
+        [*COMMAND, *arguments], input=given, capture_output=True, timeout=PATIENCE_S, cwd=folder, check=False
+    )
+    assert b"Traceback" not in done.stderr
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def finals(service: Service, recording: str) -> list[str]:
+    """The lines that are right for a recording: what the service says of it."""
+    lines = streamer(recording, "--server", service.url, "--format", "jsonl").stdout.splitlines()
+    return [event["text"] for event in map(json.loads, lines) if event["type"] == "final"]

@@ -1,0 +1,128 @@
+"""What `serve` and `key` make of a command line about who may come in, and the whole of it in real processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trustme
+
+from streamer.bridge.access.keys import KeyFile
+from streamer.cli import run
+from streamer.commands.arguments.access import is_local
+from tests.project import ROOT
+
+COMMAND = [sys.executable, "-m", "streamer"]
+TALK = str(ROOT / "audio_samples" / "talk.flac")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--host", "0.0.0.0"], "0.0.0.0 can be reached from other machines, .* give --keys FILE, or --open"),
+        (["--host", "::"], ":: can be reached from other machines"),
+        (["--host", ""], "can be reached from other machines"),
+        (["--per-key", "2"], "--per-key counts by key: give --keys too"),
+        (["--audio-per-key", "60"], "--audio-per-key counts by key: give --keys too"),
+        (["--tls-key", "key.pem"], "give --tls-cert too"),
+        (["--tls-cert", "no.pem"], "no.pem cannot be read: No such file"),
+        (["--keys", "none"], "none cannot be read: No such file"),
+        (["--triton-tls"], "--triton-tls is about Tritons elsewhere: give --triton too"),
+        (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata goes with TLS alone: give --triton-tls too"),
+        (["--triton", "a:1", "--triton-tls", "--triton-key", "f"], "belong together: give both"),
+        (["--triton", "a:1", "--triton-tls", "--triton-ca", "none"], "none cannot be read: No such file"),
+    ],
+)
+def test_an_unsafe_or_impossible_entrance_is_refused(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence, before anything is started."""
+    assert run(["serve", *arguments]) == 2
+    assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--origin", "example.org"], "write https://example.org"),
+        (["--per-address", "0"], "'0' is not from 1 to 100000"),
+        (["--max-message", "10"], "'10' is not from 65536 to 67108864"),
+        (["--idle-limit", "nan"], "'nan' is not from 1 to 3600"),
+        (["--behind-proxy", "9"], "'9' is not from 1 to 8"),
+    ],
+)
+def test_odd_values_are_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what would be right."""
+    with pytest.raises(SystemExit) as caught:
+        run(["serve", *arguments])
+    assert caught.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_what_only_this_machine_reaches() -> None:
+    """By number and by name; what cannot be found is not it."""
+    assert all(map(is_local, ("127.0.0.1", "localhost", "::1", "127.9.9.9")))
+    assert not any(map(is_local, ("0.0.0.0", "", "::", "192.0.2.1", "no.such.name.invalid")))
+
+
+def test_a_key_is_shown_once_and_its_line_can_be_appended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line goes to standard output, the secret to standard error."""
+    assert run(["key", "alice"]) == 0
+    shown = capsys.readouterr()
+    (tmp_path / "keys").write_text(shown.out)
+    secret = shown.err.splitlines()[-1]
+    assert secret not in shown.out
+    assert KeyFile(tmp_path / "keys").name_of(secret) == "alice"
+    assert run(["key", "a b"]) == 2
+
+
+def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
+    """As somebody would run it: who has no key is told so, who has one is served."""
+    keys, chain, key, root = (tmp_path / name for name in ("keys", "chain.pem", "key.pem", "root.pem"))
+    made = subprocess.run([*COMMAND, "key", "alice"], capture_output=True, text=True, check=True, cwd=ROOT)
+    keys.write_text(made.stdout)
+    secret = made.stderr.splitlines()[-1]
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(root))
+    issued = authority.issue_cert("localhost")
+    chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    key.write_bytes(issued.private_key_pem.bytes())
+    guarded = ["--keys", str(keys), "--tls-cert", str(chain), "--tls-key", str(key)]
+    serving = subprocess.Popen(
+        [*COMMAND, "serve", "--port", "0", "--instances", "1", "--slots", "2", *guarded],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert serving.stderr is not None
+    try:
+        said = ""
+        while "ready: " not in said:
+            line = serving.stderr.readline()
+            assert line, said
+            said += line
+        found = re.search(
+            r"ready: wss://127\.0\.0\.1:(\d+)/v1/stream \(page and probes: https://127\.0\.0\.1:\1/\)", said
+        )
+        assert found, said
+        command = [*COMMAND, "--server", f"wss://localhost:{found[1]}", TALK]
+        environment = {**os.environ, "SSL_CERT_FILE": str(root)}
+        environment.pop("STREAMER_KEY", None)
+        without = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+        assert (without.returncode, without.stdout) == (1, "")
+        assert "A key is needed" in without.stderr
+        environment["STREAMER_KEY"] = secret
+        with_key = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+        assert with_key.returncode == 0, with_key.stderr
+        assert len(with_key.stdout.split()) > 10
+    finally:
+        serving.send_signal(signal.SIGTERM)
+        said += serving.communicate(timeout=40)[1]
+    assert serving.returncode == 0
+    assert secret not in said
+    assert "key=alice" in said

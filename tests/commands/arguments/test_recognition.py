@@ -1,0 +1,112 @@
+"""What a command line asks of the recogniser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.commands.arguments.recognition import add_recognition_arguments, wishes
+from streamer.commands.evaluate import add_hearing_arguments
+from streamer.wire.native import encode, parse
+
+
+def asked(*arguments: str) -> dict[str, Any]:
+    """The session's options that come of these arguments."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_recognition_arguments(parser)
+    return wishes(parser.parse_args(arguments))
+
+
+def test_nothing_is_asked_for() -> None:
+    """What is not said is left to the service."""
+    assert asked() == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--step-ms", "160", "--search", "greedy"], {"step_ms": 160, "search": "greedy"}),
+        (["--alternatives", "3", "--written"], {"alternatives": 3, "written": True}),
+        (["--stability", "high", "--settle-ms", "500"], {"stability": "high", "settle_ms": 500}),
+        (["--settle-ms", "0"], {"settle_ms": 0}),
+        (["--endpoint", "off"], {"endpoint": "off"}),
+        (["--endpoint", "800"], {"endpoint": {"after_text_ms": 800}}),
+        (
+            ["--endpoint", "800:2000:15000"],
+            {"endpoint": {"after_text_ms": 800, "without_text_ms": 2000, "longest_ms": 15000}},
+        ),
+        (
+            ["--hotword", "zoë", "--hotword", "new york"],
+            {"hotwords": [{"text": "zoë", "weight": 1.0}, {"text": "new york", "weight": 1.0}]},
+        ),
+    ],
+)
+def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> None:
+    """Every argument becomes an option as the protocol has it."""
+    found = asked(*arguments)
+    assert found == expected
+    assert parse(encode({"type": "start", **json.loads(json.dumps(found))}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--alternatives", "11"], "from 0 to 10, not 11"),
+        (["--alternatives", "many"], "'many' is no whole number"),
+        (["--settle-ms", "100"], "0 or a whole number from 500 to 10000"),
+        (["--endpoint", "300"], "'after_text_ms' must be a whole number from 400"),
+        (["--endpoint", "800:2000:15000:1"], "neither 'off' nor milliseconds"),
+        (["--endpoint", "-1"], "neither 'off' nor milliseconds"),
+        (["--hotword", "a b c d e f g"], "1 to 6 words"),
+        (["--hotword", "x"] * 201, "201 are too many; a session takes 200"),
+        (["--hotwords", "missing.txt"], "missing.txt cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be(arguments: list[str], words: str) -> None:
+    """The sentence is that of the protocol, and there is one."""
+    with pytest.raises(argparse.ArgumentError) as caught:
+        asked(*arguments)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_hotwords_of_a_file(tmp_path: Path) -> None:
+    """A phrase a line, perhaps a tab and a weight; empty lines do no harm, and the other argument adds."""
+    path = tmp_path / "names.txt"
+    path.write_text("\ufeffkubernetes\r\nnew york\t2.5\n\n", encoding="utf-8")
+    found = asked("--hotwords", str(path), "--hotword", "triton")["hotwords"]
+    assert found == [
+        {"text": "kubernetes", "weight": 1.0},
+        {"text": "new york", "weight": 2.5},
+        {"text": "triton", "weight": 1.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"good\nbad\tmuch\n", "line 2: 'much' is no weight"),
+        (b"good\n\nbad\t9\n", "line 3: 'weight' of a hotword must be a number from 0 to 5"),
+        (b"7\n", "line 1: A hotword is made of letters"),
+        (b"\xff\xfe", "it is no UTF-8 text"),
+    ],
+)
+def test_what_is_wrong_with_a_file(tmp_path: Path, content: bytes, words: str) -> None:
+    """The line is named."""
+    path = tmp_path / "names.txt"
+    path.write_bytes(content)
+    with pytest.raises(argparse.ArgumentError) as caught:
+        asked("--hotwords", str(path))
+    assert words in str(caught.value)
+
+
+def test_evaluate_has_them_too() -> None:
+    """The same arguments, with a step that is always told."""
+    parser = argparse.ArgumentParser()
+    add_hearing_arguments(parser)
+    options = parser.parse_args(["samples.tsv", "--stability", "medium"])
+    assert wishes(options) == {"step_ms": 320, "stability": "medium"}

@@ -1,0 +1,144 @@
+"""The whole of `streamer doctor`, as somebody types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+import streamer.doctor.model
+import streamer.doctor.packages
+from streamer.address import is_ready
+from streamer.bridge.service import Service
+from streamer.cli import run
+from tests.project import ROOT
+from tests.pseudo_terminal import COMMAND, Terminal
+from tests.virtual_microphone import room
+
+LIGHT = (
+    *("numpy", "numpy.libs", "soundfile.py", "_soundfile.py", "_soundfile_data", "typing_extensions.py"),
+    *("soxr", "websockets", "cffi"),
+)
+METADATA = ("numpy", "soundfile", "soxr", "websockets")
+LINE = re.compile(r"[✓!✗] \S.{14} \S")
+
+
+@pytest.mark.timeout(300)  # torch is imported twice, in the end by the model of a whole service
+def test_this_machine_is_well() -> None:
+    """Every line is aligned, a recording is really recognised, and nothing private is told."""
+    environment = {**os.environ, "STREAMER_KEY": "streamer_abc"}
+    done = subprocess.run([*COMMAND, "doctor"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert all(LINE.match(line) for line in lines[:-1])
+    assert "✗" not in done.stdout
+    assert lines[-2].startswith("✓ trial")
+    assert "apostle" in lines[-2]
+    assert lines[-1].startswith("Recordings can be transcribed.")
+    assert "streamer_abc" not in done.stdout
+    assert "\x1b" not in done.stdout
+    assert f"{Path.home()}/" not in done.stdout
+
+
+def test_a_report_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object with the same."""
+    assert run(["doctor", "--json", "--quick"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["usable"] is True
+    assert {"Python", "streamer", "Triton", "model files", "shared memory"} <= {
+        found["subject"] for found in content["findings"]
+    }
+    assert {frozenset(found) for found in content["findings"]} == {frozenset({"subject", "state", "said", "remedy"})}
+
+
+def test_what_has_to_be_mended_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit status is 1, and no server is started to fail once more."""
+    monkeypatch.setattr(streamer.doctor.model, "NEEDED", ("1/no.such.file",))
+    monkeypatch.setattr(streamer.doctor.packages, "torch", lambda: ())  # takes long, and has tests of its own
+    assert run(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    assert re.search(r"^✗ model files     \S+/1/no.such.file: No such file or directory → ", shown, re.MULTILINE)
+    assert "! trial           not tried" in shown
+    assert shown.splitlines()[-1].startswith("1 to be mended, ")
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_colour_is_for_terminals(no_color: str) -> None:
+    """Unless somebody wants none."""
+    terminal = Terminal("doctor", "--quick", environment={**os.environ, "NO_COLOR": no_color})
+    assert terminal.status() == 0
+    assert ("\x1b[32m✓\x1b[0m Python" in terminal.shown) == (not no_color)
+
+
+def test_without_portaudio_and_with_a_microphone(tmp_path: Path) -> None:
+    """A missing library is a warning with its package; a microphone that is there is told."""
+    # Every Python that is started finds no PortAudio on this machine.
+    (tmp_path / "sitecustomize.py").write_text("import ctypes.util\nctypes.util.find_library = lambda name: None\n")
+    hidden = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [*COMMAND, "doctor", "--quick"]
+    done = subprocess.run(command, env=hidden, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert re.search(r"^! microphone      PortAudio.* is not installed → apt install libportaudio2", done.stdout, re.M)
+    with room(tmp_path) as place:
+        done = subprocess.run(command, env=place.environment, capture_output=True, text=True, check=False)
+    assert re.search(r"^✓ microphone      \d seen by PortAudio; by default \d+ \S", done.stdout, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with what `pip install streamer` brings, and nothing else."""
+    folder = tmp_path_factory.mktemp("light")
+    venv.create(folder, symlinks=True)
+    there = Path(sysconfig.get_path("purelib"))
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for path in there.iterdir():
+        name = path.name.split(".")[0]
+        if path.name in LIGHT or name.startswith("_cffi_backend") or re.match(rf"({'|'.join(METADATA)})-", path.name):
+            (packages / path.name).symlink_to(path)
+    (packages / "streamer.pth").write_text(f"{ROOT}\n")
+    return folder / "bin" / "python"
+
+
+def test_the_light_client(light: Path, service: Service) -> None:
+    """It says which parts are there; alone it can transcribe nothing, with a service elsewhere it can."""
+    command = [str(light), "-m", "streamer", "doctor"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([*command], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert re.search(r"^✓ client          numpy ", done.stdout, re.MULTILINE)
+    assert re.search(r"^! embedded        nvidia-pytriton missing → make install", done.stdout, re.M)
+    assert re.search(r"^! mic             sounddevice missing → make install", done.stdout, re.M)
+    if not is_ready():
+        assert done.returncode == 1
+        assert "✗ service         this is the light client, and no service runs here" in done.stdout
+    done = subprocess.run(
+        [*command, "--server", service.url], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^✓ service         ws://127.*recognised 5.9 s of sound", done.stdout, re.MULTILINE)
+    assert done.stdout.splitlines()[-1].startswith("Recordings can be transcribed with the service.")
+
+
+def test_a_client_that_cannot_be_imported(light: Path) -> None:
+    """What is installed and does not work is wrong, also where a service would be named."""
+    code = "import sys; sys.modules['soundfile'] = None; from streamer.cli import run; sys.exit(run(sys.argv[1:]))"
+    command = [str(light), "-c", code, "doctor", "--server", "127.0.0.1:1"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search(r"^✗ client          soundfile cannot be imported: .* → pip install", done.stdout, re.MULTILINE)
+
+
+def test_a_wrong_argument_is_one_sentence() -> None:
+    """As with all commands."""
+    done = subprocess.run(
+        [sys.executable, "-m", "streamer", "doctor", "x"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -1,0 +1,143 @@
+"""What `serve` remembers of this machine, and its limit of sessions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streamer.bridge.service import Service
+from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.commands.arguments.parser import Parser
+from streamer.commands.serve import add_arguments
+from streamer.commands.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
+from streamer.shipped import shipped
+from streamer.triton.repository import asr_repository
+from streamer.triton.server import TritonServer
+from tests.bridge.clients import recognise, text
+from tests.samples import pcm
+from tests.serve_process import serving
+
+MODEL = "streaming_asr"
+
+
+@pytest.fixture
+def capacities(tmp_path: Path) -> Capacities:
+    return Capacities(tmp_path / "somewhere" / "capacity.json")
+
+
+def test_remembered(capacities: Capacities) -> None:
+    """What was put is there for the same circumstances, also for another process, and for no others."""
+    assert capacities.get({"model": "a"}) is None
+    assert capacities.put({"model": "a"}, 7)
+    assert capacities.put({"model": "b"}, 8)
+    assert capacities.put({"model": "a"}, 9)
+    again = Capacities(capacities.path)
+    assert (again.get({"model": "a"}), again.get({"model": "b"}), again.get({"model": "c"})) == (9, 8, None)
+    assert [path.name for path in capacities.path.parent.iterdir()] == ["capacity.json"]
+
+
+def test_not_too_much_is_remembered(capacities: Capacities) -> None:
+    """The oldest is forgotten."""
+    for number in range(MOST_REMEMBERED + 1):
+        capacities.put({"number": number}, 1)
+    assert capacities.get({"number": 0}) is None
+    assert capacities.get({"number": 1}) == capacities.get({"number": MOST_REMEMBERED}) == 1
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", "7", '{"x":1}', "\0"])
+def test_a_broken_file_is_an_empty_one(capacities: Capacities, broken: str) -> None:
+    """It is written anew."""
+    capacities.path.parent.mkdir()
+    capacities.path.write_text(broken)
+    assert capacities.get({"model": "a"}) is None
+    assert capacities.put({"model": "a"}, 7)
+    assert capacities.get({"model": "a"}) == 7
+
+
+@pytest.mark.parametrize("sessions", [0, -1, "7", None, 1.5])
+def test_nonsense_is_not_believed(capacities: Capacities, sessions: object) -> None:
+    """A number that cannot be one is as if it were not there."""
+    capacities.put({"model": "a"}, 7)
+    known = json.loads(capacities.path.read_text())
+    for entry in known.values():
+        entry["sessions"] = sessions
+    capacities.path.write_text(json.dumps(known))
+    assert capacities.get({"model": "a"}) is None
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """That is told, and nothing else happens."""
+    (tmp_path / "file").touch()
+    capacities = Capacities(tmp_path / "file" / "capacity.json")
+    assert not capacities.put({"model": "a"}, 7)
+    assert capacities.get({"model": "a"}) is None
+
+
+def test_circumstances(tmp_path: Path) -> None:
+    """Other weights, another configuration and other settings are other circumstances; the same ones are the same."""
+    shutil.copytree(asr_repository(), tmp_path / "repository")
+    repository = tmp_path / "repository"
+    before = circumstances(repository, MODEL, None, 256)
+    assert before == circumstances(repository, MODEL, None, 256)
+    assert before["machine"]["processors"] == len(os.sched_getaffinity(0))
+    assert circumstances(repository, MODEL, 2, 256) != before != circumstances(repository, MODEL, None, 64)
+    os.utime(repository / MODEL / "config.pbtxt", (1, 1))
+    assert circumstances(repository, MODEL, None, 256) != before
+
+
+async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton: TritonServer) -> None:
+    """The second start takes the number of the first, and the service admits no more."""
+    capacities.put({"model": "a"}, 1)
+    async with Service(triton.grpc_address, port=0, sessions=Finding({"model": "a"}, capacities)) as service:
+        assert b"streamer_sessions_limit 1.0" in service.metrics.exposition()
+        assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+
+
+async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service starts all the same, with all slots."""
+
+    def broken() -> Path:
+        raise FileNotFoundError("no speech")
+
+    monkeypatch.setattr("streamer.commands.session_limit.speech", broken)
+    upstreams = UpstreamPool([triton.grpc_address])
+    await upstreams.open()
+    assert await Finding(None)(upstreams) is None
+    await upstreams.close()
+
+
+def test_speech() -> None:
+    """There is some that comes with the package."""
+    assert shipped(SPEECH).stat().st_size > 10_000
+
+
+def test_auto(tmp_path: Path, triton: TritonServer) -> None:
+    """`--sessions auto` measures first, then serves; what it finds it says, and is the limit."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    with serving("--triton", triton.grpc_address, "--sessions", "auto", environment=environment) as served:
+        [said] = [line for line in served.lines if " sessions at a time" in line]
+        assert served.state["sessions_limit"] == int(said.split()[1])
+        assert served.end() == 0
+    # Of a Triton elsewhere nothing is known that could change, so nothing is remembered.
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_number(triton: TritonServer) -> None:
+    """`--sessions N` is the limit."""
+    with serving("--triton", triton.grpc_address, "--sessions", "2") as served:
+        assert served.state["sessions_limit"] == 2
+        assert served.end() == 0
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "many", ""])
+def test_no_number(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Anything else is refused with a sentence."""
+    parser = Parser(prog="streamer serve")
+    add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--sessions", wrong])
+    assert "is no number of them" in capsys.readouterr().err

@@ -1,0 +1,162 @@
+"""The language model at run time: exact tables, back-off as a dictionary would do it, files that are read in place."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from streamer.engine.language.language_model import RESERVED, LanguageError, LanguageModel
+from streamer.engine.language.ngram_table import NgramTable
+
+Grams = dict[tuple[str, ...], tuple[float, float]]
+# The steps of the file: half of them is what a trigram's and a backed-off bigram's score may be off.
+TRIGRAM_ERROR, BIGRAM_ERROR = 1 / 64, 1 / 128 + 1 / 64
+
+
+def random_model(seed: int, words: int = 12) -> tuple[list[str], Grams]:
+    """A vocabulary and n-grams with made-up values; trigrams only where their context is a bigram."""
+    rng = np.random.default_rng(seed)
+    vocabulary = [*RESERVED, *(f"w{number}" for number in range(words))]
+
+    def some(candidates: list[tuple[str, ...]], share: float) -> Grams:
+        chosen = [ngram for ngram in candidates if rng.random() < share]
+        return {ngram: (-rng.uniform(0.01, 12), rng.uniform(-4, 1.5)) for ngram in chosen}
+
+    unigrams = some([(word,) for word in vocabulary], 2)
+    bigrams = some(list(itertools.product(vocabulary, repeat=2)), 0.3)
+    trigrams = some([(*pair, word) for pair in bigrams for word in vocabulary], 0.3)
+    return vocabulary, {**unigrams, **bigrams, **{ngram: (value, 0.0) for ngram, (value, _) in trigrams.items()}}
+
+
+def look_up(ngrams: Grams, ngram: tuple[str, ...]) -> float:
+    """What back-off means, one n-gram at a time."""
+    if ngram in ngrams:
+        return ngrams[ngram][0]
+    return ngrams.get(ngram[:-1], (0.0, 0.0))[1] + look_up(ngrams, ngram[1:])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_equal_a_dictionary(seed: int) -> None:
+    """Every context and word of a small model gets the score of a plain back-off, up to the rounding of the file."""
+    words, ngrams = random_model(seed)
+    model = LanguageModel.build(words, ngrams)
+    ids = torch.cartesian_prod(*[torch.arange(len(words))] * 3)
+    scores = model.score(ids[:, :2], ids[:, 2])
+    expected = torch.tensor([look_up(ngrams, tuple(words[number] for number in row)) for row in ids.tolist()])
+    assert scores.dtype == torch.float32
+    assert (scores - expected).abs().max() <= TRIGRAM_ERROR + BIGRAM_ERROR
+    held = torch.tensor([tuple(words[number] for number in row) in ngrams for row in ids.tolist()])
+    assert (scores - expected)[held].abs().max() <= TRIGRAM_ERROR + 1e-6
+
+
+def test_scores_keep_the_shape_of_their_words() -> None:
+    """Contexts and words of any leading shape are scored as they lie, one by one or together."""
+    words, ngrams = random_model(7)
+    model = LanguageModel.build(words, ngrams)
+    contexts = torch.randint(len(words), (3, 4, 2), generator=torch.Generator().manual_seed(0))
+    follow = torch.randint(len(words), (3, 4), generator=torch.Generator().manual_seed(1))
+    together = model.score(contexts, follow)
+    assert together.shape == (3, 4)
+    for place in itertools.product(range(3), range(4)):
+        assert model.score(contexts[place], follow[place]) == together[place]
+    assert model.score(contexts[:0], follow[:0]).shape == (0, 4)
+
+
+def test_scoring_looks_at_no_value() -> None:
+    """No step of a score depends on what a tensor holds: it can be queued on a GPU and captured in a graph."""
+    words, ngrams = random_model(1)
+    model = LanguageModel.build(words, ngrams)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        scores = model.score(torch.zeros(5, 2, dtype=torch.int64), torch.zeros(5, dtype=torch.int64))
+    assert scores.shape == (5,)
+
+
+def test_the_start_is_a_context() -> None:
+    """A sentence's first word is scored after the mark of its start, the second after both."""
+    ngrams: Grams = {
+        ("<s>",): (-99.0, -0.5), ("a",): (-1.0, -0.25), ("b",): (-2.0, 0.0),
+        ("<s>", "a"): (-0.5, -0.125), ("<s>", "a", "b"): (-0.75, 0.0),
+    }  # fmt: skip
+    model = LanguageModel.build(["a", "b"], ngrams)
+    assert model.words == ["<unk>", "<s>", "</s>", "a", "b"]
+    a, b = 3, 4
+    contexts = torch.tensor([model.start, model.start, (model.start[1], a), (a, b)])
+    scores = model.score(contexts, torch.tensor([a, b, b, a]))
+    assert scores.tolist() == [-0.5, -2.5, -0.75, -1.0]
+
+
+def test_unigrams_are_those_given() -> None:
+    """The unigrams are natural logs by word, and what was not given never happens."""
+    model = LanguageModel.build(["a", "b"], {("a",): (math.log(0.5), 0.0)})
+    assert model.unigrams.tolist() == pytest.approx([-99, -99, -99, math.log(0.5), -99])
+
+
+def test_a_trigram_needs_its_context() -> None:
+    """A trigram whose first two words are no bigram could not be found again, and is refused."""
+    with pytest.raises(ValueError, match="no bigram"):
+        LanguageModel.build(["a", "b"], {("a",): (-1.0, 0.0), ("a", "b", "a"): (-1.0, 0.0)})
+
+
+def test_a_file_scores_as_the_model_that_wrote_it(tmp_path: Path) -> None:
+    """A written model reads back with its words and scores, and nothing half-written lies beside it."""
+    words, ngrams = random_model(3, words=40)
+    model = LanguageModel.build(words, ngrams)
+    path = tmp_path / "language.safetensors"
+    model.save(path)
+    read = LanguageModel.load(path)
+    assert read.words == words
+    assert torch.equal(read.unigrams, model.unigrams)
+    ids = torch.randint(len(words), (500, 3), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(read.score(ids[:, :2], ids[:, 2]), model.score(ids[:, :2], ids[:, 2]))
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_size < LanguageModel.size(words, *(sum(len(n) == k for n in ngrams) for k in (2, 3))) + 8192
+
+
+def test_odd_files_are_refused_with_a_reason(tmp_path: Path) -> None:
+    """A missing, a damaged and a foreign file are each named with what is wrong."""
+    path = tmp_path / "language.safetensors"
+    with pytest.raises(LanguageError, match="is missing"):
+        LanguageModel.load(path)
+    path.write_bytes(b"not a model")
+    with pytest.raises(LanguageError, match="can't be read"):
+        LanguageModel.load(path)
+    save_file({"weights": torch.zeros(3)}, path)
+    with pytest.raises(LanguageError, match="no language model"):
+        LanguageModel.load(path)
+    save_file({"weights": torch.zeros(3)}, path, {"language": '{"format": 1}'})
+    with pytest.raises(LanguageError, match="lacks a part"):
+        LanguageModel.load(path)
+
+
+@pytest.mark.parametrize(("number", "key_bits"), [(0, 20), (1, 0), (7, 12), (5000, 34), (60_000, 30)])
+def test_tables_find_their_keys_and_no_others(number: int, key_bits: int) -> None:
+    """Every key is found with its value and its own place, and no key that is not there is taken for one."""
+    rng = np.random.default_rng(number)
+    keys = np.unique(rng.integers(1 << key_bits, size=number))
+    values = rng.integers(512, size=len(keys))
+    table, places = NgramTable.pack(keys, values, key_bits, 9)
+    found, read, where = table.find(torch.from_numpy(keys))
+    assert found.all()
+    assert torch.equal(read, torch.from_numpy(values))
+    assert torch.equal(where, torch.from_numpy(places))
+    assert sorted(places) == list(range(len(keys)))
+    others = np.setdiff1d(rng.integers(1 << key_bits, size=100_000), keys)
+    assert not table.find(torch.from_numpy(others))[0].any()
+    held = (table.starts.nbytes + table.entries.nbytes) - table.window * table.entries.element_size()
+    assert held == NgramTable.size(len(keys), key_bits, 9)
+
+
+def test_dense_tables_hold_every_key() -> None:
+    """A table of all keys there are is no special case."""
+    keys = np.arange(1 << 12)
+    table, _ = NgramTable.pack(keys, keys % 7, 12, 3)
+    found, values, _ = table.find(torch.from_numpy(keys))
+    assert found.all()
+    assert torch.equal(values, torch.from_numpy(keys % 7))

@@ -1,0 +1,85 @@
+"""The trie of pronunciations: every way to every word, what lies ahead, and what is said of a damaged file."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from streamer.engine.language.lexicon import NOBODY, ROOT, Lexicon, LexiconError
+
+
+def spoken(seed: int, words: int = 300) -> list[tuple[int, tuple[int, ...]]]:
+    """Random pronunciations: words alike, words that others begin with, words with several ways."""
+    dice = random.Random(seed)
+    ways = {(word, tuple(dice.choices(range(2, 12), k=dice.randint(1, 6)))) for word in range(3, words + 3)}
+    return sorted(ways | {(word, dice.choice(sorted(ways))[1]) for word in range(3, words, 7)})
+
+
+def node(lexicon: Lexicon, units: tuple[int, ...]) -> int:
+    """Where these units lead."""
+    found = torch.tensor(ROOT)
+    for unit in units:
+        found = lexicon.child(found, torch.tensor(unit))
+    return int(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_pronunciation_leads_to_its_words(seed: int) -> None:
+    """Walking the units of a word ends where the word is, together with those that sound like it."""
+    ways = spoken(seed)
+    lexicon = Lexicon.build(ways, torch.zeros(400))
+    for _, units in ways:
+        alike = {other for other, same in ways if same == units}
+        assert set(lexicon.ending(node(lexicon, units))) == alike
+    assert sorted(lexicon.pronunciations()) == sorted(set(ways))
+    assert len(lexicon) == 1 + len({units[:size] for _, units in ways for size in range(1, len(units) + 1)})
+
+
+def test_what_nobody_says_leads_nowhere() -> None:
+    """From every node, exactly the units that some word goes on with have a child."""
+    ways = spoken(0, words=60)
+    lexicon = Lexicon.build(ways, torch.zeros(100))
+    for prefix in {units[:size] for _, units in ways for size in range(len(units))}:
+        going_on = {
+            units[len(prefix)] for _, units in ways if units[: len(prefix)] == prefix and len(units) > len(prefix)
+        }
+        here = torch.tensor(node(lexicon, prefix))
+        children = lexicon.child(here.expand(40), torch.arange(40))
+        assert {int(unit) for unit in (children != NOBODY).nonzero()} == going_on
+
+
+def test_the_likeliest_word_ahead_is_known() -> None:
+    """Every node has the best unigram of the words below it, and homophones come likeliest first."""
+    ways = [(3, (2, 5)), (4, (2, 5)), (5, (2, 5, 6)), (6, (3,))]
+    lexicon = Lexicon.build(ways, torch.tensor([0.0, 0.0, 0.0, -4.0, -3.0, -2.0, -1.0]))
+    assert lexicon.look_ahead[[ROOT, node(lexicon, (2,)), node(lexicon, (2, 5)), node(lexicon, (3,))]].tolist() == [
+        -1.0, -2.0, -2.0, -1.0,
+    ]  # fmt: skip
+    assert lexicon.ending(node(lexicon, (2, 5))) == [4, 3]
+
+
+def test_a_file_keeps_everything(tmp_path: Path) -> None:
+    """What is loaded is what was saved, words of whose vocabulary it is included."""
+    lexicon = Lexicon.build(spoken(1), torch.randn(400), "words of mine")
+    lexicon.save(tmp_path / "lexicon.safetensors")
+    again = Lexicon.load(tmp_path / "lexicon.safetensors")
+    assert list(again.pronunciations()) == list(lexicon.pronunciations())
+    assert torch.equal(again.look_ahead, lexicon.look_ahead)
+    assert again.vocabulary == "words of mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["lexicon.safetensors"]
+    assert (tmp_path / "lexicon.safetensors").stat().st_mode & 0o044
+
+
+def test_what_is_no_lexicon_is_refused(tmp_path: Path) -> None:
+    """A missing file, one of another kind, and words without a pronunciation."""
+    with pytest.raises(LexiconError, match="build_lexicon"):
+        Lexicon.load(tmp_path / "none")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(LexiconError, match="damaged"):
+        Lexicon.load(tmp_path / "text")
+    for ways in ([], [(3, ())], [(3, (0,))], [(3, (99,))]):
+        with pytest.raises(ValueError, match="pronunciation"):
+            Lexicon.build(ways, torch.zeros(10))

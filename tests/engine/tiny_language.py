@@ -1,0 +1,120 @@
+"""A tiny language for the search's tests: random words, pronunciations, n-grams, emissions; and a plain forward sum."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sequence
+from string import ascii_lowercase
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.letter_to_sound import BEGIN, END, Graphone, LetterToSound
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.search.beam_options import BeamOptions
+
+PHONES = ["a", "b", "c"]
+UNITS = ["<blank>", "|", *PHONES]
+BLANK, BOUNDARY = 0, 1
+
+
+def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
+    """Every word, and some pairs and triples of them, with random probabilities and weights."""
+    before = ["<s>", *names]
+    ngrams = {(name,): (-dice.uniform(0.5, 5.0), -dice.uniform(0.0, 2.0)) for name in before}
+    for pair in itertools.product(before, names):
+        if dice.random() < 0.6:
+            ngrams[pair] = -dice.uniform(0.2, 4.0), -dice.uniform(0.0, 2.0)
+    for triple in itertools.product(before, names, names):
+        if triple[:2] in ngrams and dice.random() < 0.5:
+            ngrams[triple] = -dice.uniform(0.1, 3.0), 0.0
+    ends = random.Random(len(ngrams))  # of its own: the words stay what they are
+    for context in [(), *(ngram for ngram in ngrams if len(ngram) < 3)]:
+        if not context or ends.random() < 0.5:
+            ngrams[(*context, "</s>")] = -ends.uniform(0.1, 3.0), 0.0
+    return LanguageModel.build(names, ngrams)
+
+
+def spelling() -> LetterToSound:
+    """Words over the letters a, b and c sound as they are written, c mostly like b."""
+    graphones: list[Graphone] = [BEGIN, END, *((letter, (letter,)) for letter in "abc"), ("c", ("b",))]
+    count = len(graphones)
+    tensors = {
+        "graphones": np.arange(count, dtype=np.uint8),
+        "children": np.array([count, *[0] * count], np.uint8),
+        "scores": np.array([0] * (count - 1) + [1], np.uint8),
+        "backoffs": np.zeros(count + 1, np.uint8),
+    }
+    return LetterToSound(graphones, tensors, {"scores": [-2.0, 0.5], "backoffs": [0.0, 1.0], "order": [2]})
+
+
+class Tongue:
+    """Random words over three phones: homophones, several pronunciations, words that others begin with."""
+
+    def __init__(self, seed: int, words: int = 4) -> None:
+        dice = random.Random(seed)
+        names = [f"w{letter}" for letter in ascii_lowercase[:words]]
+        self.model = random_trigrams(names, dice)
+        self.pronunciations = {name: self._ways(dice) for name in names}
+        # At least one pair sounds alike.
+        self.pronunciations[names[-1]] |= {dice.choice(sorted(self.pronunciations[names[0]]))}
+        numbers = {name: number for number, name in enumerate(self.model.words)}
+        ways = [(numbers[name], way) for name, found in self.pronunciations.items() for way in sorted(found)]
+        self.lexicon = Lexicon.build(ways, self.model.unigrams)
+
+    def _ways(self, dice: random.Random) -> set[tuple[int, ...]]:
+        phones = range(2, len(UNITS))
+        return {tuple(dice.choices(phones, k=dice.choice([1, 1, 2, 2, 3]))) for _ in range(dice.choice([1, 1, 2]))}
+
+    def label_sequences(self, words: Sequence[str]) -> Iterator[list[int]]:
+        """All units that these words may be made of, the last boundary said or not."""
+        for way in itertools.product(*(self.pronunciations[word] for word in words)):
+            said = [unit for units in way for unit in (*units, BOUNDARY)]
+            yield said
+            if said:
+                yield said[:-1]
+
+    def score(self, words: Sequence[str], options: BeamOptions) -> float:
+        """What the language model and the bonus say of these words, if nothing follows them."""
+        numbers = [self.model.words.index(word) for word in [*words, "</s>"]]
+        history = [*self.model.start, *numbers]
+        weights = [options.language_weight] * len(words) + [options.end_weight]
+        total = options.word_bonus * len(words)
+        for place, (number, weight) in enumerate(zip(numbers, weights, strict=True)):
+            total += weight * float(self.model.score(torch.tensor(history[place : place + 2]), torch.tensor(number)))
+        return total
+
+
+def emissions(seed: int, batch: int, frames: int, sharpness: float = 2.0) -> Tensor:
+    """Random log-probabilities; the sharper, the surer."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(batch, frames, len(UNITS), generator=generator) * sharpness).log_softmax(-1)
+
+
+def forward(log_probs: Tensor, labels: Sequence[int]) -> float:
+    """The natural log of the sum over all CTC paths of these labels."""
+    extended = [BLANK]
+    for label in labels:
+        extended += [label, BLANK]
+    rows = log_probs.double().exp().tolist()
+    alpha = [0.0] * len(extended)
+    alpha[0] = 1.0
+    before = [1.0] + [0.0] * (len(extended) - 1)
+    first = True
+    for row in rows:
+        after = []
+        for place, label in enumerate(extended):
+            if first:
+                mass = 1.0 if place < 2 else 0.0
+            else:
+                mass = before[place] + (before[place - 1] if place else 0.0)
+                if place > 1 and label not in (BLANK, extended[place - 2]):
+                    mass += before[place - 2]
+            after.append(mass * row[label])
+        before, first = after, False
+    mass = before[-1] + (before[-2] if len(before) > 1 else 0.0)
+    return math.log(mass) if mass else -math.inf

@@ -1,0 +1,111 @@
+"""The report's text and its JSON, from hand-made results."""
+
+from __future__ import annotations
+
+import json
+
+from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.measures.scores import scored
+from streamer.evaluate.reports.report import content, hypothesis_line, side_by_side, text
+from streamer.evaluate.reports.table import table
+from tests.evaluate.pets import CAT, evaluation
+
+
+def test_text() -> None:
+    """Counts, rates with intervals, kinds, speed, partials, confidence, delays, times, the worst, in this order."""
+    shown = text(evaluation(), 1)
+    wanted = [
+        "2 utterances of pets.tsv through the engine (step_ms 320)",
+        "pets 2 1 5 60.0 [33.3, 100.0]",
+        "pets 1 (20.0 %) 2 (40.0 %) 0 (0.0 %)",
+        "4 s of audio in 2.0 s, 2.0 times real time",
+        "engine 0.250",
+        "pets 4 1 (25.0 %) 0",
+        "pets 3 66.7 66.7 0.444 0.500 1 66.7 66.7 0.000",
+        "sure of words, % 66.7 66.7 66.7 right, % 0.0 100.0 100.0",
+        "pets 2 100 100 300 300 600 600 0",
+        "pets 2 20 20 20 10 10 10",
+        "in the 1 of 2 utterances",
+        "dog.wav (pets): 2 errors in 2 words",
+    ]
+    plain = " ".join(shown.split())
+    places = [plain.find(words) for words in wanted]
+    assert -1 not in places, (wanted[places.index(-1)], shown)
+    assert places == sorted(places)
+    assert "cat.wav" not in shown
+    assert "FAILED" not in shown
+    assert all(len(line) <= 120 for line in shown.splitlines())
+
+
+def test_failures_are_named() -> None:
+    """With the reason; their audio does not count as heard."""
+    shown = text(evaluation("The connection was lost."), 0)
+    assert "FAILED: 1 of 2 utterances\n  dog.wav: The connection was lost.\n" in shown
+    assert "3 s of audio" in shown
+
+
+def test_real_delays_only_when_paced() -> None:
+    """How long it took on the wall means nothing for audio that came all at once."""
+    assert "wall's clock" not in text(evaluation(), 0)
+    assert "pets, by the wall's clock" in text(evaluation(paced=True), 0)
+
+
+def test_json() -> None:
+    """The same figures, and nothing that JSON does not have."""
+    found = content(evaluation("Lost.", paced=True), 1)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["all"]["wer"]["value"] == found["corpora"]["pets"]["wer"]["value"] == 60.0
+    assert found["speed"] == {
+        "audio_s": 3.0,
+        "wall_s": 2.0,
+        "times_real_time": 1.5,
+        "cpu_per_audio_s": {"engine": 0.3333},
+    }
+    assert found["delay"]["audio"]["pets"] == {
+        "words": 2,
+        "at_end": 0,
+        "shown_median_ms": 100.0,
+        "shown_p90_ms": 100.0,
+        "stable_median_ms": 300.0,
+        "stable_p90_ms": 300.0,
+        "final_median_ms": 600.0,
+        "final_p90_ms": 600.0,
+    }
+    assert found["times"]["pets"] == {
+        "words": 2,
+        "start": {"median_ms": 20.0, "p90_ms": 20.0, "signed_ms": 20.0},
+        "end": {"median_ms": 10.0, "p90_ms": 10.0, "signed_ms": 10.0},
+    }
+    assert found["partials"]["pets"] == {"shown": 4, "changed": 1, "broken": 0, "changed_share": 0.25}
+    sure = found["confidence"]["pets"]["words"]
+    assert (sure["number"], sure["confidence"], sure["right"]) == (3, 0.6667, 0.6667)
+    assert [each["right"] for each in sure["bins"]] == [0, 1, 1]
+    assert found["confidence"]["pets"]["finals"]["calibration_error"] == 0.0
+    assert found["delay"]["wall"]["pets"]["shown_median_ms"] == 200.0
+    assert found["failed"] == [{"name": "dog.wav", "reason": "Lost."}]
+    assert [line["name"] for line in found["worst"]] == ["dog.wav"]
+
+
+def test_a_hypothesis_for_programs() -> None:
+    """Reference, hypothesis, errors, and when each word came."""
+    made = evaluation()
+    line = hypothesis_line(made.results[0], made.run.hearings[0].emissions)
+    assert (line["reference"], line["hypothesis"], line["failure"]) == ("the cat sat", "the bat sat", None)
+    assert (line["words"], line["substitutions"], line["character_errors"]) == (3, 1, 1)
+    assert (line["shown_ms"], line["final_ms"]) == ([500] * 3, [1000] * 3)
+
+
+def test_words_stand_over_words() -> None:
+    """Right ones in small letters, wrong ones in capitals, missing ones as stars; long ones in rows."""
+    wrong = scored(CAT, ["a", "the", "cat"])
+    assert side_by_side(wrong).splitlines()[1:] == ["    said: *** the cat SAT", "    text: A   the cat ***"]
+    long = Utterance("long", "c", None, tuple(f"word{number}" for number in range(50)), CAT.place)
+    rows = side_by_side(scored(long, long.words[:49])).splitlines()[1:]
+    assert len(rows) > 2
+    assert {len(rows[place]) - len(rows[place + 1]) for place in range(0, len(rows) - 2, 2)} == {0}
+    assert " ".join(row[10:] for row in rows[::2]).lower().split() == list(long.words)
+
+
+def test_tables_have_straight_columns() -> None:
+    """The first one to the left, the others to the right."""
+    assert table(["a", "bb"], [["ccc", "1"], ["d", "22222"]]) == "a       bb\nccc      1\nd    22222"

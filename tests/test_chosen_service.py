@@ -1,0 +1,66 @@
+"""Which service a command gets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+import streamer.chosen_service
+from streamer.address import is_ready
+from streamer.bridge.service import Service
+from streamer.chosen_service import Provider, provided
+from streamer.commands.arguments.parser import EMBEDDED
+from streamer.timing import Timing
+
+
+def used(provider: Provider) -> tuple[str, bool]:
+    """The URL that a provider gives, and whether a service is ready there."""
+
+    async def use() -> tuple[str, bool]:
+        async with provider() as url:
+            parts = urlsplit(url)
+            return url, await asyncio.to_thread(is_ready, str(parts.hostname), int(parts.port or 0))
+
+    return asyncio.run(use())
+
+
+def test_one_that_was_named() -> None:
+    """It is taken as it is, whether it is there or not."""
+    with provided("ws://127.0.0.1:1/v1/stream", Timing()) as provider:
+        assert used(provider) == ("ws://127.0.0.1:1/v1/stream", False)
+
+
+def test_one_of_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one on the usual port, if it is ready, and nothing is started."""
+    monkeypatch.setattr(streamer.chosen_service, "DEFAULT_PORT", urlsplit(service.url).port)
+    before = psutil.Process().children()
+    with provided(None, Timing()) as provider:
+        assert used(provider) == (service.url, True)
+        assert psutil.Process().children() == before
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    """What a service of our own sets for the whole process is undone."""
+    loggers = [logging.getLogger(name) for name in (None, "streamer")]
+    before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
+    yield
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_one_of_our_own() -> None:
+    """It is started, and nothing of it is left."""
+    before = set(psutil.Process().children(recursive=True))
+    with provided(EMBEDDED, Timing()) as provider:
+        ours = set(psutil.Process().children(recursive=True)) - before
+        assert ours
+        assert used(provider)[1]
+    assert psutil.wait_procs(list(ours), timeout=5)[1] == []
