@@ -75,7 +75,11 @@ def test_two_lines_of_one_name_are_one_caller(path: Path) -> None:
     assert (keys.name_of(ALICE.secret), keys.name_of(renewed.secret)) == ("alice", "alice")
 
 
-@pytest.mark.parametrize("broken", ["alice", "alice:sha256:123", "alice:md5:00", f"al ice:{ALICE.line[6:]}", "\0"])
+@pytest.mark.parametrize(
+    "broken",
+    ["alice", "alice:sha256:123", "alice:md5:00", f"al ice:{ALICE.line[6:]}", "\0"],
+    ids=["only a name", "short hash", "other hash", "space in the name", "zero byte"],  # the key is a new one each time
+)
 def test_a_line_that_is_no_key_is_named_but_not_shown(path: Path, broken: str) -> None:
     """It may be the key itself, put there by mistake."""
     path.write_text(f"{BOB.line}\n{broken}\n")
