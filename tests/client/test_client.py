@@ -19,7 +19,6 @@ from websockets.exceptions import ConnectionClosed
 
 import streamer.client.connection
 import streamer.client.sending
-import streamer.client.session
 from streamer.audio.recording import AudioError
 from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
@@ -177,7 +176,7 @@ async def test_a_failing_source_still_gets_its_words() -> None:
 
     def source() -> Iterator[bytes]:
         yield bytes(3200)
-        raise AudioError("the kept is torn.")
+        raise AudioError("the recording is torn.")
 
     async with peer(script := Polite()) as address:
         events = transcribe(source(), address)
@@ -332,7 +331,7 @@ async def test_a_lost_connection_is_said() -> None:
 @pytest.mark.parametrize("answers", [[], [READY]])
 async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, answers: list[str]) -> None:
     """No wait is without a limit, before `ready` and after it."""
-    monkeypatch.setattr(streamer.client.session, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(streamer.client.connection, "PATIENCE_S", 0.2)
     monkeypatch.setattr(streamer.client.connection, "CLOSE_S", 0.1)
 
     async def script(websocket: ServerConnection) -> None:
