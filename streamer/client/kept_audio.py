@@ -80,7 +80,7 @@ class KeptAudio:
 
     def milliseconds(self, place: int) -> float:
         """The time of a place."""
-        return place / self._frame_bytes / self._sample_rate * 1000
+        return place * 1000 / (self._frame_bytes * self._sample_rate)
 
     def place(self, milliseconds: float) -> int:
         """Where the sample of this time begins."""

@@ -39,6 +39,7 @@ class Session:
         self._kept = KeptAudio(Start())
         self._progress = Progress(Start())
         self._told: deque[Message] = deque()  # what nobody has read yet
+        self._doubt_until = 0.0
         self._live = False
         self._stopping = False
         self._sending = asyncio.Lock()
@@ -116,9 +117,15 @@ class Session:
 
     async def _hear(self) -> None:
         """Takes the next message, if one comes."""
-        connection, doubtful, due = self._connection, self._progress.doubtful, self._due
+        loop, connection, doubtful, due = (
+            asyncio.get_running_loop(),
+            self._connection,
+            self._progress.doubtful,
+            self._due,
+        )
+        began = loop.time()
         try:
-            message = await connection.receive(DOUBT_S if doubtful else connection.patience_s)
+            message = await connection.receive(self._doubt_until - began if doubtful else connection.patience_s)
         except SessionError as error:
             try:
                 await self._mend(connection, error)
@@ -131,9 +138,11 @@ class Session:
             return  # what it said comes again
         if message is not None:
             self._tell(self._progress.receive(message, asked=self._asked))
+            if not doubtful:
+                self._doubt_until = loop.time() + DOUBT_S
         elif doubtful:
             self._tell(self._progress.believe())
-        elif due and self._due:
+        elif due and self._due and loop.time() - began > connection.patience_s / 2:  # nobody else has got it
             connection.overdue("has sent nothing")
 
     def _tell(self, messages: Iterable[Message]) -> None:
