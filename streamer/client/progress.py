@@ -77,7 +77,9 @@ class Progress:
 
     def restart(self, from_ms: float) -> list[Message]:
         """Another session of the service goes on from there; the events that say so, one for each channel."""
-        self._doubtful.take()  # it is heard again
+        # What was not told is heard again: its numbers are free.
+        again = [message["n"] for message in self._doubtful.take() if "n" in message]
+        self.seen = min(again, default=self.seen + 1) - 1
         self.restarts += 1
         self.heard_ms = self._from_ms = from_ms
         return [self._restarted(number, channel) for number, channel in enumerate(self._channels)]

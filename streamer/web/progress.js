@@ -87,7 +87,8 @@ export class Progress {
      * @returns {Message[]} the events that say so, one for each channel
      */
     restart(fromMs) {
-        this.#doubtful.take(); // it is heard again
+        // What was not told is heard again: its numbers are free.
+        for (const {n} of this.#doubtful.take()) if (typeof n === "number") this.seen = Math.min(this.seen, n - 1);
         this.restarts += 1;
         this.heardMs = this.#fromMs = fromMs;
         return this.#channels.map((channel, number) => {

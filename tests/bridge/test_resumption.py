@@ -265,7 +265,7 @@ async def test_switched_off(triton: TritonServer) -> None:
     ):
         async with connect(address, restart=False) as session:
             await cut()
-            with pytest.raises(SessionError, match="was lost.* does not know the session any more") as caught:
+            with pytest.raises(SessionError, match=r"was lost.* does not know the session any more") as caught:
                 await session.__anext__()
             assert caught.value.code == "lost"
         await no_streams(triton, 2)

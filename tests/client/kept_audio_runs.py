@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 from streamer.client.kept_audio import KeptAudio
 from streamer.client.sending import declared
-from streamer.wire.native import Flush
 
 Step = list[Any]
+# How often each of them happens.
+KINDS = {"add": 8, "send": 8, "flush": 2, "answered": 1, "let go": 3, "resume": 1, "restart": 1}
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"sample_rate": 44_100, "channels": 2},
@@ -23,9 +25,7 @@ def steps(seed: int, channels: int) -> list[Step]:
     dice = random.Random(seed)
 
     def step() -> Step:
-        kind = dice.choices(["add", "send", "flush", "answered", "let go", "resume", "restart"], [8, 8, 2, 1, 3, 1, 1])[
-            0
-        ]
+        kind = dice.choices(list(KINDS), list(KINDS.values()))[0]
         if kind == "add":
             return [kind, dice.choice([0, 1, 13, 640, 6400, 32_768, 70_001])]
         if kind == "send":
@@ -43,6 +43,11 @@ def steps(seed: int, channels: int) -> list[Step]:
     return [step() for _ in range(300)]
 
 
+def microseconds(ms: float) -> int:
+    """As JavaScript rounds."""
+    return math.floor(ms * 1000 + 0.5)
+
+
 def outcome(options: dict[str, Any], run: list[Step]) -> list[Any]:
     """What each step gives, and what is to be seen after it; audio by its length, its ends and its sum."""
     kept, value, seen = KeptAudio(declared(options)), 0, []
@@ -54,9 +59,7 @@ def outcome(options: dict[str, Any], run: list[Step]) -> list[Any]:
         elif kind == "send":
             given = []
             while len(given) < how[0] and (entry := kept.next()) is not None:
-                audio = isinstance(entry, bytes)
                 given.append([len(entry), entry[0], entry[-1], sum(entry)] if isinstance(entry, bytes) else "flush")
-                assert audio or isinstance(entry, Flush)
                 kept.sent()
         elif kind == "flush":
             kept.flush()
@@ -68,5 +71,5 @@ def outcome(options: dict[str, Any], run: list[Step]) -> list[Any]:
             given = kept.resume(*how)
         else:
             given = kept.restart(how[0])
-        seen.append([given, kept.flushes, round(kept.given_ms, 6), round(kept.sent_ms, 6), round(kept.kept_ms, 6)])
+        seen.append([given, kept.flushes, *map(microseconds, (kept.given_ms, kept.sent_ms, kept.kept_ms))])
     return seen

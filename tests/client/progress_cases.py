@@ -182,7 +182,7 @@ CASES = [
     Case(
         "a session that begins anew hears it again",
         [*ABRUPT, RESTART, final(2, 0, 500, 3950, 5000)],
-        told=[restarted(4, 0, 0), final(5, 0, 500, 3950, 5000)],
+        told=[restarted(2, 0, 0), final(3, 0, 500, 3950, 5000)],
         cuts=[5000],
         after=2,
     ),

@@ -373,6 +373,15 @@ async def test_a_flush_of_the_real_service(service: Service) -> None:
         assert [event["type"] async for event in session if event["type"] == "final"] == []
 
 
+async def test_silence_of_the_real_service_is_not_kept(service: Service) -> None:
+    """No more than the longest segment and what the recogniser may still owe."""
+    async with connect(service.url, {"endpoint": {"longest_ms": 6000}}) as session:
+        await session.send(bytes(25 * 32_000))
+        await session.stop()
+        assert [event["type"] async for event in session][-1] == "done"
+        assert 16_000 <= session._kept.kept_ms < 17_100
+
+
 async def test_an_option_that_the_real_service_refuses(service: Service) -> None:
     """Its own sentence is the error."""
     with pytest.raises(SessionError, match="step_ms") as caught:

@@ -64,7 +64,7 @@ def test_audio_goes_in_pieces() -> None:
 
 
 def test_what_is_not_final_is_kept_for_another_session() -> None:
-    """Although it was sent; what is final is gone. The new session counts samples and flushes from its own beginning."""
+    """Although it was sent; what is final is gone. The new session counts samples from its own beginning."""
     kept = seconds(10)
     kept.let_go(4500)
     assert 5500 <= kept.kept_ms < 6600
