@@ -105,7 +105,9 @@ class Progress:
         return all(channel.tell(message) for channel in self._concerned(message))
 
     def _concerned(self, message: Message) -> Sequence[_Channel]:
-        return [self._channels[message["channel"]]] if "channel" in message else self._channels
+        number = message.get("channel")
+        own = self._channels[number : number + 1] if isinstance(number, int) else []
+        return own or self._channels
 
     def _shifted(self, message: Message) -> Message:
         if self._n == 0:
@@ -143,7 +145,7 @@ class _Channel:
         if kind == "speech":
             return self._tell_speech(message)
         if kind == "final":
-            self._segments = message["segment"] + 1
+            self._segments += 1
         cut_ms = message.get("audio_ms" if kind == "flushed" else "cut_ms", 0)
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
         self.cut_ms = max(self.cut_ms, cut_ms, self.heard_ms - self.window_ms)
@@ -171,7 +173,7 @@ class _Doubtful:
     def keep(self, message: Message, *, asked: bool) -> bool:
         """Whether it is not to be told yet; `asked`: the client has asked for the end of a segment."""
         kind, channel, heard_ms = message["type"], message.get("channel"), message.get("audio_ms", 0)
-        if kind == "final" and not asked and heard_ms - message["end_ms"] < ABRUPT_MS:
+        if kind == "final" and not asked and heard_ms - message.get("end_ms", 0) < ABRUPT_MS:
             self._doubts[channel] = heard_ms
         elif kind == "partial":
             self._doubts.pop(channel, None)

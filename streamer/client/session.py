@@ -46,7 +46,8 @@ class Session:
         self._mending = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
         self._behind_ms = 0.0  # audio up to here was given before the present connection began
-        self._failure: SessionError | None = None  # why there is no other connection
+        self._failure: SessionError | None = None  # why there is no other connection,
+        self._over = False  # and whether all that came before it has been read
 
     async def start(self, options: Mapping[str, Any], dial: Dial, *, resume: bool, restart: bool) -> None:
         """Opens the session on its first connection; `connect` has done it. `dial` makes the others."""
@@ -94,6 +95,8 @@ class Session:
         while not self._told:
             if self._progress.done:
                 raise StopAsyncIteration
+            if self._over:
+                raise self._failed()
             await self._hear()
         return cast(Event, self._told.popleft())
 
@@ -117,22 +120,18 @@ class Session:
 
     async def _hear(self) -> None:
         """Takes the next message, if one comes."""
-        loop, connection, doubtful, due = (
-            asyncio.get_running_loop(),
-            self._connection,
-            self._progress.doubtful,
-            self._due,
-        )
+        connection, doubtful, due = self._connection, self._progress.doubtful, self._due
+        loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             message = await connection.receive(self._doubt_until - began if doubtful else connection.patience_s)
         except SessionError as error:
             try:
                 await self._mend(connection, error)
-            except SessionError:
+            except SessionError as failure:
+                self._failure = failure
                 self._tell(self._progress.believe())
-                if not self._told:
-                    raise
+                self._over = True
             return
         if connection is not self._connection:
             return  # what it said comes again
@@ -187,7 +186,7 @@ class Session:
             if self._connection is not connection:
                 return
             if self._failure is not None:
-                raise SessionError(self._failure.code, str(self._failure)) from self._failure
+                raise self._failed()
             if self._reopening is None or self._reopening.unwanted:
                 raise error
             try:
@@ -202,6 +201,13 @@ class Session:
             # Beside the one who reads: the service may read no further before its events are read.
             self._catching_up = asyncio.create_task(self._catch_up_quietly())
         await connection.close()
+
+    def _failed(self) -> SessionError:
+        """The failure, for each task that is told of it."""
+        assert self._failure is not None
+        error = SessionError(self._failure.code, str(self._failure))
+        error.__cause__ = self._failure
+        return error
 
     async def _catch_up_quietly(self) -> None:
         with suppress(SessionError):  # whoever reads is told

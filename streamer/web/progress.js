@@ -112,7 +112,8 @@ export class Progress {
 
     /** @param {Message} message @returns {Channel[]} */
     #concerned(message) {
-        return "channel" in message ? [this.#channels[message.channel]] : this.#channels;
+        const own = this.#channels[message.channel];
+        return own ? [own] : this.#channels;
     }
 
     /** @template {Message} M @param {M} message of the service @returns {M} in our times, segments and numbers */
@@ -153,7 +154,7 @@ class Channel {
     /** @param {Message} message what is about to be told @returns {boolean} false if it was told before */
     tell(message) {
         if (message.type === "speech") return this.#tellSpeech(message);
-        if (message.type === "final") this.#segments = message.segment + 1;
+        if (message.type === "final") this.#segments += 1;
         const cutMs = (message.type === "flushed" ? message.audio_ms : message.cut_ms) ?? 0;
         this.#heardMs = Math.max(this.#heardMs, message.audio_ms ?? 0);
         this.cutMs = Math.max(this.cutMs, cutMs, this.#heardMs - this.#windowMs);
