@@ -31,6 +31,7 @@ HEAVY = {
     "streamer.cli": ("numpy", "soundfile", "websockets", "grpc", "torch"),
     "streamer.commands.mic": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.commands.doctor": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
+    "streamer.commands.evaluate": ("numpy", "soundfile", "websockets", "grpc", "torch", "rapidfuzz"),
     "streamer.triton.server": ("numpy", "websockets", "grpc", "torch"),
     "streamer.wire.native": ("numpy", "asyncio", "websockets", "torch"),
     "streamer.transcript": ("numpy", "torch"),

@@ -28,8 +28,9 @@ import pocketsphinx  # type: ignore[import-untyped]
 from streamer.audio.files import SAMPLE_RATE
 from streamer.audio.recording import AudioError
 from streamer.client import SessionError
-from streamer.commands.evaluate import add_hearing_arguments
-from streamer.evaluate.evaluation import Unavailable, heard_by
+from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
+from streamer.commands.evaluate import heard_by
+from streamer.evaluate.hearing import Unavailable
 from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
 from streamer.evaluate.measures.bootstrap import Counts, Interval, Sample, interval
 from streamer.evaluate.measures.scores import ALL, Rates, Scored, by_corpus, rates, scored
@@ -56,18 +57,15 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="keeps what PocketSphinx understood")
     parser.add_argument("--processes", type=int, default=1, help="of PocketSphinx (1)")
     options = parser.parse_args()
-    options.paced = False
     if options.processes < 1:
         parser.error("--processes is 1 or more")
     try:
         utterances = chosen(read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half)
         heard = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
-        run = heard_by(utterances, options)
+        run = heard_by(utterances, hearing_setup(options), options.server)
     except (ManifestError, AudioError, Unavailable, TritonError, SessionError, OSError) as error:
         print(f"compare_pocketsphinx: {error}", file=sys.stderr)
         return 1
-    if isinstance(run, int):
-        return run
     theirs = [scored(utterance, normalise(found.text)) for utterance, found in zip(utterances, heard, strict=True)]
     ours = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
     print(comparison(theirs, ours))
