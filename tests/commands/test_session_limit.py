@@ -100,10 +100,7 @@ async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton
 async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service starts all the same, with all slots."""
 
-    def broken() -> Path:
-        raise FileNotFoundError("no speech")
-
-    monkeypatch.setattr("streamer.commands.session_limit.speech", broken)
+    monkeypatch.setattr("streamer.commands.session_limit.SPEECH", "no speech")
     upstreams = UpstreamPool([triton.grpc_address])
     await upstreams.open()
     assert await Finding(None)(upstreams) is None

@@ -69,7 +69,7 @@ class StaticFiles:
             headers["Content-Length"] = str(len(file.content))
         if path.endswith(".js"):
             # Pages of other sites may import the client. Whether they may use the service is decided at its websocket.
-            headers["AccessRules-Control-Allow-Origin"] = "*"
+            headers["Access-Control-Allow-Origin"] = "*"
         return Response(status.value, status.phrase, headers, b"" if known else file.content)
 
 

@@ -97,7 +97,7 @@ async def test_modules(server: BridgeServer) -> None:
         assert headers["Content-Type"].startswith(
             {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[path.suffix]
         )
-        assert headers.get("AccessRules-Control-Allow-Origin") == ("*" if path.suffix == ".js" else None)
+        assert headers.get("Access-Control-Allow-Origin") == ("*" if path.suffix == ".js" else None)
 
 
 async def test_unchanged_files(server: BridgeServer) -> None:
