@@ -12,8 +12,8 @@ from rapidfuzz.distance import Levenshtein
 
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
+from tests.asr_repo.test_streaming_asr import STEP, Events, recognise, text
 from tests.samples import pcm, reference
-from tests.test_streaming_asr import STEP, Events, recognise, text
 
 STEP_MS = 320
 SILENCE = bytes(2 * 16_000)
