@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from streamer.training.data.prompts import LETTER_NAMES, cardinal, prompts, spoken, transcript
+from streamer.training.data.synthetic_prompts import LETTER_NAMES, cardinal, prompts, spoken, transcript
 
 WORDS = [f"{first}{second}ord" for first in "bcdfghjk" for second in "aeiou"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamer.training.data.corpus import CorpusError
-from streamer.training.data.voices import Voice, check_installed, draw_voice
+from streamer.training.data.synthetic_voices import Voice, check_installed, draw_voice
 
 ENGINES = ["espeak-ng", "flite", *(["rhvoice"] if shutil.which("RHVoice-test") else [])]
 
