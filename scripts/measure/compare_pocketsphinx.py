@@ -37,7 +37,7 @@ from streamer.evaluate.measures.scores import ALL, Rates, Scored, by_corpus, rat
 from streamer.evaluate.normalise import normalise
 from streamer.evaluate.reports.report import shown
 from streamer.evaluate.reports.table import table
-from streamer.training.data.corpus import replacing
+from streamer.training.data.replaced_file import replacing
 from streamer.triton import TritonError
 
 

@@ -33,7 +33,7 @@ from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.search import Hotword
 from streamer.evaluate.measures.errors import aligned
 from streamer.training.acoustic import units
-from streamer.training.data.corpus import replacing
+from streamer.training.data.replaced_file import replacing
 from streamer.training.search.decoding import STEP_FRAMES, halves, whole_steps
 from streamer.training.search.emissions import HEAD, Spoken, read_emissions
 from streamer.training.search.search_script import run_script, search_arguments

@@ -17,7 +17,7 @@ from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.training.data.corpus import replacing
+from streamer.training.data.replaced_file import replacing
 from streamer.training.search.decoding import described, error_rates, halves, mean_over_corpora, run_beam, tune
 from streamer.training.search.emissions import read_emissions
 from streamer.training.search.search_script import run_script, search_arguments

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from streamer.engine.models.acoustic import WEIGHTS_FILE, AcousticModel
 from streamer.training.acoustic.scoring import FRAME_MS, TAIL_SAMPLES, batches, padded
-from streamer.training.data.corpus import Corpus, Utterance, replacing
+from streamer.training.data.corpus import Corpus, Utterance
+from streamer.training.data.replaced_file import replacing
 
 HEAD = "phones"
 CHARACTERS_HEAD = "characters"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streamer.training.language.sources import SENTENCE_END, Ids
+from streamer.training.language.text_sources import SENTENCE_END, Ids
 
 Keys = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -49,8 +49,8 @@ def count(text: Ids) -> Counts:
     pairs = (wide[:-1] << BITS) | wide[1:]
     triples = (pairs[:-1] << BITS) | wide[2:]
     inside = text[:-1] != END_ID  # nothing spans two sentences
-    bigrams, bigram_counts = _tally(pairs[inside])
-    trigrams, trigram_counts = _tally(triples[inside[:-1] & inside[1:]])
+    bigrams, bigram_counts = _counted(pairs[inside])
+    trigrams, trigram_counts = _counted(triples[inside[:-1] & inside[1:]])
     return Counts(bigrams, bigram_counts, trigrams, trigram_counts)
 
 
@@ -62,7 +62,7 @@ def look_up(sorted_keys: Keys, values: Floats, keys: Keys, missing: Floats | flo
     return np.where(sorted_keys[places] == keys, values[places], missing)
 
 
-def _tally(keys: Keys) -> tuple[Keys, Keys]:
+def _counted(keys: Keys) -> tuple[Keys, Keys]:
     keys.sort()
     first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else np.empty(0, np.int64)
     return keys[first], np.diff(np.append(first, len(keys)))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.training.data.corpus import CorpusError
-from streamer.training.language.text import UNKNOWN, sentences
+from streamer.training.language.spoken_text import UNKNOWN, sentences
 
 Ids = npt.NDArray[np.int32]
 
@@ -84,10 +84,10 @@ def read_texts(archives: Iterable[Path], train: Path | None, dev: list[Reference
     """Read everything, without the sentences that dev holds too."""
     texts = Texts()
     numbers = {UNKNOWN: 0}
-    guard = _Guard(dev)
+    leaks = _LeakGuard(dev)
     collected: dict[str, array[int]] = {}
     for source, sentence in _labelled(archives, train, share_alike):
-        if guard.holds(sentence):
+        if leaks.holds(sentence):
             texts.left_out += 1
             continue
         ids = collected.setdefault(source, array("i"))
@@ -144,7 +144,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-class _Guard:
+class _LeakGuard:
     """Tells the sentences that are a reference of dev or share a long stretch with one."""
 
     def __init__(self, dev: list[Reference]) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from streamer.training.language.counts import BITS, MASK, Floats, Keys, look_up
-from streamer.training.language.sources import Ids
+from streamer.training.language.ngram_counts import BITS, MASK, Floats, Keys, look_up
+from streamer.training.language.text_sources import Ids
 
 LEAST = 1e-9  # a context that gives everything to its n-grams still leaves this for the others
 
