@@ -29,7 +29,7 @@ from streamer.evaluate.measures.confidence import Judged, reliability
 from streamer.evaluate.measures.errors import RIGHT, aligned
 from streamer.evaluate.measures.times import Offset, time_errors
 from streamer.evaluate.reports.table import table
-from streamer.training.acoustic.scoring import FRAME_MS
+from streamer.training.acoustic.evaluation_batches import FRAME_MS
 from streamer.training.data.alignment import Alignment, read_alignments
 from streamer.training.data.corpus import CorpusError
 from streamer.training.search.decoding import Trial, halves, run_beam, run_greedy

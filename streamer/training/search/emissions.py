@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from streamer.engine.models.acoustic import WEIGHTS_FILE, AcousticModel
-from streamer.training.acoustic.scoring import FRAME_MS, TAIL_SAMPLES, batches, padded
+from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, batches, padded
 from streamer.training.data.corpus import Corpus, Utterance
 from streamer.training.data.replaced_file import replacing
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
 from streamer.engine.models.acoustic import AcousticModel
 from streamer.training.acoustic import units
+from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, batches, padded
 from streamer.training.data.alignment import Alignment
-from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Utterance
-
-FRAME_MS = 40
-BATCH_SECONDS = 120
-# As a service does at the end of a stream: the last word has to come through the model.
-TAIL_SAMPLES = SAMPLE_RATE * 6 // 10
-TAIL_LEVEL = 1e-4
+from streamer.training.data.corpus import Corpus, Utterance
 
 
 @dataclass
-class Score:
+class Errors:
     """Errors and reference lengths, added up."""
 
     phones: int = 0
@@ -57,7 +51,7 @@ def evaluate(
     model: AcousticModel, corpus: Corpus, alignments: dict[str, Alignment], step_ms: int
 ) -> dict[str, dict[str, float]]:
     """Error rates by corpus and of everything ("all"), at one step length."""
-    scores: dict[str, Score] = defaultdict(Score)
+    errors: dict[str, Errors] = defaultdict(Errors)
     for utterances in batches(corpus):
         samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
         lengths = torch.tensor([(utterance.samples + TAIL_SAMPLES) // model.frame_samples for utterance in utterances])
@@ -67,8 +61,8 @@ def evaluate(
         for row, (utterance, length) in enumerate(zip(utterances, lengths.tolist(), strict=True)):
             phones, letters = (units.collapse(best[head][row][:length]) for head in ("phones", "characters"))
             for name in (utterance.corpus, "all"):
-                scores[name].add(utterance, alignments[utterance.name], phones, letters)
-    return {name: score.rates() for name, score in scores.items()}
+                errors[name].add(utterance, alignments[utterance.name], phones, letters)
+    return {name: found.rates() for name, found in errors.items()}
 
 
 def report(rates: dict[str, dict[str, float]]) -> str:
@@ -77,23 +71,3 @@ def report(rates: dict[str, dict[str, float]]) -> str:
     for name, row in rates.items():
         lines.append(f"{name:32s}  {row['phones']:6.1f}  {row['characters']:10.1f}  {row['words']:5.1f}")
     return "\n".join(lines)
-
-
-def batches(corpus: Corpus) -> Iterator[list[Utterance]]:
-    """The utterances in batches of like length, the longest of each last."""
-    batch: list[Utterance] = []
-    for utterance in sorted(corpus.utterances, key=lambda utterance: utterance.samples):
-        if batch and utterance.seconds * (len(batch) + 1) > BATCH_SECONDS:
-            yield batch
-            batch = []
-        batch.append(utterance)
-    yield batch
-
-
-def padded(corpus: Corpus, utterance: Utterance, longest: int) -> torch.Tensor:
-    """Samples and a tail of faint noise, as long as those of an utterance with `longest` samples."""
-    generator = torch.Generator().manual_seed(0)
-    whole = -(-(longest + TAIL_SAMPLES) // 640) * 640
-    samples = torch.randn(whole, generator=generator) * TAIL_LEVEL
-    samples[: utterance.samples] = torch.from_numpy(corpus.samples(utterance).copy()).float() / 32768.0
-    return samples

@@ -20,21 +20,21 @@ PATIENCE = datetime.timedelta(minutes=10)
 Item = TypeVar("Item")
 
 
-class Team:
+class ProcessGroup:
     """One process among those of a run, or a run of one process."""
 
-    def __init__(self, rank: int = 0, size: int = 1, meeting: Path | None = None) -> None:
-        """`meeting` is a path at which no file lies yet, the same for all members."""
+    def __init__(self, rank: int = 0, size: int = 1, rendezvous: Path | None = None) -> None:
+        """`rendezvous` is a path at which no file lies yet, the same for all members."""
         self.rank = rank
         self.size = size
-        self._meeting = meeting
+        self._rendezvous = rendezvous
 
     def join(self) -> None:
         """Wait for the others; before that nothing can be shared."""
         if self.size > 1:
-            meeting = f"file://{self._meeting}"
+            rendezvous = f"file://{self._rendezvous}"
             distributed.init_process_group(
-                "gloo", init_method=meeting, rank=self.rank, world_size=self.size, timeout=PATIENCE
+                "gloo", init_method=rendezvous, rank=self.rank, world_size=self.size, timeout=PATIENCE
             )
 
     def share(self, items: Sequence[Item]) -> list[Item]:
