@@ -19,7 +19,7 @@ from streamer.engine.search.search import Alternative, Hotword, Hypothesis
 from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 
-class Ears:
+class ActivityModel:
     """A streaming model that tells activity and nothing else."""
 
     name = "activity"
@@ -48,7 +48,7 @@ class Ears:
         return {ACTIVITY: self._head.step(state, slots, self._features.energies(recent))}
 
 
-class Deaf:
+class NoWords:
     """A search that finds no words."""
 
     def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
@@ -72,7 +72,7 @@ class Deaf:
 
 
 @dataclass(frozen=True)
-class Told:
+class SpeechEvent:
     """A speech event: what it says, and how much audio had been heard when it came."""
 
     state: str
@@ -80,14 +80,14 @@ class Told:
     heard_ms: int
 
 
-def listen(head: ActivityHead, recordings: Sequence[Samples], step_ms: int) -> list[list[Told]]:
+def speech_events(head: ActivityHead, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
     """The speech events of streams, all computed together."""
     # Without words every segment in which somebody speaks would seem to be noise in the end: patience without end.
     rule = EndpointRule(patience_ms=10**9)
-    recogniser = Recogniser(Ears(head), {"lexicon": Deaf()}, slots=len(recordings), idle_limit_s=1e9)
+    recogniser = Recogniser(ActivityModel(head), {"lexicon": NoWords()}, slots=len(recordings), idle_limit_s=1e9)
     for stream in range(len(recordings)):
         recogniser.open(stream, StreamOptions(step_ms=step_ms, endpoint=rule))
-    found: list[list[Told]] = [[] for _ in recordings]
+    found: list[list[SpeechEvent]] = [[] for _ in recordings]
     size = step_ms * SAMPLE_RATE // 1000
     for start in range(0, max(map(len, recordings)), size):
         chunks = [
@@ -101,6 +101,6 @@ def listen(head: ActivityHead, recordings: Sequence[Samples], step_ms: int) -> l
             chunk = chunks[index]
             heard = (start + len(chunk.samples)) * 1000 // SAMPLE_RATE
             found[chunk.stream] += [
-                Told(event.state, event.at_ms, heard) for event in answer if isinstance(event, Speech)
+                SpeechEvent(event.state, event.at_ms, heard) for event in answer if isinstance(event, Speech)
             ]
     return found
