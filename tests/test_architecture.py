@@ -108,6 +108,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
     "tests/engine/test_pauses.py",
+    "tests/scripts/test_search_scripts.py",
     "tests/scripts/test_setup.py",
     "tests/test_architecture.py",
     "tests/test_documents.py",

@@ -19,7 +19,7 @@ CHARACTERS_HEAD = "characters"
 
 
 @dataclass(frozen=True)
-class Spoken:
+class EmittedUtterance:
     """One utterance: the log-probabilities of its frames [frames, units], and what is said."""
 
     emissions: Tensor
@@ -33,7 +33,7 @@ class Spoken:
 
 def read_emissions(
     bundle: Path, work: Path, name: str, cache: Path, step_ms: int = 320, head: str = HEAD
-) -> list[Spoken]:
+) -> list[EmittedUtterance]:
     """The emissions of a prepared set as streaming gives them, from the cache where these weights were there before."""
     corpus = Corpus(work, name)
     model = AcousticModel.load(bundle)
@@ -47,7 +47,7 @@ def read_emissions(
             with replacing(paths[computed], "wb") as file:
                 torch.save(emissions, file)
     found: dict[str, Tensor] = torch.load(paths[head], weights_only=True)
-    return [Spoken(found[utterance.name], utterance) for utterance in corpus.utterances]
+    return [EmittedUtterance(found[utterance.name], utterance) for utterance in corpus.utterances]
 
 
 @torch.inference_mode()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from scripts.measure.hotwords import judged, lists
 from streamer.training.data.corpus import Utterance
-from streamer.training.search.emissions import Spoken
+from streamer.training.search.emission_cache import EmittedUtterance
+from streamer.training.search.hotword_measurement import hotword_lists, judged
 
 
-def spoken(name: str, text: str) -> Spoken:
+def spoken(name: str, text: str) -> EmittedUtterance:
     """An utterance of which only the words matter."""
-    return Spoken(torch.zeros(0, 41), Utterance(name, 0, 0, "tests", "nobody", text))
+    return EmittedUtterance(torch.zeros(0, 41), Utterance(name, 0, 0, "tests", "nobody", text))
 
 
 def test_rare_words_are_counted_apart() -> None:
@@ -28,8 +28,8 @@ def test_distractors_are_not_said_and_stay_the_same() -> None:
     """An utterance has its own rare words first, then others of the pool, the same ones every time."""
     pool = [f"name{letter}" for letter in "abcdefgh"]
     one = spoken("one", "namea and nameb")
-    [first] = lists([one], {"namea", "nameb", "namec"}, pool, 4)
+    [first] = hotword_lists([one], {"namea", "nameb", "namec"}, pool, 4)
     assert first[:2] == ["namea", "nameb"]
     assert len(set(first)) == 6
-    assert lists([one], {"namea", "nameb", "namec"}, pool, 4) == [first]
-    assert lists([spoken("two", "nothing")], {"namea"}, pool, 0) == [[]]
+    assert hotword_lists([one], {"namea", "nameb", "namec"}, pool, 4) == [first]
+    assert hotword_lists([spoken("two", "nothing")], {"namea"}, pool, 0) == [[]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from scripts.train import calibrate
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
@@ -24,9 +22,10 @@ from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 from streamer.training.acoustic import units
 from streamer.training.data.alignment import alignment_path
-from streamer.training.data.corpus import Utterance, write_corpus
-from streamer.training.search.decoding import halves
-from streamer.training.search.emissions import Spoken
+from streamer.training.data.corpus import CorpusError, Utterance, write_corpus
+from streamer.training.search.calibration_fitting import calibrate, evidence
+from streamer.training.search.corpus_errors import halves
+from streamer.training.search.emission_cache import EmittedUtterance
 
 WAYS = {"cat": "K AE T", "dog": "D AO G", "bird": "B ER D"}
 NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS}
@@ -96,18 +95,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_known_is_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def fit(folder: Path) -> str:
+    """Calibrates the bundle; the tables."""
+    return calibrate(folder, folder, "dev", folder, [STEP_MS], print)
+
+
+def test_what_is_known_is_found(folder: Path) -> None:
     """The delay of starts and ends, confidence that is as often right as it says; once more gives the same file."""
-    arguments = ["--work", folder, "--cache", folder, "--bundle", folder, "--steps", STEP_MS]
-    monkeypatch.setattr(sys, "argv", ["calibrate.py", *map(str, arguments)])
-    assert calibrate.main() == 0
+    tables = fit(folder)
     written = (folder / CALIBRATION_FILE).read_bytes()
     calibration = Calibration.load(folder / CALIBRATION_FILE)
-    shown = capsys.readouterr().out
-    assert "the half it was fitted on" in shown
-    for search, line in zip(("lexicon", "greedy"), shown.splitlines()[-2:], strict=True):
+    assert "the half it was fitted on" in tables
+    for search, line in zip(("lexicon", "greedy"), tables.splitlines()[-2:], strict=True):
         assert calibration.start_ms(STEP_MS, search) == -LATE_MS
         evidence = calibration.fit(STEP_MS, search).evidence
         assert evidence is not None
@@ -117,38 +116,32 @@ def test_what_is_known_is_found(
         assert float(end) <= FRAME_MS
         assert float(error) < 0.12
         assert float(ranking) > 0.7
-    assert calibrate.main() == 0
+    assert fit(folder) == tables
     assert (folder / CALIBRATION_FILE).read_bytes() == written
 
 
-def test_only_the_first_half_is_fitted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_half_is_fitted(folder: Path) -> None:
     """Another alignment of the second one changes nothing."""
-    arguments = ["--work", folder, "--cache", folder, "--bundle", folder, "--steps", STEP_MS]
-    monkeypatch.setattr(sys, "argv", ["calibrate.py", *map(str, arguments)])
-    assert calibrate.main() == 0
+    fit(folder)
     written = (folder / CALIBRATION_FILE).read_bytes()
     lines = [json.loads(line) for line in alignment_path(folder, "dev").read_text().splitlines()]
     nobody = torch.empty(0)
-    spoken = [Spoken(nobody, Utterance(line["name"], 0, 0, "x", "s", "")) for line in lines]
+    spoken = [EmittedUtterance(nobody, Utterance(line["name"], 0, 0, "x", "s", "")) for line in lines]
     others = {one.utterance.name for one in halves(spoken)[1]}
     for line in lines:
         if line["name"] in others:
             line["words"] = [[word, start + 1000, length] for word, start, length in line["words"]]
     alignment_path(folder, "dev").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    assert calibrate.main() == 0
+    fit(folder)
     assert (folder / CALIBRATION_FILE).read_bytes() == written
 
 
-def test_nothing_to_calibrate_with_is_one_sentence(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_to_calibrate_with_is_one_sentence(folder: Path) -> None:
     """And no file is written."""
-    arguments = ["--work", folder, "--cache", folder, "--bundle", folder, "--steps", STEP_MS]
-    monkeypatch.setattr(sys, "argv", ["calibrate.py", *map(str, arguments)])
     path = alignment_path(folder, "dev")
     path.write_text(path.read_text().replace('"aligned": true', '"aligned": false'))
-    assert calibrate.main() == 1
-    assert "nothing can be calibrated" in capsys.readouterr().err
+    with pytest.raises(CorpusError, match="nothing can be calibrated"):
+        fit(folder)
     assert not (folder / CALIBRATION_FILE).exists()
 
 
@@ -157,7 +150,7 @@ def test_weights_that_must_not_be_negative_are_zero() -> None:
     dice = np.random.default_rng(1)
     signs = np.column_stack([np.ones(2000), dice.normal(size=(2000, 4))])
     right = dice.random(2000) < 1 / (1 + np.exp(-(0.3 + signs @ [0, 1.0, -2.0, 0.5, -0.5])))
-    found = calibrate.evidence(signs, right.astype(np.float64))
+    found = evidence(signs, right.astype(np.float64))
     assert found.share == 0.0
     assert found.confidence > 0.4
     assert found.letters < 0 < found.frames
