@@ -23,7 +23,7 @@ from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.search import Word
+from streamer.engine.search.search import HypothesisWord
 from streamer.engine.text.calibration import CALIBRATION_FILE, GREEDY, LEXICON, Calibration, Evidence, Fit, signs
 from streamer.evaluate.measures.confidence import Judged, reliability
 from streamer.evaluate.measures.errors import RIGHT, aligned
@@ -48,7 +48,7 @@ Values = npt.NDArray[np.float64]
 class Found:
     """One utterance: the words that a search found, which of them are right, and where those begin and end (ms)."""
 
-    words: tuple[Word, ...]
+    words: tuple[HypothesisWord, ...]
     right: tuple[bool, ...]
     places: Mapping[int, tuple[int, int]]  # by the number of the word
 
@@ -60,7 +60,7 @@ def main() -> int:
     return run_script(_calibrate, parser)
 
 
-def found_in(spoken: Spoken, words: tuple[Word, ...], alignment: Alignment) -> Found:
+def found_in(spoken: Spoken, words: tuple[HypothesisWord, ...], alignment: Alignment) -> Found:
     """What a search found, beside the reference and where its words lie."""
     pairs = aligned(spoken.words, [word.text for word in words])
     matches = {pair.hypothesis: pair.reference for pair in pairs if pair.kind == RIGHT}

@@ -16,9 +16,10 @@ from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon, LexiconError
 from streamer.engine.models.acoustic import AcousticModel, BundleError
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.beam import BeamSearch
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.search import GreedySearch, Search
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.search.search import Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamer.engine.search.search import Hypothesis, Word
+from streamer.engine.search.search import Hypothesis, HypothesisWord
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class EndpointRule:
             return SegmentEnd(self._widest_gap(found, frames, quiet, frame_ms), silence=False)
         return None
 
-    def settled(self, words: Sequence[Word], frame_ms: float) -> int:
+    def settled(self, words: Sequence[HypothesisWord], frame_ms: float) -> int:
         """How many of the words stay in this segment wherever it is cut: the others may become the next one's."""
         limit = (self.longest_ms - self.gap_stretch_ms) / frame_ms
         return sum(word.start <= limit for word in words)

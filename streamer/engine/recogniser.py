@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamer.engine.events import Event
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
 from streamer.engine.options import StreamOptions
-from streamer.engine.search.search import Alternative, Hypothesis, Search
+from streamer.engine.search.search import Hypothesis, LikelyWords, Search
 from streamer.engine.slots import Slots, SlotsFull
 from streamer.engine.stream import Clock, Stream
 from streamer.engine.text.calibration import Calibration
@@ -212,5 +212,5 @@ class _Ends:
     def finish(self) -> Hypothesis:
         return self.search.finish([self.slot])[0]
 
-    def alternatives(self, number: int) -> list[Alternative]:
+    def alternatives(self, number: int) -> list[LikelyWords]:
         return self.search.alternatives(self.slot, number)

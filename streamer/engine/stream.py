@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamer.engine.events import Cut, Event, Flushed, Heard, Speech
 from streamer.engine.models.activity import ActivityRule, Track
 from streamer.engine.options import StreamOptions
-from streamer.engine.search.search import Alternative, Hypothesis, Word
+from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.slots import Lease
 from streamer.engine.text.transcriber import SegmentPosition, Transcriber
 
@@ -32,7 +32,7 @@ class Ends(Protocol):
     def finish(self) -> Hypothesis:
         """The hypothesis if nothing follows."""
 
-    def alternatives(self, number: int) -> list[Alternative]:
+    def alternatives(self, number: int) -> list[LikelyWords]:
         """The likeliest hypotheses if nothing follows."""
 
 
@@ -163,7 +163,9 @@ class Stream:
     def _sample(self, frame: int) -> int:
         return self._base + frame * self.clock.frame_samples
 
-    def _end_segment(self, cut: int, words: Sequence[Word], frame: int | None, ends: Ends, *, silence: bool) -> None:
+    def _end_segment(
+        self, cut: int, words: Sequence[HypothesisWord], frame: int | None, ends: Ends, *, silence: bool
+    ) -> None:
         """Make the words before `frame` final, and start again at the sample `cut`."""
         kept = _before(words, frame)
         if kept:
@@ -199,11 +201,11 @@ class Stream:
             self.events.append(Speech("start" if speaking else "end", self.clock.ms(min(sample, self.received))))
 
 
-def _before(words: Sequence[Word], frame: int | None) -> tuple[Word, ...]:
+def _before(words: Sequence[HypothesisWord], frame: int | None) -> tuple[HypothesisWord, ...]:
     return tuple(word for word in words if frame is None or word.start < frame)
 
 
-def _shared(words: Sequence[Word], judged: Sequence[Word]) -> list[Word]:
+def _shared(words: Sequence[HypothesisWord], judged: Sequence[HypothesisWord]) -> list[HypothesisWord]:
     """Words with the shares that they have in a judgement of the whole beam; half of it where it has others."""
     shares = {(word.text, word.start): word.share for word in judged}
     return [replace(word, share=shares.get((word.text, word.start), 0.5)) for word in words]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from streamer.engine.endpoint import EndpointRule, SegmentEnd
-from streamer.engine.search.search import Hypothesis, Word
+from streamer.engine.search.search import Hypothesis, HypothesisWord
 
 FRAME_MS = 40.0
 RULE = EndpointRule()
 
 
-def word(start: int, end: int) -> Word:
-    return Word("a", start, end, 1.0)
+def word(start: int, end: int) -> HypothesisWord:
+    return HypothesisWord("a", start, end, 1.0)
 
 
-def found(words: list[Word], running: tuple[int, int] | None = None) -> Hypothesis:
+def found(words: list[HypothesisWord], running: tuple[int, int] | None = None) -> Hypothesis:
     return Hypothesis(tuple(words), len(words), running)
 
 

@@ -16,7 +16,7 @@ from streamer.engine.endpoint import EndpointRule
 from streamer.engine.events import Cut, Final
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.search import GreedySearch
+from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.level_model import UNITS, LevelModel, say
 from tests.engine.test_recogniser import hear, lexicon_search, text
 from tests.engine.test_stream import HearingModel

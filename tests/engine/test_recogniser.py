@@ -16,8 +16,8 @@ from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
-from streamer.engine.search.beam import BeamSearch
-from streamer.engine.search.search import GreedySearch
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.level_model import FRAME, UNITS, LevelModel, say, silence
 
 NOTHING = np.zeros(0, dtype=np.int16)

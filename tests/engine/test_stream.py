@@ -15,7 +15,7 @@ from streamer.engine.events import Event, Final, Partial, Speech
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser
-from streamer.engine.search.search import GreedySearch
+from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.level_model import FRAME, LEVEL, UNITS, LevelModel, say, silence
 from tests.engine.test_recogniser import NOTHING, hear, one, pieces, talk, text
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamer.engine.search.search import Word
+from streamer.engine.search.search import HypothesisWord
 
 CALIBRATION_FILE = "calibration.json"
 LEXICON = "lexicon"
@@ -38,13 +38,13 @@ class Evidence:
         if self.confidence < 0 or self.share < 0:
             raise ValueError("the weights of confidence and share cannot be negative")
 
-    def probability(self, word: Word) -> float:
+    def probability(self, word: HypothesisWord) -> float:
         """That the word is right: 0..1."""
         found = sum(weight * sign for weight, sign in zip(vars(self).values(), signs(word), strict=True))
         return 1 / (1 + math.exp(-max(-30.0, min(30.0, found))))
 
 
-def signs(word: Word) -> tuple[float, float, float, float, float]:
+def signs(word: HypothesisWord) -> tuple[float, float, float, float, float]:
     """What tells about a word, in the order of the weights of Evidence."""
     return (
         1.0,
@@ -63,7 +63,7 @@ class Fit:
     end_ms: float = 0.0
     evidence: Evidence | None = None
 
-    def confidence(self, word: Word) -> float:
+    def confidence(self, word: HypothesisWord) -> float:
         """How likely the word is right: 0..1."""
         if self.evidence is None:
             return max(0.0, min(1.0, word.confidence * word.share))
@@ -116,7 +116,7 @@ class Calibration:
         """What is added to the time behind a word's last frame."""
         return self.fit(step_ms, search).end_ms
 
-    def confidence(self, word: Word, step_ms: int, search: str = LEXICON) -> float:
+    def confidence(self, word: HypothesisWord, step_ms: int, search: str = LEXICON) -> float:
         """How likely the word is right: 0..1."""
         return self.fit(step_ms, search).confidence(word)
 
@@ -125,7 +125,7 @@ class Calibration:
         return sum(confidences) / len(confidences) if confidences else 0.0
 
     def spans(
-        self, words: Sequence[Word], frame_ms: float, step_ms: int, search: str = LEXICON
+        self, words: Sequence[HypothesisWord], frame_ms: float, step_ms: int, search: str = LEXICON
     ) -> list[tuple[float, float]]:
         """Where words that follow one another lie, in milliseconds of their segment: in order, without overlap."""
         fit = self.fit(step_ms, search)

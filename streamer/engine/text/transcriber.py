@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from streamer.engine.events import Alternative, Final, Partial, SpokenWord
 from streamer.engine.options import StreamOptions
-from streamer.engine.search.search import Alternative as Ranked
-from streamer.engine.search.search import Hypothesis, Word
+from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.engine.search.search import LikelyWords as Ranked
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.written_form import settled, written
 
@@ -67,7 +67,9 @@ class Transcriber:
             tuple(words) if self.options.partial_words else None,
         )
 
-    def final(self, found: Sequence[Word], ranked: Sequence[Ranked], place: SegmentPosition, *, pause: bool) -> Final:
+    def final(
+        self, found: Sequence[HypothesisWord], ranked: Sequence[Ranked], place: SegmentPosition, *, pause: bool
+    ) -> Final:
         """The words of a segment that has ended; `pause`: what follows begins a sentence."""
         told = self._timed(found, place)
         fit = self.calibration.fit(self.options.step_ms, self.options.search)
@@ -99,7 +101,7 @@ class Transcriber:
         self.begins = self.begins or pause
         self._agreed, self._shown = (), ("", 0)
 
-    def _timed(self, found: Sequence[Word], place: SegmentPosition) -> list[SpokenWord]:
+    def _timed(self, found: Sequence[HypothesisWord], place: SegmentPosition) -> list[SpokenWord]:
         """Words with times in the stream, which only grow."""
         spans = self.calibration.spans(found, place.frame_ms, self.options.step_ms, self.options.search)
 

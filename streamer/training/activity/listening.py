@@ -15,7 +15,7 @@ from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
 from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.search.search import Alternative, Hotword, Hypothesis
+from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
 from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 
@@ -65,9 +65,9 @@ class Deaf:
         """No words."""
         return [Hypothesis((), 0) for _ in slots]
 
-    def alternatives(self, slot: int, number: int) -> list[Alternative]:
+    def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
         """No words."""
-        nothing: list[Alternative] = [((), 1.0)]
+        nothing: list[LikelyWords] = [((), 1.0)]
         return nothing[:number]
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from streamer.engine.search.search import Word
+from streamer.engine.search.search import HypothesisWord
 from streamer.engine.text.calibration import Calibration, Evidence, Fit
 
-WORD = Word("cat", 10, 15, 0.8, 0.5)
+WORD = HypothesisWord("cat", 10, 15, 0.8, 0.5)
 EVIDENCE = Evidence(constant=-0.5, confidence=0.7, share=0.4, frames=0.3, letters=-0.1)
 FITS = Calibration({"lexicon": {160: Fit(-80.0, -30.0, EVIDENCE), 640: Fit(-240.0, -90.0, EVIDENCE)}})
 
@@ -41,7 +41,7 @@ def test_more_evidence_never_means_less_sure() -> None:
         low = FITS.confidence(replace(WORD, share=one), 160)
         assert 0 < low <= FITS.confidence(replace(WORD, share=other), 160) < 1
     for extreme in (0.0, 1.0, 1.5):
-        assert 0 < FITS.confidence(Word("", 5, 5, extreme, extreme), 160) < 1
+        assert 0 < FITS.confidence(HypothesisWord("", 5, 5, extreme, extreme), 160) < 1
 
 
 def test_a_final_is_as_sure_as_its_words_are_likely_right() -> None:
@@ -52,7 +52,12 @@ def test_a_final_is_as_sure_as_its_words_are_likely_right() -> None:
 
 def test_spans_follow_one_another() -> None:
     """Two constants could make words overlap, end before they start, or start before the segment: they do not."""
-    words = [Word("a", 1, 2, 1.0), Word("b", 2, 3, 1.0), Word("c", 3, 9, 1.0), Word("d", 20, 21, 1.0)]
+    words = [
+        HypothesisWord("a", 1, 2, 1.0),
+        HypothesisWord("b", 2, 3, 1.0),
+        HypothesisWord("c", 3, 9, 1.0),
+        HypothesisWord("d", 20, 21, 1.0),
+    ]
     assert FITS.spans(words, 40.0, 160) == [(0.0, 0.0), (0.0, 40.0), (40.0, 330.0), (720.0, 810.0)]
     early_ends = Calibration({"lexicon": {320: Fit(0.0, -100.0)}})
     assert early_ends.spans(words[:1], 40.0, 320) == [(40.0, 40.0)]

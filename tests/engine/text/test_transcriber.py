@@ -8,15 +8,16 @@ import pytest
 
 from streamer.engine.events import Final, Partial
 from streamer.engine.options import StreamOptions
-from streamer.engine.search.search import Hypothesis, Word
+from streamer.engine.search.search import Hypothesis, HypothesisWord
 from streamer.engine.text.calibration import Calibration, Fit
 from streamer.engine.text.transcriber import SegmentPosition, Transcriber
 
 
-def words(text: str, start: int = 10) -> tuple[Word, ...]:
+def words(text: str, start: int = 10) -> tuple[HypothesisWord, ...]:
     """The words of a text, each five frames long, one behind the other."""
     return tuple(
-        Word(word, start + 5 * number, start + 5 * number + 5, 0.8, 0.5) for number, word in enumerate(text.split())
+        HypothesisWord(word, start + 5 * number, start + 5 * number + 5, 0.8, 0.5)
+        for number, word in enumerate(text.split())
     )
 
 
