@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 from streamer.audio.files import read_audio
-from streamer.engine.models.acoustic import BundleError, read_activity
-from streamer.engine.models.activity import ActivityHead, ActivityRule, Track
+from streamer.engine.models.acoustic_model import BundleError, read_activity
+from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker
 from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.training.activity.listening import Ears, listen
 from streamer.training.activity.scenes import Background, Voices, held_out, quantised
@@ -103,7 +104,7 @@ def main() -> int:
     return 0
 
 
-def openings(head: ActivityHead, kind: str, recordings: Sequence[Samples], step_ms: int) -> Openings:
+def openings(head: ActivityNetwork, kind: str, recordings: Sequence[Samples], step_ms: int) -> Openings:
     """How often sounds that are no speech open."""
     found = sum(event.state == "start" for events in listen(head, recordings, step_ms) for event in events)
     minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
@@ -116,12 +117,12 @@ def openings(head: ActivityHead, kind: str, recordings: Sequence[Samples], step_
 
 def heard_in(probabilities: Sequence[float]) -> bool:
     """Whether words found there would be shown."""
-    track = Track(ActivityRule())
+    track = ActivityTracker(ActivityRule())
     track.read(probabilities)
     return track.opened
 
 
-def starts(head: ActivityHead, voices: Voices, noise: Corpus, condition: str, streams: int, step_ms: int) -> Starts:
+def starts(head: ActivityNetwork, voices: Voices, noise: Corpus, condition: str, streams: int, step_ms: int) -> Starts:
     """How speech events lie beside the alignment, under a condition."""
     dice = np.random.default_rng(MADE_SEED)
     background = Background(noise, MADE_SEED, 4, CLIP_SECONDS * SAMPLE_RATE, measuring=True)

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.endpoint import EndpointRule
-from streamer.engine.events import Cut, Final
-from streamer.engine.models.acoustic import BundleError
-from streamer.engine.options import StreamOptions
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.stream_events import Cut, Final
+from streamer.engine.stream_options import StreamOptions
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError, Samples, Utterance
 
 EDGE_WORDS = 2

@@ -24,7 +24,15 @@ from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.search import HypothesisWord
-from streamer.engine.text.calibration import CALIBRATION_FILE, GREEDY, LEXICON, Calibration, Evidence, Fit, signs
+from streamer.engine.text.calibration import (
+    CALIBRATION_FILE,
+    GREEDY,
+    LEXICON,
+    Calibration,
+    ConfidenceWeights,
+    StepCalibration,
+    confidence_features,
+)
 from streamer.evaluate.measures.confidence import Judged, reliability
 from streamer.evaluate.measures.errors import RIGHT, aligned
 from streamer.evaluate.measures.times import Offset, time_errors
@@ -73,27 +81,27 @@ def found_in(spoken: Spoken, words: tuple[HypothesisWord, ...], alignment: Align
     return Found(words, tuple(number in matches for number in range(len(words))), places)
 
 
-def fitted(found: Sequence[Found]) -> Fit:
+def fitted(found: Sequence[Found]) -> StepCalibration:
     """The delays and the evidence that suit these utterances."""
     starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.places.items()]
     ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.places.items()]
     if not starts:
         raise CorpusError("the alignment places no word that was understood rightly: nothing can be calibrated")
-    told = np.array([signs(word) for one in found for word in one.words])
+    told = np.array([confidence_features(word) for one in found for word in one.words])
     right = np.array([right for one in found for right in one.right], dtype=np.float64)
-    return Fit(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))
+    return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))
 
 
-def evidence(told: Values, right: Values) -> Evidence:
+def evidence(told: Values, right: Values) -> ConfidenceWeights:
     """Weights of the signs by logistic regression; those that must not be negative are zero where they would be."""
-    names = [field.name for field in fields(Evidence)]
+    names = [field.name for field in fields(ConfidenceWeights)]
     used = list(range(len(names)))
     while True:
         weights = _regression(told[:, used], right)
         by_name = {names[place]: round(float(weight), 4) + 0.0 for place, weight in zip(used, weights, strict=True)}
         negative = [name for name in ("confidence", "share") if by_name.get(name, 0.0) < 0]
         if not negative:
-            return Evidence(**by_name)
+            return ConfidenceWeights(**by_name)
         used.remove(names.index(negative[0]))
 
 
@@ -145,7 +153,7 @@ def _calibrate(options: argparse.Namespace) -> None:
         LEXICON: (HEAD, lambda spoken: run_beam(spoken, lexicon, language, weights, STREAMS)),
         GREEDY: (CHARACTERS_HEAD, run_greedy),
     }
-    fits: dict[str, dict[int, Fit]] = {}
+    fits: dict[str, dict[int, StepCalibration]] = {}
     found: dict[tuple[str, int], list[list[Found]]] = {}
     for search, (head, run) in searches.items():
         fits[search] = {}

@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from streamer.engine.models.acoustic import AcousticModel, BundleError, Description
-from streamer.engine.models.encoder import EncoderConfig, Output
+from streamer.engine.models.acoustic_model import AcousticModel, BundleError, ModelDescription
+from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
 from streamer.training.acoustic.augment import Augmentation
 from streamer.training.acoustic.batches import Batches, Recipe
@@ -63,15 +63,15 @@ def main() -> int:
     return 0
 
 
-def describe(size: str) -> Description:
+def describe(size: str) -> ModelDescription:
     """The model of a named size, with its heads."""
     shape = SIZES[size]
     names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
     layers = shape["layers"]
     outputs = tuple(
-        Output(head, layers // 2 if head.endswith("_middle") else layers, len(found)) for head, found in names.items()
+        CtcHead(head, layers // 2 if head.endswith("_middle") else layers, len(found)) for head, found in names.items()
     )
-    return Description("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
+    return ModelDescription("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -181,7 +181,7 @@ def _trainer(options: argparse.Namespace, team: Team) -> Trainer:
 
 def _model(options: argparse.Namespace, state: dict[str, Any] | None) -> AcousticModel:
     if state:
-        return AcousticModel(Description.from_json(json.loads(state["description"])))
+        return AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
     if options.start_from:
         return AcousticModel.load(options.start_from).requires_grad_(True)
     return AcousticModel(describe(options.size))
@@ -221,7 +221,7 @@ def _load_average(run: Path | None) -> AcousticModel:
     if run is None:
         raise CorpusError("--export needs --run")
     state = _checkpoint(_checkpoint_path(run))
-    model = AcousticModel(Description.from_json(json.loads(state["description"])))
+    model = AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
     model.load_state_dict(state["average"])
     return model.eval().requires_grad_(False)
 

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from streamer.engine.models.acoustic import save_activity
-from streamer.engine.models.activity import ActivityHead
+from streamer.engine.models.acoustic_model import save_activity
+from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.training.activity.scenes import Background, Scene, Stage, Voices
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError
@@ -59,10 +59,10 @@ def main() -> int:
     return 0
 
 
-def train(stage: Stage, minutes: float, rows: int, rate: float, seed: int) -> ActivityHead:
+def train(stage: Stage, minutes: float, rows: int, rate: float, seed: int) -> ActivityNetwork:
     """A head that has learnt for so many minutes of processor time; the rate falls to zero at their end."""
     torch.manual_seed(seed)
-    dice, features, head = np.random.default_rng(seed), LogMel(), ActivityHead()
+    dice, features, head = np.random.default_rng(seed), LogMel(), ActivityNetwork()
     energies, _ = _batch(features, [stage.scene(dice) for _ in range(STATISTICS_SCENES)])
     deviation, mean = torch.std_mean(energies.flatten(0, 1), dim=0)
     head.mean.copy_(mean)

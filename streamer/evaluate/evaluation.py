@@ -82,7 +82,7 @@ def _through_engine(
 ) -> Run:
     try:
         # Here and nowhere else: the way through a service does without torch.
-        from streamer.engine.models.acoustic import BundleError
+        from streamer.engine.models.acoustic_model import BundleError
         from streamer.evaluate.bare import Bare
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error

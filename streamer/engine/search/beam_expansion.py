@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from streamer.engine.language.language_model import SENTENCE_END, LanguageModel
-from streamer.engine.language.lexicon import NOBODY, ROOT, Lexicon
+from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_tensors import (
     BACK_POINTER,
@@ -317,7 +317,7 @@ class BeamExpander:
 
         # Merge pronunciations of the same words, and merge them into hypotheses that already wait at the root.
         history = extend_hash(theirs[:, HISTORY_HASH], words)
-        there = torch.where(at_root, numbers[:, HISTORY_HASH], NOBODY - self._beam_ids)
+        there = torch.where(at_root, numbers[:, HISTORY_HASH], NO_NODE - self._beam_ids)
         keys, row = torch.cat((there, history), 1).sort(stable=True, dim=1)
         first = row.gather(1, torch.searchsorted(keys, history))
         merged = torch.zeros_like(keys, dtype=mass.dtype).scatter_add_(1, first, mass)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from streamer.engine.language.lexicon import NOBODY, ROOT, Lexicon
+from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
 
 # Columns of the table of nodes after base, parent, unit, and whether the parent has the same unit.
 FIRST_WORD, WORD_COUNT, DEPTH = range(4, 7)
@@ -60,8 +60,8 @@ class TrieTables:
     def remove(self, slot: int) -> None:
         """Free the area of a slot."""
         start, end = self._areas.pop(slot, (0, 0))
-        self.table[start:end, 1] = NOBODY
-        self.look[start:end, 0] = NOBODY
+        self.table[start:end, 1] = NO_NODE
+        self.look[start:end, 0] = NO_NODE
 
     def _room(self, size: int) -> int:
         start = self.shared
@@ -76,15 +76,15 @@ class TrieTables:
                 raise ValueError("there is no room for more hotwords now: ask for fewer, or try again later")
             self.table = pad(self.table, (0, 0, 0, more))
             self.look = pad(self.look, (0, 0, 0, more))
-            self.table[-more:, 1] = NOBODY
-            self.look[-more:, 0] = NOBODY
+            self.table[-more:, 1] = NO_NODE
+            self.look[-more:, 0] = NO_NODE
             self.words, self.likely = pad(self.words, (0, more)), pad(self.likely, (0, more))
         return start
 
     def _columns(self, lexicon: Lexicon) -> Tensor:
         unit, parent = lexicon.units, lexicon.parent
         doubled = (unit == unit[parent]) & (parent > ROOT)
-        unit[parent == NOBODY] = self._boundary  # the unit before the root is a boundary
+        unit[parent == NO_NODE] = self._boundary  # the unit before the root is a boundary
         first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=self._homophones)
         return torch.stack((lexicon.base, parent, unit, doubled.long(), first, count, _depths(parent)), 1)
 
@@ -93,7 +93,7 @@ def _depths(parent: Tensor) -> Tensor:
     """How many units lead to each node."""
     depths = torch.zeros_like(parent)
     above = parent
-    while bool((above != NOBODY).any()):
-        depths += above != NOBODY
-        above = torch.where(above > ROOT, parent[above], NOBODY)
+    while bool((above != NO_NODE).any()):
+        depths += above != NO_NODE
+        above = torch.where(above > ROOT, parent[above], NO_NODE)
     return depths

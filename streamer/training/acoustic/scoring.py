@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from streamer.engine.models.acoustic import AcousticModel
+from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.training.acoustic import units
 from streamer.training.data.alignment import Alignment
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Utterance

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from streamer.engine.endpoint import EndpointRule
-from streamer.engine.events import Speech
-from streamer.engine.models.activity import ActivityHead
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
-from streamer.engine.options import StreamOptions
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
+from streamer.engine.stream_events import Speech
+from streamer.engine.stream_options import StreamOptions
 from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 
@@ -28,20 +28,20 @@ class Ears:
     step_ms: tuple[int, ...] = (160, 320, 640)
     device = torch.device("cpu")
 
-    def __init__(self, head: ActivityHead) -> None:
+    def __init__(self, head: ActivityNetwork) -> None:
         self._head = head
         self._features = LogMel()
 
-    def make_state(self, slots: int) -> State:
+    def make_state(self, slots: int) -> ModelState:
         """A fresh state for so many streams."""
         return {"wav": torch.zeros(slots, CONTEXT), **self._head.make_state(slots)}
 
-    def reset(self, state: State, slots: Tensor) -> None:
+    def reset(self, state: ModelState, slots: Tensor) -> None:
         """Make these slots fresh."""
         for tensor in state.values():
             tensor.index_fill_(0, slots, 0)
 
-    def step(self, state: State, slots: Tensor, samples: Tensor) -> Emissions:
+    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
         """The activity in the next step of each of these slots."""
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
@@ -80,7 +80,7 @@ class Told:
     heard_ms: int
 
 
-def listen(head: ActivityHead, recordings: Sequence[Samples], step_ms: int) -> list[list[Told]]:
+def listen(head: ActivityNetwork, recordings: Sequence[Samples], step_ms: int) -> list[list[Told]]:
     """The speech events of streams, all computed together."""
     # Without words every segment in which somebody speaks would seem to be noise in the end: patience without end.
     rule = EndpointRule(patience_ms=10**9)
