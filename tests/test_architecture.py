@@ -57,7 +57,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.commands.completion": ("streamer.cli",),
     "streamer.cli": ("streamer.commands.arguments",),
     "streamer.__main__": ("streamer.cli",),
-    "streamer.training": ("streamer.engine", "streamer.evaluate"),
+    "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (
         *("streamer.audio", "streamer.client", "streamer.engine", "streamer.evaluate", "streamer.shipped"),
         *("streamer.triton",),

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic import BundleError, read_activity
+from streamer.engine.models.acoustic_model import BundleError, read_activity
 from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.measured_audio import CONDITIONS, STREAM_SECONDS, sounds
 from streamer.training.activity.measurement import opening_table, openings, start_table, starts

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.endpoint import EndpointRule
-from streamer.engine.models.acoustic import BundleError
-from streamer.engine.options import StreamOptions
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.engine.stream_options import StreamOptions
 from streamer.training.activity.pause_errors import TOGETHER, drawn, measure
 from streamer.training.data.corpus import Corpus, CorpusError
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic import AcousticModel, BundleError
+from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.training.acoustic.error_rates import evaluate, report
 from streamer.training.acoustic.training_run import SIZES, STEPS_MS, Run, averaged_model
 from streamer.training.data.alignment import read_alignments

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.models.acoustic import save_activity
+from streamer.engine.models.acoustic_model import save_activity
 from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.background_sounds import BackgroundSounds
 from streamer.training.activity.examples import ExampleSource

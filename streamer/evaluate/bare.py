@@ -15,10 +15,10 @@ import torch
 from streamer.audio.files import SAMPLE_RATE, Block
 from streamer.audio.recording import AudioError
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.events import as_json
-from streamer.engine.models.acoustic import BundleError
-from streamer.engine.options import StreamOptions
+from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, StreamError
+from streamer.engine.stream_events import as_json
+from streamer.engine.stream_options import StreamOptions
 from streamer.evaluate.emission import Arrival
 from streamer.evaluate.hearing import Hearing, Progress, Run, Unavailable, heard
 from streamer.evaluate.manifest import Utterance

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from streamer.engine.models.acoustic import AcousticModel
+from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.training.acoustic import units
 from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, batches, padded
 from streamer.training.data.alignment import Alignment

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.models.acoustic import AcousticModel
+from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.engine.models.features import CONTEXT
 from streamer.engine.models.streaming_model import Emissions
 from streamer.training.acoustic.augmentation import Augmentation

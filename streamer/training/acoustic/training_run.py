@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from streamer.engine.models.acoustic import AcousticModel, Description
-from streamer.engine.models.encoder import EncoderConfig, Output
+from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
+from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
 from streamer.training.acoustic.augmentation import Augmentation
 from streamer.training.acoustic.batches import Batches, Recipe
@@ -118,27 +118,27 @@ class Run:
 
     def _model(self, state: dict[str, Any] | None) -> AcousticModel:
         if state:
-            return AcousticModel(Description.from_json(json.loads(state["description"])))
+            return AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
         if self.start_from:
             return AcousticModel.load(self.start_from).requires_grad_(True)
         return AcousticModel(describe(self.size))
 
 
-def describe(size: str) -> Description:
+def describe(size: str) -> ModelDescription:
     """The model of a named size, with its heads."""
     shape = SIZES[size]
     names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
     layers = shape["layers"]
     outputs = tuple(
-        Output(head, layers // 2 if head.endswith("_middle") else layers, len(found)) for head, found in names.items()
+        CtcHead(head, layers // 2 if head.endswith("_middle") else layers, len(found)) for head, found in names.items()
     )
-    return Description("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
+    return ModelDescription("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
 
 
 def averaged_model(run: Path) -> AcousticModel:
     """The averaged weights of the run in this folder, for judging and for a bundle."""
     state = _checkpoint(_checkpoint_path(run))
-    model = AcousticModel(Description.from_json(json.loads(state["description"])))
+    model = AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
     model.load_state_dict(state["average"])
     return model.eval().requires_grad_(False)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from streamer.engine.models.activity import ActivityHead
+from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.training.activity.examples import Example, ExampleSource
 
@@ -21,10 +21,10 @@ STATISTICS_EXAMPLES = 48
 
 def train(
     examples: ExampleSource, minutes: float, rows: int, rate: float, seed: int, tell: Callable[[str], None]
-) -> ActivityHead:
+) -> ActivityNetwork:
     """A head that has learnt for so many minutes of processor time; the rate falls to zero at their end."""
     torch.manual_seed(seed)
-    rng, features, head = np.random.default_rng(seed), LogMel(), ActivityHead()
+    rng, features, head = np.random.default_rng(seed), LogMel(), ActivityNetwork()
     energies, _ = _batch(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])
     deviation, mean = torch.std_mean(energies.flatten(0, 1), dim=0)
     head.mean.copy_(mean)

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from streamer.engine.models.activity import ActivityHead, ActivityRule, Track
+from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker
 from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.background_sounds import BackgroundSounds
@@ -55,7 +56,7 @@ class Starts:
     false_starts_an_hour: float
 
 
-def openings(head: ActivityHead, kind: str, recordings: Sequence[Samples], step_ms: int) -> Openings:
+def openings(head: ActivityNetwork, kind: str, recordings: Sequence[Samples], step_ms: int) -> Openings:
     """How often sounds that are no speech open."""
     found = sum(event.state == "start" for events in speech_events(head, recordings, step_ms) for event in events)
     minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
@@ -68,13 +69,13 @@ def openings(head: ActivityHead, kind: str, recordings: Sequence[Samples], step_
 
 def heard_in(probabilities: Sequence[float]) -> bool:
     """Whether words found there would be shown."""
-    track = Track(ActivityRule())
+    track = ActivityTracker(ActivityRule())
     track.read(probabilities)
     return track.opened
 
 
 def starts(
-    head: ActivityHead, speech: AlignedSpeech, noise: Corpus, condition: str, streams: int, step_ms: int
+    head: ActivityNetwork, speech: AlignedSpeech, noise: Corpus, condition: str, streams: int, step_ms: int
 ) -> Starts:
     """How speech events lie beside the alignment, under a condition."""
     rng = np.random.default_rng(MEASURING_SEED)

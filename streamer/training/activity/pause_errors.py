@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamer.engine.events import Cut, Final
-from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.stream_events import Cut, Final
+from streamer.engine.stream_options import StreamOptions
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples, Utterance
 
 EDGE_WORDS = 2

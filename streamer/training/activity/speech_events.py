@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from streamer.engine.endpoint import EndpointRule
-from streamer.engine.events import Speech
-from streamer.engine.models.activity import ActivityHead
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
-from streamer.engine.options import StreamOptions
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.search.search import Alternative, Hotword, Hypothesis
+from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
+from streamer.engine.stream_events import Speech
+from streamer.engine.stream_options import StreamOptions
 from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 
@@ -28,20 +28,20 @@ class ActivityModel:
     step_ms: tuple[int, ...] = (160, 320, 640)
     device = torch.device("cpu")
 
-    def __init__(self, head: ActivityHead) -> None:
+    def __init__(self, head: ActivityNetwork) -> None:
         self._head = head
         self._features = LogMel()
 
-    def make_state(self, slots: int) -> State:
+    def make_state(self, slots: int) -> ModelState:
         """A fresh state for so many streams."""
         return {"wav": torch.zeros(slots, CONTEXT), **self._head.make_state(slots)}
 
-    def reset(self, state: State, slots: Tensor) -> None:
+    def reset(self, state: ModelState, slots: Tensor) -> None:
         """Make these slots fresh."""
         for tensor in state.values():
             tensor.index_fill_(0, slots, 0)
 
-    def step(self, state: State, slots: Tensor, samples: Tensor) -> Emissions:
+    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
         """The activity in the next step of each of these slots."""
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
@@ -65,9 +65,9 @@ class NoWords:
         """No words."""
         return [Hypothesis((), 0) for _ in slots]
 
-    def alternatives(self, slot: int, number: int) -> list[Alternative]:
+    def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
         """No words."""
-        nothing: list[Alternative] = [((), 1.0)]
+        nothing: list[LikelyWords] = [((), 1.0)]
         return nothing[:number]
 
 
@@ -80,7 +80,7 @@ class SpeechEvent:
     heard_ms: int
 
 
-def speech_events(head: ActivityHead, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
+def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
     """The speech events of streams, all computed together."""
     # Without words every segment in which somebody speaks would seem to be noise in the end: patience without end.
     rule = EndpointRule(patience_ms=10**9)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamer.engine.language.language_model import LanguageModel, Ngrams
+from streamer.engine.language.language_model import LanguageModel, NgramArrays
 from streamer.training.data.corpus import CorpusError
 from streamer.training.data.replaced_file import replacing
 from streamer.training.language import kneser_ney, mixture
@@ -132,8 +132,8 @@ def pack(model: BackOffModel) -> LanguageModel:
     """The model as the engine reads it."""
     pairs = np.stack([model.bigrams >> BITS, model.bigrams & MASK], axis=1)
     triples = np.stack([model.trigrams >> 2 * BITS, model.trigrams >> BITS & MASK, model.trigrams & MASK], axis=1)
-    bigrams = Ngrams(pairs, np.log(model.bigram), np.log(model.pair_back_off))
-    trigrams = Ngrams(triples, np.log(model.trigram), np.zeros(len(triples)))
+    bigrams = NgramArrays(pairs, np.log(model.bigram), np.log(model.pair_back_off))
+    trigrams = NgramArrays(triples, np.log(model.trigram), np.zeros(len(triples)))
     with np.errstate(divide="ignore"):  # nobody says the mark of a sentence's start
         unigrams = np.maximum(np.log(model.unigrams), -99.0)
     return LanguageModel.pack(model.words, unigrams, np.log(model.word_back_off), bigrams, trigrams)

@@ -18,8 +18,16 @@ from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.search import Word
-from streamer.engine.text.calibration import CALIBRATION_FILE, GREEDY, LEXICON, Calibration, Evidence, Fit, signs
+from streamer.engine.search.search import HypothesisWord
+from streamer.engine.text.calibration import (
+    CALIBRATION_FILE,
+    GREEDY,
+    LEXICON,
+    Calibration,
+    ConfidenceWeights,
+    StepCalibration,
+    confidence_features,
+)
 from streamer.evaluate.measures.confidence import Judged, reliability
 from streamer.evaluate.measures.errors import RIGHT, aligned
 from streamer.evaluate.measures.times import Offset, time_errors
@@ -43,12 +51,12 @@ Values = npt.NDArray[np.float64]
 class Found:
     """One utterance: the words that a search found, which of them are right, and where those begin and end (ms)."""
 
-    words: tuple[Word, ...]
+    words: tuple[HypothesisWord, ...]
     right: tuple[bool, ...]
     places: Mapping[int, tuple[int, int]]  # by the number of the word
 
 
-def found_in(spoken: EmittedUtterance, words: tuple[Word, ...], alignment: Alignment) -> Found:
+def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignment: Alignment) -> Found:
     """What a search found, beside the reference and where its words lie."""
     pairs = aligned(spoken.words, [word.text for word in words])
     matches = {pair.hypothesis: pair.reference for pair in pairs if pair.kind == RIGHT}
@@ -61,27 +69,27 @@ def found_in(spoken: EmittedUtterance, words: tuple[Word, ...], alignment: Align
     return Found(words, tuple(number in matches for number in range(len(words))), places)
 
 
-def fitted(found: Sequence[Found]) -> Fit:
+def fitted(found: Sequence[Found]) -> StepCalibration:
     """The delays and the evidence that suit these utterances."""
     starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.places.items()]
     ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.places.items()]
     if not starts:
         raise CorpusError("the alignment places no word that was understood rightly: nothing can be calibrated")
-    told = np.array([signs(word) for one in found for word in one.words])
+    told = np.array([confidence_features(word) for one in found for word in one.words])
     right = np.array([right for one in found for right in one.right], dtype=np.float64)
-    return Fit(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))
+    return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))
 
 
-def evidence(told: Values, right: Values) -> Evidence:
+def evidence(told: Values, right: Values) -> ConfidenceWeights:
     """Weights of the signs by logistic regression; those that must not be negative are zero where they would be."""
-    names = [field.name for field in fields(Evidence)]
+    names = [field.name for field in fields(ConfidenceWeights)]
     used = list(range(len(names)))
     while True:
         weights = _regression(told[:, used], right)
         by_name = {names[place]: round(float(weight), 4) + 0.0 for place, weight in zip(used, weights, strict=True)}
         negative = [name for name in ("confidence", "share") if by_name.get(name, 0.0) < 0]
         if not negative:
-            return Evidence(**by_name)
+            return ConfidenceWeights(**by_name)
         used.remove(names.index(negative[0]))
 
 
@@ -136,7 +144,7 @@ def calibrate(
         LEXICON: (HEAD, lambda spoken: run_beam(spoken, lexicon, language, weights, STREAMS)),
         GREEDY: (CHARACTERS_HEAD, run_greedy),
     }
-    fits: dict[str, dict[int, Fit]] = {}
+    fits: dict[str, dict[int, StepCalibration]] = {}
     found: dict[tuple[str, int], list[list[Found]]] = {}
     for search, (head, run) in searches.items():
         fits[search] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from streamer.engine.models.acoustic import WEIGHTS_FILE, AcousticModel
+from streamer.engine.models.acoustic_model import WEIGHTS_FILE, AcousticModel
 from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, batches, padded
 from streamer.training.data.corpus import Corpus, Utterance
 from streamer.training.data.replaced_file import replacing

@@ -21,8 +21,8 @@ from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.search.beam import BeamSearch
 from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hotword
 from streamer.evaluate.measures.errors import aligned
 from streamer.training.acoustic import units

@@ -11,7 +11,7 @@ import torch
 
 from streamer.engine.language.language_model import LanguageError
 from streamer.engine.language.lexicon import LexiconError
-from streamer.engine.models.acoustic import BundleError
+from streamer.engine.models.acoustic_model import BundleError
 from streamer.training.data.corpus import CorpusError
 
 

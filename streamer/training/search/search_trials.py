@@ -11,9 +11,10 @@ from torch import Tensor
 
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.search.beam import BeamSearch
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.search import GreedySearch, Word
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.search.search import HypothesisWord
 from streamer.training.acoustic import units
 from streamer.training.search.emission_cache import CHARACTERS_HEAD, HEAD, EmittedUtterance
 
@@ -29,7 +30,9 @@ class Trial:
     words: list[list[str]]
     frames: int
     cpu_seconds: float
-    placed: list[tuple[Word, ...]] = field(default_factory=list)  # the words with their frames, if it tells them
+    placed: list[tuple[HypothesisWord, ...]] = field(
+        default_factory=list
+    )  # the words with their frames, if it tells them
 
     @property
     def frame_us(self) -> float:
@@ -49,7 +52,7 @@ def run_beam(
 ) -> Trial:
     """Our search, so many streams at a time; where one ends the next one begins."""
     search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options)
-    found: dict[int, tuple[Word, ...]] = {}
+    found: dict[int, tuple[HypothesisWord, ...]] = {}
     waiting = list(enumerate(spoken))[::-1]
     running: dict[int, tuple[int, list[Tensor]]] = {}
     frames, started = 0, time.process_time()

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamer.engine.models.acoustic import AcousticModel, Description
-from streamer.engine.models.encoder import EncoderConfig, Output
+from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
+from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
 from streamer.training.acoustic.augmentation import Augmentation
 from streamer.training.acoustic.batches import Batches, Recipe
@@ -18,8 +18,8 @@ from streamer.training.data.corpus import Corpus, Utterance, write_corpus
 
 CPU = torch.device("cpu")
 ENCODER = EncoderConfig(
-    outputs=(Output("phones", 2, len(units.PHONE_UNITS)), Output("characters", 2, len(units.CHARACTERS)),
-             Output("phones_middle", 1, len(units.PHONE_UNITS))),
+    outputs=(CtcHead("phones", 2, len(units.PHONE_UNITS)), CtcHead("characters", 2, len(units.CHARACTERS)),
+             CtcHead("phones_middle", 1, len(units.PHONE_UNITS))),
     stem=8, width=16, layers=2, heads=2, feedforward=16,
 )  # fmt: skip
 NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
@@ -57,6 +57,6 @@ def trainer(work: Path, minutes: float) -> Trainer:
     """A tiny run."""
     torch.manual_seed(0)
     augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU)
-    model = AcousticModel(Description("test", ENCODER, NAMES, (320,)))
+    model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,)))
     schedule = Schedule(minutes, rise_steps=2, aligned_steps=2, crossfade_steps=2)
     return Trainer(model, batches(work), augmentation, schedule, 1, torch.float32)

@@ -16,8 +16,8 @@ import torch
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.models.acoustic import WEIGHTS_FILE, AcousticModel, Description
-from streamer.engine.models.encoder import EncoderConfig, Output
+from streamer.engine.models.acoustic_model import WEIGHTS_FILE, AcousticModel, ModelDescription
+from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 from streamer.training.acoustic import units
@@ -30,7 +30,7 @@ from streamer.training.search.emission_cache import EmittedUtterance
 WAYS = {"cat": "K AE T", "dog": "D AO G", "bird": "B ER D"}
 NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS}
 ENCODER = EncoderConfig(
-    outputs=tuple(Output(name, 1, len(found)) for name, found in NAMES.items()),
+    outputs=tuple(CtcHead(name, 1, len(found)) for name, found in NAMES.items()),
     stem=8, width=16, layers=1, heads=2, feedforward=16,
 )  # fmt: skip
 FRAME_MS = 40
@@ -64,7 +64,7 @@ def emitted(spoken: list[tuple[str, float]], way: Callable[[str], list[str]], na
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A bundle, a prepared set with its alignment, and its emissions: words of little likelihood are often wrong."""
-    model = AcousticModel(Description("test", ENCODER, NAMES, (STEP_MS,)))
+    model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (STEP_MS,)))
     model.save(tmp_path)
     language = LanguageModel.build(list(WAYS), {(word,): (math.log(1 / 3), 0.0) for word in WAYS})
     language.save(tmp_path / LANGUAGE_FILE)

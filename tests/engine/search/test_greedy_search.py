@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from streamer.engine.models.streaming_model import Emissions
-from streamer.engine.search.search import GreedySearch, Hotword
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.search.search import Hotword
 from streamer.testing.level_model import UNITS
 
 
@@ -19,21 +20,21 @@ def emissions(*rows: str, probability: float = 0.9) -> Emissions:
 
 
 def test_repeats_collapse_and_blanks_separate() -> None:
-    """A unit held over frames counts once, twice where a blank lies between."""
+    """A unit held over several frames counts once; after a blank it counts again."""
     search = GreedySearch(UNITS, 1)
     [hypothesis] = search.advance([0], emissions("hheel.lloo..  .wo"))
     assert [word.text for word in hypothesis.words] == ["hello", "wo"]
 
 
 def test_words_have_their_frames() -> None:
-    """A word reaches from its first unit's frame to behind its last one's."""
+    """A word covers the frames from its first unit to its last."""
     search = GreedySearch(UNITS, 1)
     [hypothesis] = search.advance([0], emissions("..a.bb. .c"))
     assert [(word.start, word.end) for word in hypothesis.words] == [(2, 6), (9, 10)]
 
 
 def test_steps_continue_one_another() -> None:
-    """A unit that goes on into the next step is not doubled, and a word may span steps."""
+    """A unit that goes on in the next step counts once, and a word may span steps."""
     search = GreedySearch(UNITS, 1)
     search.advance([0], emissions("..he"))
     [hypothesis] = search.advance([0], emissions("eey "))
@@ -42,7 +43,7 @@ def test_steps_continue_one_another() -> None:
 
 
 def test_slots_are_apart_and_resettable() -> None:
-    """Rows belong to the slots they are given for; a reset forgets."""
+    """Rows go to the slots they are given for, and a reset forgets what was read."""
     search = GreedySearch(UNITS, 3)
     search.advance([2, 0], emissions("ab", "cd"))
     search.reset([2])
@@ -52,7 +53,7 @@ def test_slots_are_apart_and_resettable() -> None:
 
 
 def test_confidence_is_the_mean_of_the_units() -> None:
-    """A word is as certain as its units are on the geometric mean."""
+    """The confidence of a word is the geometric mean of its units' probabilities."""
     search = GreedySearch(UNITS, 1)
     search.advance([0], emissions("a", probability=0.9))
     [hypothesis] = search.advance([0], emissions("b", probability=0.4))
@@ -60,13 +61,13 @@ def test_confidence_is_the_mean_of_the_units() -> None:
 
 
 def test_units_without_a_space_are_refused() -> None:
-    """Words cannot be told apart without a unit for the space."""
+    """A head without a unit for the space is refused."""
     with pytest.raises(ValueError, match="space"):
         GreedySearch(["<blank>", "a"], 1)
 
 
 def test_the_greedy_search_has_one_path_and_no_hotwords() -> None:
-    """Its only alternative is what it shows, for certain; hotwords are refused, any other stream is welcome."""
+    """The only alternative is the best path, with probability 1; hotwords are refused, any other option is accepted."""
     search = GreedySearch(UNITS, 1)
     search.configure(0, [], settle_frames=25)
     search.advance([0], emissions("hey"))

@@ -1,4 +1,4 @@
-"""Hotwords in the prefix beam: exact scores, phrases, words that no lexicon has, and nobody else's words changed."""
+"""Hotwords in the beam search: exact scores, phrases, new words, and no effect on other streams."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch import Tensor
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.search.beam import BeamSearch
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.hotwords import words_of
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.hotword_compiler import words_of
 from streamer.engine.search.search import Hotword, Hypothesis
-from streamer.engine.search.trie_nodes import TrieNodes
+from streamer.engine.search.trie_tables import TrieTables
 from tests.engine.tiny_language import BOUNDARY, UNITS, Tongue, emissions, forward, spelling
 from tests.project import BUNDLE
 
@@ -38,7 +38,7 @@ LISTS = (
 
 
 def search(tongue: Tongue, options: BeamOptions, slots: int = 1) -> BeamSearch:
-    """A search in the tiny language that can spell."""
+    """A search in the tiny language, with a letter-to-sound model."""
     return BeamSearch(tongue.lexicon, tongue.model, UNITS, slots, options, letters=spelling())
 
 
@@ -48,12 +48,12 @@ def advance(beam: BeamSearch, slots: Sequence[int], log_probs: Tensor) -> list[H
 
 
 def texts(hypothesis: Hypothesis) -> tuple[str, ...]:
-    """The words alone."""
+    """The texts of the words."""
     return tuple(word.text for word in hypothesis.words)
 
 
 def earned(words: Sequence[str], phrases: Mapping[tuple[str, ...], float]) -> float:
-    """The bonuses of these words, by the definition: at every word the best phrase of those that end there."""
+    """The bonuses of these words by definition: at every word that of the best phrase that ends there."""
     total = 0.0
     for end in range(1, len(words) + 1):
         best = 0.0
@@ -70,7 +70,7 @@ def earned(words: Sequence[str], phrases: Mapping[tuple[str, ...], float]) -> fl
 def enumerated(
     tongue: Tongue, log_probs: Tensor, hotwords: Sequence[Hotword], longest: int
 ) -> dict[tuple[str, ...], float]:
-    """The exact score of every word sequence that these frames can hold, hotwords among them."""
+    """The exact score of every word sequence that fits into these frames, with hotwords."""
     lowered = log_probs.clone()
     lowered[:, 0] -= OPTIONS.blank_penalty
     phrases = {tuple(hotword.text.split()): hotword.weight * OPTIONS.hotword_bonus for hotword in hotwords}
@@ -90,7 +90,7 @@ def enumerated(
 
 
 def said_score(tongue: Tongue, words: Sequence[str]) -> float:
-    """The language model, in which new words are unknown ones and have a score of their own; and the words' bonus."""
+    """The score of the language model, in which new words are unknown and have a fixed score, and the word bonus."""
     numbers = [tongue.model.words.index(word) if word not in NEW else 0 for word in words]
     history = [*tongue.model.start, *numbers]
     total = OPTIONS.word_bonus * len(words)
@@ -103,7 +103,7 @@ def said_score(tongue: Tongue, words: Sequence[str]) -> float:
 @pytest.mark.parametrize("hotwords", LISTS, ids=["words", "new", "phrases", "nested"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_wide_beam_is_exact(seed: int, hotwords: list[Hotword]) -> None:
-    """Words and scores of all hypotheses equal those of enumeration: nothing counted twice, all that was lent back."""
+    """All hypotheses have the words and scores of enumeration: nothing counts twice, and all loans are taken back."""
     tongue, frames = Tongue(seed, words=2), 5 + seed % 2
     log_probs = emissions(seed, 1, frames)
     beam = search(tongue, OPTIONS)
@@ -119,11 +119,11 @@ def test_a_wide_beam_is_exact(seed: int, hotwords: list[Hotword]) -> None:
 
 
 def test_the_same_in_any_steps_and_looked_at_or_not() -> None:
-    """Steps of any size and a device that is not looked at find the same words."""
+    """Steps of any size, and a device whose values are not inspected, give the same words."""
     tongue, dice, log_probs = Tongue(5), random.Random(5), emissions(5, 1, 40)
     options = replace(NARROW, boundary_floor=0.05, blank_ceiling=0.9)
     whole, split, unseen = (search(tongue, options) for _ in range(3))
-    unseen._prefixes._reader = replace(unseen._prefixes._reader, looking=False)
+    unseen._expander._reader = replace(unseen._expander._reader, inspecting=False)
     for beam in (whole, split, unseen):
         beam.configure(0, LISTS[2], 0)
         beam.reset([0])
@@ -138,7 +138,7 @@ def test_the_same_in_any_steps_and_looked_at_or_not() -> None:
 
 
 def test_streams_without_hotwords_do_not_change() -> None:
-    """Among streams with hotwords, to the last bit what they are alone; and each of those has its own words only."""
+    """A stream without hotwords is the same to the last bit beside streams that have some; each has only its own."""
     tongue, log_probs = Tongue(1), emissions(1, 4, 48)
     lists = ([], [Hotword("ab", 3)], [], [Hotword("cb", 3)])
     shared = search(tongue, NARROW, slots=4)
@@ -161,7 +161,7 @@ def test_streams_without_hotwords_do_not_change() -> None:
 
 
 def test_hotwords_live_as_long_as_their_stream() -> None:
-    """A new segment keeps them; the next stream of the slot is as if they had never been there."""
+    """A new segment keeps the hotwords; the next stream in the slot has none of them."""
     tongue, log_probs = Tongue(2), emissions(2, 1, 24)
     beam, fresh = search(tongue, NARROW), search(tongue, NARROW)
     beam.configure(0, [Hotword("ab", 5)], 0)
@@ -181,7 +181,7 @@ def test_hotwords_live_as_long_as_their_stream() -> None:
 
 
 def test_slots_come_and_go() -> None:
-    """Lists of every size take and free room in any order, and give what they give alone."""
+    """Lists of any size take and free room in any order, and give what they give alone."""
     tongue, dice, log_probs = Tongue(3), random.Random(3), emissions(3, 1, 16)
     shared = search(tongue, NARROW, slots=5)
     syllables = ["".join(way) for way in itertools.product("abc", repeat=4)]
@@ -197,7 +197,7 @@ def test_slots_come_and_go() -> None:
 
 
 def test_what_is_lent_is_taken_back() -> None:
-    """A phrase that does not go on earns nothing: not where it ends the text, nor where another word follows."""
+    """An incomplete phrase earns nothing, neither at the end of the text nor before another word."""
     tongue, log_probs = Tongue(0, words=2), emissions(0, 1, 6)
     plain, hot = search(tongue, OPTIONS), search(tongue, OPTIONS)
     hot.configure(0, [Hotword("wa wb", 4)], 0)
@@ -221,7 +221,7 @@ def test_what_is_lent_is_taken_back() -> None:
     ],
 )  # fmt: skip
 def test_what_can_be_no_hotword_is_said(text: str, wrong: str) -> None:
-    """Refused with the reason, and the slot stays usable."""
+    """An impossible hotword is refused with the reason, and the slot stays usable."""
     beam = search(Tongue(0), NARROW)
     with pytest.raises(ValueError, match=wrong):
         beam.configure(0, [Hotword("ab"), Hotword(text)], 0)
@@ -229,30 +229,30 @@ def test_what_can_be_no_hotword_is_said(text: str, wrong: str) -> None:
 
 
 def test_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than 200, more than the tables hold, and words to spell where no letters are known."""
+    """Too many hotwords, too many for the tables, and new words without a letter-to-sound model are refused."""
     tongue = Tongue(0)
     beam = search(tongue, NARROW)
     with pytest.raises(ValueError, match="200"):
         beam.configure(0, [Hotword("ab")] * 201, 0)
-    monkeypatch.setattr("streamer.engine.search.trie_nodes.MOST_NODES", 10)
+    monkeypatch.setattr("streamer.engine.search.trie_tables.MOST_NODES", 10)
     with pytest.raises(ValueError, match="no room"):
         beam.configure(0, [Hotword("ab")], 0)
-    assert isinstance(beam._prefixes._nodes, TrieNodes)
+    assert isinstance(beam._expander._nodes, TrieTables)
     with pytest.raises(ValueError, match="not in the lexicon"):
         BeamSearch(tongue.lexicon, tongue.model, UNITS, 1, NARROW).configure(0, [Hotword("ab")], 0)
 
 
 def test_the_words_of_a_hotword() -> None:
-    """As the language model writes words: lower case, hyphens and points apart, apostrophes kept."""
+    """Hotwords are split as the language model writes words: lower case, apostrophes kept, hyphens and points apart."""
     assert words_of("Jean-Luc O\N{RIGHT SINGLE QUOTATION MARK}Brien") == ["jean", "luc", "o'brien"]
     assert words_of("St. Émilie!") == ["st", "émilie"]
 
 
 def test_accents_do_not_hide_a_known_word() -> None:
-    """A word written with accents sounds like the lexicon's one without, and is shown as it was asked for."""
+    """A word with accents is pronounced like the one without, and is shown as the client wrote it."""
     tongue = Tongue(4)
     beam = search(tongue, NARROW)
-    expected = beam._speller.expected([Hotword("wà")])
+    expected = beam._compiler.compile([Hotword("wà")])
     assert expected is not None
     assert expected.texts == ("wà",)
     assert {way for _, way in expected.trie.pronunciations()} == tongue.pronunciations["wa"]
@@ -262,7 +262,7 @@ SHIPPED = BUNDLE
 
 
 def test_names_are_heard_in_the_shipped_language() -> None:
-    """A name that no dictionary has: sharp emissions of its phones become the name where it is expected."""
+    """A name that no dictionary has is found if it is a hotword and its phones are clear."""
     lexicon = Lexicon.load(SHIPPED / "lexicon.safetensors")
     language = LanguageModel.load(SHIPPED / "language.safetensors")
     letters = LetterToSound.load(SHIPPED / "letters.safetensors")

@@ -1,4 +1,4 @@
-"""What a stream may ask of the recogniser, checked."""
+"""The options of a stream of the recogniser, and their checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from streamer.engine.endpoint import EndpointRule
+from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
 
 STABILITIES = ("low", "medium", "high")
@@ -19,12 +19,12 @@ MOST_HOTWORDS = 200
 MOST_HOTWORD_WORDS = 6
 LONGEST_HOTWORD = 60
 HEAVIEST_HOTWORD = 5.0
-# What the limits of a segment may be: shorter ones cut words, longer ones keep more audio than is good.
+# Bounds for the limits of a segment. Lower ones would cut words, higher ones would keep too much audio.
 ENDPOINT_LIMITS = {"after_text_ms": (400, 10_000), "without_text_ms": (400, 20_000), "longest_ms": (6_000, 60_000)}
 
 
 class BadOptions(ValueError):
-    """An option that does not exist or a value that it cannot take."""
+    """An unknown option, or an impossible value."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class StreamOptions:
     settle_ms: int = 0
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
-    speaking: bool = False  # somebody speaks at its start, as the event `cut` of another stream told
-    begins: bool = True  # its first word begins a sentence
+    speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
+    begins: bool = True  # the first word begins a sentence
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
-        """Options from a JSON object; `step_ms` are the steps that the model knows, `searches` those that are there."""
+        """Read options from a JSON object. `step_ms` and `searches` are what this model offers."""
         known = {each.name: each.default for each in fields(cls)}
         read: dict[str, Any] = {}
         for name, value in given.items():
@@ -111,7 +111,7 @@ _JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "str
 
 
 def _typed(what: str, value: Any, wanted: type) -> Any:
-    # type() and not isinstance(): a boolean is no number here.
+    # type() instead of isinstance(), because a boolean must not count as a number.
     if type(value) is not wanted:
         raise BadOptions(f"{what} must be a JSON {_JSON_NAMES[wanted]}, not {json.dumps(value)}")
     return value

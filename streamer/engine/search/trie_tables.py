@@ -1,7 +1,7 @@
-"""The nodes that hypotheses walk on, as tables: the lexicon's, which all streams share, and those of their hotwords.
+"""The trie of the search as tables: the lexicon, which all streams share, and small tries with the hotwords of streams.
 
-A stream's hotwords are a small trie of its own in an area behind the lexicon's nodes. Its first nodes are children of
-the one ROOT, so that a hypothesis which waits there may grow into either.
+The trie of a stream's hotwords lies in an area behind the lexicon's nodes. Its first nodes are children of the same
+root, so a hypothesis at the root may grow into either trie.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from streamer.engine.language.lexicon import NOBODY, ROOT, Lexicon
+from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
 
-# Columns of the table of nodes behind base, parent, unit, and whether the parent's unit is the same.
-FIRST, COUNT, DEPTH = range(4, 7)
-# The numbers of nodes are compared as float32, which is exact so far; less, so that memory has a bound.
+# Columns of the table of nodes after base, parent, unit, and whether the parent has the same unit.
+FIRST_WORD, WORD_COUNT, DEPTH = range(4, 7)
+# Node numbers are compared as float32, which is exact up to 1 << 24. The limit is lower to bound the memory.
 MOST_NODES = 1 << 22
 _LEAST_GROWTH = 1 << 14
 
 
-class TrieNodes:
-    """Tables by node and by word: the lexicon's rows, then the areas of slots with hotwords."""
+class TrieTables:
+    """Tables by node and by word: the rows of the lexicon, then the areas of slots with hotwords."""
 
     def __init__(
         self, lexicon: Lexicon, worth: Callable[[Tensor], Tensor], unigrams: Tensor, homophones: int, boundary: int
@@ -30,16 +30,16 @@ class TrieNodes:
         self._homophones, self._boundary = homophones, boundary
         self.shared = len(lexicon.base)
         self.table = self._columns(lexicon).int()
-        # What the next word will pay at least is paid in advance, and taken back where it ends.
+        # Look-ahead: the worth of the best word below a node counts in advance, and is replaced where the word ends.
         ahead = worth(lexicon.look_ahead)
         self.look = torch.stack((lexicon.parent.float(), ahead.float()), 1)
         self.words = pad(lexicon.words, (0, homophones))
         self.likely = worth(unigrams[self.words])
         self._shared_words = len(self.words)
-        self._areas: dict[int, tuple[int, int]] = {}  # of each slot: from, to
+        self._areas: dict[int, tuple[int, int]] = {}  # by slot: start and end
 
     def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> int:
-        """Give a slot a trie; its words are places in `words` and in what they are `worth`. Returns its root's base."""
+        """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root."""
         self.remove(slot)
         size = max(len(trie.base), len(trie.words))
         start = self._room(size)
@@ -48,7 +48,7 @@ class TrieNodes:
         columns[:, 0] += start
         columns[:, 1] += start * (columns[:, 1] > ROOT)
         offset = self._shared_words + start - self.shared
-        columns[:, FIRST] += offset
+        columns[:, FIRST_WORD] += offset
         device, end = self.table.device, start + len(columns)
         self.table[start:end] = columns.int().to(device)
         self.look[start:end] = torch.stack((columns[:, 1].float(), trie.look_ahead.exp()), 1).to(device)
@@ -60,8 +60,8 @@ class TrieNodes:
     def remove(self, slot: int) -> None:
         """Free the area of a slot."""
         start, end = self._areas.pop(slot, (0, 0))
-        self.table[start:end, 1] = NOBODY
-        self.look[start:end, 0] = NOBODY
+        self.table[start:end, 1] = NO_NODE
+        self.look[start:end, 0] = NO_NODE
 
     def _room(self, size: int) -> int:
         start = self.shared
@@ -76,15 +76,15 @@ class TrieNodes:
                 raise ValueError("there is no room for more hotwords now: ask for fewer, or try again later")
             self.table = pad(self.table, (0, 0, 0, more))
             self.look = pad(self.look, (0, 0, 0, more))
-            self.table[-more:, 1] = NOBODY
-            self.look[-more:, 0] = NOBODY
+            self.table[-more:, 1] = NO_NODE
+            self.look[-more:, 0] = NO_NODE
             self.words, self.likely = pad(self.words, (0, more)), pad(self.likely, (0, more))
         return start
 
     def _columns(self, lexicon: Lexicon) -> Tensor:
         unit, parent = lexicon.units, lexicon.parent
         doubled = (unit == unit[parent]) & (parent > ROOT)
-        unit[parent == NOBODY] = self._boundary  # the last unit of those that wait at the root
+        unit[parent == NO_NODE] = self._boundary  # the unit before the root is a boundary
         first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=self._homophones)
         return torch.stack((lexicon.base, parent, unit, doubled.long(), first, count, _depths(parent)), 1)
 
@@ -93,7 +93,7 @@ def _depths(parent: Tensor) -> Tensor:
     """How many units lead to each node."""
     depths = torch.zeros_like(parent)
     above = parent
-    while bool((above != NOBODY).any()):
-        depths += above != NOBODY
-        above = torch.where(above > ROOT, parent[above], NOBODY)
+    while bool((above != NO_NODE).any()):
+        depths += above != NO_NODE
+        above = torch.where(above > ROOT, parent[above], NO_NODE)
     return depths

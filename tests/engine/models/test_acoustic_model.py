@@ -1,4 +1,4 @@
-"""The acoustic model streams as it computes wholes, and its bundle is read back as it was written."""
+"""The acoustic model computes the same in steps as on whole audio, and a saved bundle loads the same."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from streamer.engine.models.acoustic import AcousticModel, BundleError, Description, save_activity
-from streamer.engine.models.activity import ActivityHead
-from streamer.engine.models.encoder import EncoderConfig, Output
+from streamer.engine.models.acoustic_model import AcousticModel, BundleError, ModelDescription, save_activity
+from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.models.encoder import CtcHead, EncoderConfig
 
-ENCODER = EncoderConfig(outputs=(Output("characters", 2, 3),), stem=8, width=16, layers=2, heads=2, feedforward=16)
-DESCRIPTION = Description("test", ENCODER, {"characters": ["<blank>", "a", "b"]}, (160, 320, 640))
+ENCODER = EncoderConfig(outputs=(CtcHead("characters", 2, 3),), stem=8, width=16, layers=2, heads=2, feedforward=16)
+DESCRIPTION = ModelDescription("test", ENCODER, {"characters": ["<blank>", "a", "b"]}, (160, 320, 640))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_streaming_samples_equals_the_whole(model: AcousticModel, step_ms: int) 
 
 
 def test_reset_leaves_no_trace_and_no_harm(model: AcousticModel) -> None:
-    """A slot is all zeros after a reset, its neighbours are as they were."""
+    """A reset sets a slot to zeros and leaves its neighbours alone."""
     state = model.make_state(3)
     model.step(state, torch.tensor([0, 1, 2]), torch.randn(3, 5120))
     kept = {name: tensor[2].clone() for name, tensor in state.items()}
@@ -48,7 +48,7 @@ def test_reset_leaves_no_trace_and_no_harm(model: AcousticModel) -> None:
 
 
 def test_a_bundle_is_read_back_in_half_precision(model: AcousticModel, tmp_path: Path) -> None:
-    """Saved and loaded, the model says the same up to the precision of its weights."""
+    """A saved and loaded model computes the same, up to the precision of its weights."""
     model.save(tmp_path)
     loaded = AcousticModel.load(tmp_path)
     assert loaded.units == DESCRIPTION.units
@@ -61,7 +61,7 @@ def test_a_bundle_is_read_back_in_half_precision(model: AcousticModel, tmp_path:
 
 
 def test_a_damaged_bundle_is_an_error_that_names_the_file(model: AcousticModel, tmp_path: Path) -> None:
-    """Missing, broken and unfitting files are refused, each by its name."""
+    """Missing, broken and mismatched files are refused by name."""
     with pytest.raises(BundleError, match=r"model\.json is missing"):
         AcousticModel.load(tmp_path)
     model.save(tmp_path)
@@ -82,11 +82,11 @@ def test_a_step_of_broken_frames_is_refused(model: AcousticModel) -> None:
 
 
 def test_a_bundle_may_tell_activity(model: AcousticModel, tmp_path: Path) -> None:
-    """With an activity file steps of any length tell activity; it is no part of the weights and outlives new ones."""
+    """With an activity file steps of any length report activity; saving new weights leaves the file alone."""
     model.save(tmp_path)
     assert "activity" not in model.step(model.make_state(1), torch.tensor([0]), torch.zeros(1, 5120))
     torch.manual_seed(1)
-    save_activity(ActivityHead(), tmp_path)
+    save_activity(ActivityNetwork(), tmp_path)
     loaded = AcousticModel.load(tmp_path, dtype=torch.bfloat16)
     assert loaded.state_dict().keys() == model.state_dict().keys()
     samples, told = torch.randn(2, 640 * 32) * 0.1, []

@@ -1,7 +1,7 @@
 """The acoustic model that is shipped: features and encoder with their trained weights, read from a bundle folder.
 
-A bundle is `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (half precision). Beside
-them may lie `activity.pt`, which tells speech from other sounds and is trained by itself.
+The bundle has `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (half precision). It may
+have `activity.pt` as well: the activity network, which tells speech from other sounds and is trained separately.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.models.activity import ActivityHead
+from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.encoder import SUBSAMPLING, Encoder, EncoderConfig
 from streamer.engine.models.features import CONTEXT, HOP, SAMPLE_RATE, LogMel
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.pt"
@@ -27,12 +27,12 @@ ACTIVITY_FILE = "activity.pt"
 
 
 class BundleError(Exception):
-    """A bundle that cannot be used: what is wrong with which file."""
+    """A bundle cannot be used. The message says what is wrong with which file."""
 
 
 @dataclass(frozen=True)
-class Description:
-    """What `model.json` says."""
+class ModelDescription:
+    """The content of `model.json`."""
 
     name: str
     encoder: EncoderConfig
@@ -48,7 +48,7 @@ class Description:
             raise ValueError(f"step_ms {list(self.step_ms)} does not fit chunks of {self.encoder.largest_chunk} frames")
 
     def to_json(self) -> dict[str, Any]:
-        """The description as plain JSON values."""
+        """The description as JSON values."""
         return {
             "name": self.name,
             "sample_rate": SAMPLE_RATE,
@@ -58,8 +58,8 @@ class Description:
         }
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Description:
-        """The description back from JSON values."""
+    def from_json(cls, values: dict[str, Any]) -> ModelDescription:
+        """Read the description from JSON values."""
         if values["sample_rate"] != SAMPLE_RATE:
             raise ValueError(f"sample_rate is {values['sample_rate']}, the features are made for {SAMPLE_RATE}")
         encoder = EncoderConfig.from_json(values["encoder"])
@@ -72,7 +72,7 @@ class AcousticModel(nn.Module):
     sample_rate = SAMPLE_RATE
     frame_samples = SUBSAMPLING * HOP
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: ModelDescription) -> None:
         super().__init__()
         self.description = description
         self.name = description.name
@@ -80,32 +80,32 @@ class AcousticModel(nn.Module):
         self.step_ms = description.step_ms
         self.features = LogMel(description.encoder.mels)
         self.encoder = Encoder(description.encoder)
-        # In a tuple, so that it is no part of the module: it has a file of its own, and training leaves it alone.
-        self._activity: tuple[ActivityHead, ...] = ()
+        # In a tuple, so that torch does not make it a part of this module: it has its own file and its own training.
+        self._activity: tuple[ActivityNetwork, ...] = ()
 
     @classmethod
     def load(
         cls, folder: Path | str, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> AcousticModel:
-        """Read a bundle; by default in float32 on the CPU. The encoder computes in `dtype`, the features in float32."""
+        """Read a bundle, by default in float32 on the CPU. The encoder computes in `dtype`, the features in float32."""
         description_path, weights_path = Path(folder) / MODEL_FILE, Path(folder) / WEIGHTS_FILE
         for path in (description_path, weights_path):
             if not path.is_file():
                 raise BundleError(f"{path} is missing: the folder holds no trained model")
         try:
-            model = cls(Description.from_json(json.loads(description_path.read_text(encoding="utf-8"))))
+            model = cls(ModelDescription.from_json(json.loads(description_path.read_text(encoding="utf-8"))))
         except (KeyError, TypeError, ValueError) as error:
             raise BundleError(f"{description_path} does not describe a model: {error}") from error
         try:
             model.load_state_dict(torch.load(weights_path, map_location="cpu", weights_only=True))
-        except Exception as error:  # torch raises nearly anything at a damaged file
+        except Exception as error:  # torch raises almost any exception for a damaged file
             raise BundleError(f"{weights_path} does not fit {description_path.name}: {error}") from error
         model.encoder.to(dtype or torch.float32)
-        model.listen(read_activity(Path(folder)))
+        model.set_activity(read_activity(Path(folder)))
         return model.to(device or "cpu").eval().requires_grad_(False)
 
     def save(self, folder: Path | str) -> None:
-        """Write a bundle, weights in half precision; the files are replaced whole. `activity.pt` stays as it is."""
+        """Write a bundle, with weights in half precision. Replaces whole files; `activity.pt` stays as it is."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.detach().cpu().half() for name, tensor in self.state_dict().items()}
@@ -116,13 +116,13 @@ class AcousticModel(nn.Module):
         partial.write_text(json.dumps(self.description.to_json(), indent=1) + "\n", encoding="utf-8")
         partial.replace(target / MODEL_FILE)
 
-    def listen(self, activity: ActivityHead | None) -> None:
-        """Tell with this head whether somebody speaks, or with none."""
+    def set_activity(self, activity: ActivityNetwork | None) -> None:
+        """Use this network for the activity head, or none."""
         self._activity = () if activity is None else (activity.to(self.device).eval().requires_grad_(False),)
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes and its states lie."""
+        """The device on which the model computes and keeps its state."""
         return self.features.mean.device
 
     def forward(
@@ -133,22 +133,22 @@ class AcousticModel(nn.Module):
         found: Emissions = self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
         return found
 
-    def make_state(self, slots: int) -> State:
-        """A fresh state for so many streams."""
+    def make_state(self, slots: int) -> ModelState:
+        """A fresh state for this many slots."""
         state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self.encoder.make_state(slots)}
         for activity in self._activity:
             state |= activity.make_state(slots)
         return state
 
     @torch.inference_mode()
-    def reset(self, state: State, slots: Tensor) -> None:
-        """Make these slots fresh; nothing of the streams that used them is left."""
+    def reset(self, state: ModelState, slots: Tensor) -> None:
+        """Clear these slots; nothing remains of the streams that used them."""
         for tensor in state.values():
             tensor.index_fill_(0, slots, 0)
 
     @torch.inference_mode()
-    def step(self, state: State, slots: Tensor, samples: Tensor) -> Emissions:
-        """Feed each of these slots one step of samples in [-1, 1): [batch, samples]."""
+    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
+        """Compute one step for each of these slots from samples in [-1, 1): [batch, samples]."""
         if samples.shape[1] % self.frame_samples:
             raise ValueError(f"a step is a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
@@ -169,21 +169,21 @@ class AcousticModel(nn.Module):
         return super()._apply(fn, recurse)
 
 
-def read_activity(folder: Path) -> ActivityHead | None:
-    """The activity head of a bundle, None where it has none."""
+def read_activity(folder: Path) -> ActivityNetwork | None:
+    """The activity network of a bundle, None if it has none."""
     path = folder / ACTIVITY_FILE
     if not path.is_file():
         return None
-    head = ActivityHead()
+    network = ActivityNetwork()
     try:
-        head.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    except Exception as error:  # torch raises nearly anything at a damaged file
-        raise BundleError(f"{path} holds no activity head: {error}") from error
-    return head
+        network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # torch raises almost any exception for a damaged file
+        raise BundleError(f"{path} does not hold an activity network: {error}") from error
+    return network
 
 
-def save_activity(head: ActivityHead, folder: Path) -> None:
-    """Write a bundle's activity head, the file as a whole."""
+def save_activity(network: ActivityNetwork, folder: Path) -> None:
+    """Write the activity network of a bundle, replacing the file as a whole."""
     partial = folder / (ACTIVITY_FILE + ".partial")
-    torch.save({name: tensor.detach().cpu() for name, tensor in head.state_dict().items()}, partial)
+    torch.save({name: tensor.detach().cpu() for name, tensor in network.state_dict().items()}, partial)
     partial.replace(folder / ACTIVITY_FILE)

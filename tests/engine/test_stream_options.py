@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamer.engine.endpoint import EndpointRule
-from streamer.engine.options import BadOptions, StreamOptions
+from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
+from streamer.engine.stream_options import BadOptions, StreamOptions
 
 STEPS = (160, 320, 640)
 SEARCHES = ("lexicon", "greedy")
@@ -28,7 +28,7 @@ def test_defaults() -> None:
 
 
 def test_an_endpoint_is_what_is_given_and_the_default_else() -> None:
-    """Limits that are not named stay; `off` leaves the longest length alone."""
+    """Limits that are not given keep their defaults; `off` leaves only the maximum length."""
     rule = EndpointRule()
     found = read({"endpoint": {"after_text_ms": 500, "longest_ms": 8000}}).endpoint
     assert (found.after_text_ms, found.without_text_ms, found.longest_ms) == (500, rule.without_text_ms, 8000)
@@ -40,7 +40,7 @@ def test_an_endpoint_is_what_is_given_and_the_default_else() -> None:
 
 
 def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
-    """A text alone has the weight 1."""
+    """A hotword without a weight has weight 1."""
     found = read({"hotwords": ["anna karenina", {"text": "vronsky", "weight": 2}]}).hotwords
     assert found == (Hotword("anna karenina", 1.0), Hotword("vronsky", 2.0))
 
@@ -75,6 +75,6 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
     ],
 )
 def test_what_is_wrong_is_said(given: dict[str, Any], complaint: str) -> None:
-    """A bad option is refused with what would be right."""
+    """A bad option is refused, with what would be right."""
     with pytest.raises(BadOptions, match=complaint):
         read(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streamer.engine.events import Alternative, Final, Heard, Partial, SpokenWord, as_json
+from streamer.engine.stream_events import Alternative, Final, Heard, Partial, SpokenWord, as_json
 
 
 def test_an_event_is_one_json_object_with_its_type() -> None:

@@ -1,7 +1,8 @@
-"""Where the prefix beam keeps its hypotheses: the beams of all slots, and the place in which those of a batch grow.
+"""The tensors of the prefix beam: the beams of all slots, and the workspace in which those of a batch are extended.
 
-The mass of a hypothesis, the sum over all its CTC paths and pronunciations times the language model's share, is linear,
-in float64, and scaled after every step so that the greatest is one: merging is adding.
+The mass of a hypothesis is the sum of the probabilities of its CTC paths and pronunciations, times the probability of
+its words. It is a linear float64, so merging two hypotheses means adding. After every step masses are scaled so that
+the greatest is one.
 """
 
 from __future__ import annotations
@@ -11,36 +12,36 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Rows of `numbers`: hashes of all words and of the last two, those two, where the list of the words is; and of the
-# running word the first frame, the frame behind its last phone, and the mass with which it began (a float64's bits).
-HISTORY, CONTEXT, BEFORE_LAST, LAST, BACK, START, END, BEGUN = range(8)
+# Rows of `numbers`: hashes of all words and of the last two, those two words, and where to find the list of all words;
+# of the running word the first frame, the frame after its last phone, and the mass with which it began (float64 bits).
+HISTORY_HASH, CONTEXT_HASH, SECOND_LAST_WORD, LAST_WORD, BACK_POINTER, START_FRAME, END_FRAME, START_MASS = range(8)
 NUMBERS = 8
-# Rows of `mass`: of all paths, and of those that end in a blank.
+# Rows of `mass`: the mass of all paths, and of those that end in a blank.
 TOTAL, IN_BLANK = range(2)
 MASSES = 2
-# Odd numbers of 64 bits; their products wrap around, as a hash wants it.
+# Odd 64-bit multipliers of the hashes; their products wrap around, as they should in a hash.
 HISTORY_MIX, WORD_MIX, NODE_MIX = -7046029254386353131, 2685821657736338717, -4417276706812531889
 
 
-def mixed(history: Tensor, words: Tensor) -> Tensor:
-    """The hash of a history that goes on with these words."""
+def extend_hash(history: Tensor, words: Tensor) -> Tensor:
+    """The hash of a word history after these words are appended."""
     found = (history ^ (words * WORD_MIX)) * HISTORY_MIX
     return found ^ (found >> 29)
 
 
 @dataclass
 class Beams:
-    """The beams of some slots, the best hypothesis first; the first dimension of every tensor counts the slots."""
+    """The beams of some slots, best hypothesis first. The first dimension of every tensor counts the slots."""
 
-    nodes: Tensor  # [slots, beam]: of the lexicon's trie
+    nodes: Tensor  # [slots, beam]: nodes of the lexicon's trie
     numbers: Tensor  # [slots, NUMBERS, beam]
     mass: Tensor  # [slots, MASSES, beam]
-    scale: Tensor  # [slots]: natural log of what the mass was divided by
-    frames: Tensor  # [slots]: frames read since the segment's start
+    scale: Tensor  # [slots]: natural log of the factor that the mass was divided by
+    frames: Tensor  # [slots]: frames read since the start of the segment
 
     @classmethod
     def make(cls, slots: int, beam: int, device: torch.device | str) -> Beams:
-        """Room for so many slots; they must be reset before they are used."""
+        """Allocate beams for this many slots. Reset them before use."""
         return cls(
             nodes=torch.zeros(slots, beam, dtype=torch.int64, device=device),
             numbers=torch.zeros(slots, NUMBERS, beam, dtype=torch.int64, device=device),
@@ -54,7 +55,7 @@ class Beams:
         return Beams(*(tensor.index_select(0, slots) for tensor in vars(self).values()))
 
     def put(self, slots: Tensor, beams: Beams) -> None:
-        """Put beams into these slots."""
+        """Store these beams in these slots."""
         for mine, theirs in zip(vars(self).values(), vars(beams).values(), strict=True):
             mine.index_copy_(0, slots, theirs)
 
@@ -64,8 +65,11 @@ class Beams:
         return self.mass[:, TOTAL]
 
 
-class Side:
-    """Views of the hypotheses of the first `batch` streams of a Workplace; behind them those of words that end."""
+class BeamBuffer:
+    """Views of one buffer of a BeamWorkspace: the hypotheses of its first `batch` streams.
+
+    The columns behind the beam hold the hypotheses that follow when a word ends.
+    """
 
     def __init__(self, nodes: Tensor, numbers: Tensor, mass: Tensor, batch: int) -> None:
         beam = nodes.shape[1]
@@ -73,34 +77,35 @@ class Side:
         self.flat_nodes = self.nodes.flatten()
         self.numbers = numbers[:batch]
         self.kept, self.ended = self.numbers[:, :, :beam], self.numbers[:, :, beam:]
-        self.history, self.context, _, _, _, self.start, self.end, begun = self.kept.unbind(1)
-        self.begun = begun.view(torch.float64)
+        self.history, self.context, _, _, _, self.start, self.end, start_mass = self.kept.unbind(1)
+        self.start_mass = start_mass.view(torch.float64)
         self.mass = mass[:batch]
         self.total, self.in_blank = self.mass.unbind(1)
 
     def load(self, beams: Beams, order: Tensor) -> None:
-        """Take over beams, those at `order`."""
+        """Copy the beams at `order` into this buffer."""
         self.nodes.copy_(beams.nodes.index_select(0, order))
         self.kept.copy_(beams.numbers.index_select(0, order))
         self.mass.copy_(beams.mass.index_select(0, order))
 
     def save(self, beams: Beams, order: Tensor) -> None:
-        """Give the beams back to where `order` says."""
+        """Copy this buffer back into the beams at `order`."""
         beams.nodes.index_copy_(0, order, self.nodes)
         beams.numbers.index_copy_(0, order, self.kept)
         beams.mass.index_copy_(0, order, self.mass)
 
-    def take(self, other: Side, rows: slice) -> None:
-        """Take over these streams' hypotheses from another side."""
+    def copy_rows(self, other: BeamBuffer, rows: slice) -> None:
+        """Copy the hypotheses of these streams from the other buffer."""
         self.nodes[rows] = other.nodes[rows]
         self.kept[rows] = other.kept[rows]
         self.mass[rows] = other.mass[rows]
 
 
-class Candidates:
-    """Views of what may follow for the first `batch` streams: a place for what is dropped, grown, stayed, ended.
+class CandidateBuffer:
+    """Views of the candidates for the next frame of the first `batch` streams.
 
-    All hypotheses grow into the lexicon (and, in a second block, those of streams with hotwords into these).
+    The columns in order: a place to write what is dropped; hypotheses that grew by a phone (in the lexicon and, for
+    streams with hotwords, in a second block for their own trie); those that stayed; those that ended a word.
     """
 
     def __init__(
@@ -121,16 +126,16 @@ class Candidates:
         self.ended_total = self.total[:, ended:]
 
 
-class Workplace:
-    """Two sides, from one to the other of which hypotheses grow frame by frame, and the candidates between them.
+class BeamWorkspace:
+    """A double buffer for beams, and the candidates in between: each frame reads one buffer and fills the other.
 
-    Views are made once for every size of a batch: making them anew would cost as much as the arithmetic.
+    The views for each batch size are made once and kept. Making them anew would cost as much as the arithmetic.
     """
 
     def __init__(
         self, batch: int, beam: int, columns: int, endings: int, device: torch.device | str, tries: int = 1
     ) -> None:
-        """`tries`: into how many a hypothesis may grow, the lexicon's and perhaps one of hotwords."""
+        """`tries` is 1 for the lexicon alone, 2 if streams may have a trie of hotwords as well."""
         self._beam, self._columns, self._tries = beam, columns, tries
         grown = columns * beam * tries
         width, size = beam + endings, columns + grown + beam + endings
@@ -142,18 +147,20 @@ class Workplace:
             return torch.zeros(batch, rows, columns, dtype=torch.float64, device=device)
 
         ids = torch.arange(max(beam, endings), device=device)
-        self._sides = [(numbers(beam), numbers(NUMBERS, width), mass(MASSES, beam)) for _ in range(2)]
-        # Where the numbers of a candidate come from: the place among those of a side, plus `width` where it is grown.
+        self._buffers = [(numbers(beam), numbers(NUMBERS, width), mass(MASSES, beam)) for _ in range(2)]
+        # The column of the buffer from which a candidate takes its numbers, plus `width` if it grew by a phone.
         self._origin = numbers(size)
         self._origin[:, columns : columns + grown] = (ids[:beam] + width).repeat_interleave(columns).repeat(tries)
         self._origin[:, size - endings :] = ids[:endings] + beam
         self._nodes, self._mass = numbers(size), mass(MASSES, size)
-        self._views: dict[int, tuple[Side, Side, Candidates]] = {}
+        self._views: dict[int, tuple[BeamBuffer, BeamBuffer, CandidateBuffer]] = {}
 
-    def views(self, batch: int) -> tuple[Side, Side, Candidates]:
-        """Both sides and the candidates of the first so many streams."""
+    def views(self, batch: int) -> tuple[BeamBuffer, BeamBuffer, CandidateBuffer]:
+        """Both buffers and the candidates for this many streams."""
         if batch not in self._views:
-            one, other = (Side(*tensors, batch) for tensors in self._sides)
-            found = Candidates(self._nodes, self._origin, self._mass, self._beam, self._columns, self._tries, batch)
+            one, other = (BeamBuffer(*tensors, batch) for tensors in self._buffers)
+            found = CandidateBuffer(
+                self._nodes, self._origin, self._mass, self._beam, self._columns, self._tries, batch
+            )
             self._views[batch] = (one, other, found)
         return self._views[batch]

@@ -1,4 +1,9 @@
-"""What the recogniser says about a stream. Times are milliseconds since the stream began, samples count from there."""
+"""The events by which the recogniser reports on a stream.
+
+Times are milliseconds, and samples count, from the start of the stream. Partial, Final, Speech, Heard, Flushed and
+Alternative have the names of the events that a client of a session receives (`streamer.client.events`): they are the
+same events, before the bridge puts the streams of a session together.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class SpokenWord:
-    """A word with its place in the stream; `spoken` is what was said where `word` is the written form of it."""
+    """A word with its times in the stream. If `word` is the written form, `spoken` is what was said."""
 
     word: str
     start_ms: int
@@ -20,7 +25,7 @@ class SpokenWord:
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another text that a final might have had, and how likely it is beside the others."""
+    """A text that a final might have had, and its probability among the alternatives."""
 
     text: str
     confidence: float
@@ -28,7 +33,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Partial:
-    """The text of the running segment; its first `stable` characters will not change."""
+    """The text of the running segment so far. Its first `stable` characters will not change."""
 
     type: ClassVar[str] = "partial"
     segment: int
@@ -41,7 +46,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class Final:
-    """The text of a finished segment; it never changes. `spoken` is there where `text` is the written form."""
+    """The text of a finished segment, which never changes. If `text` is the written form, `spoken` is what was said."""
 
     type: ClassVar[str] = "final"
     segment: int
@@ -57,7 +62,7 @@ class Final:
 
 @dataclass(frozen=True)
 class Speech:
-    """Somebody began ("start") or stopped ("end") speaking."""
+    """Somebody started ("start") or stopped ("end") speaking."""
 
     type: ClassVar[str] = "speech"
     state: str
@@ -66,9 +71,9 @@ class Speech:
 
 @dataclass(frozen=True)
 class Cut:
-    """A segment starts afresh at this sample: nothing before it will be needed again.
+    """A new segment starts at this sample. No audio before it will be needed again.
 
-    `speaking` and `begins` are options for a stream that goes on from here.
+    A stream that replaces this one from here on takes `speaking` and `begins` as options.
     """
 
     type: ClassVar[str] = "cut"
@@ -79,7 +84,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Flushed:
-    """Everything up to here is final, as the flush asked."""
+    """The answer to a flush: everything up to here is final."""
 
     type: ClassVar[str] = "flushed"
     audio_ms: int
@@ -87,18 +92,18 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Heard:
-    """How much of the stream has arrived; the last event of every answer."""
+    """How much of the stream has arrived. The last event of every answer."""
 
     type: ClassVar[str] = "heard"
     sample: int
     audio_ms: int
 
 
-Event = Partial | Final | Speech | Cut | Flushed | Heard
+StreamEvent = Partial | Final | Speech | Cut | Flushed | Heard
 
 
-def as_json(event: Event) -> str:
-    """The event as one JSON object with its `type` first; fields that are None are left out."""
+def as_json(event: StreamEvent) -> str:
+    """The event as a JSON object with `type` first. Fields that are None are left out."""
     return json.dumps({"type": event.type, **_fields(event)}, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The words and phrases that a stream expects: how they are pronounced, and the tables that a search needs of them."""
+"""Compiles the hotwords of a stream for the search: their pronunciations, their trie and their bonuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamer.engine.search.search import Hotword
 
 MOST_HOTWORDS, MOST_WORDS, MOST_CHARACTERS = 200, 6, 60
 GUESSES = 3  # pronunciations of a word that the lexicon does not know
-_GUESSING_BEAM = 8  # narrow: all new words of a stream together must not hold up the others
+_GUESSING_BEAM = 8  # narrow, because other streams wait while new words are pronounced
 _KEPT = 20_000  # words whose pronunciations are remembered
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]*)*")
 
@@ -27,18 +27,18 @@ Units = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Expected:
-    """The hotwords of one stream, ready for a search; new words are numbered behind the language model's."""
+class CompiledHotwords:
+    """The hotwords of one stream, ready for the search. New words are numbered after those of the language model."""
 
     trie: Lexicon
-    words: Tensor  # their numbers, by their place in the trie's list
-    worth: Tensor  # what each multiplies mass by, in advance
-    credits: HotwordBonuses
+    words: Tensor  # the number of each word of the trie
+    worth: Tensor  # the factor that each word contributes in advance
+    bonuses: HotwordBonuses
     texts: tuple[str, ...]  # the new words
 
 
-class Speller:
-    """Turns hotwords into what a search needs: numbers of words, pronunciations, bonuses."""
+class HotwordCompiler:
+    """Turns hotwords into word numbers, a trie of pronunciations, and bonuses."""
 
     def __init__(
         self, lexicon: Lexicon, words: Sequence[str], unigrams: Tensor, units: Sequence[str],
@@ -53,8 +53,8 @@ class Speller:
         self._ends, self._first = ends[order], np.searchsorted(spoken[order], np.arange(len(words) + 1))
         self._guessed: dict[str, list[Units]] = {}
 
-    def expected(self, hotwords: Sequence[Hotword]) -> Expected | None:
-        """What a search needs of these; None where they change nothing. ValueError says which one is impossible."""
+    def compile(self, hotwords: Sequence[Hotword]) -> CompiledHotwords | None:
+        """Compile these hotwords; None if they have no effect. ValueError names one that cannot be used."""
         if len(hotwords) > MOST_HOTWORDS:
             raise ValueError(f"at most {MOST_HOTWORDS} hotwords, not {len(hotwords)}")
         self._guess({word for hotword in hotwords for word in words_of(hotword.text)})
@@ -87,16 +87,16 @@ class Speller:
         scores = torch.tensor(chances).double() * options.language_weight + options.word_bonus
         scores += torch.tensor([most[number] for number in listed])
         trie = Lexicon.build(((place, way) for place, number in enumerate(listed) for way in ways[number]), scores)
-        credits = HotwordBonuses.of(self._credits(bonuses, listed))
-        return Expected(trie, torch.tensor(listed), scores.exp(), credits, tuple(texts))
+        by_last_words = HotwordBonuses.of(self._by_last_words(bonuses, listed))
+        return CompiledHotwords(trie, torch.tensor(listed), scores.exp(), by_last_words, tuple(texts))
 
-    def _credits(
+    def _by_last_words(
         self, bonuses: Mapping[tuple[int, ...], float], words: Sequence[int]
     ) -> dict[tuple[int, ...], tuple[float, float, bool]]:
-        """What is earned and lent by the last words, at most three of them; and which words are in the trie."""
+        """By up to three last words: the bonus earned, the bonus lent, and whether the key is a word of the trie."""
         found: dict[tuple[int, ...], tuple[float, float, bool]] = {(word,): (0.0, 0.0, True) for word in words}
         for phrase, bonus in bonuses.items():
-            # What a hotword that this one begins with has earned before is not earned again.
+            # If the phrase begins with another hotword, the bonus of that one is not earned twice.
             whole = {size: size * bonuses[phrase[:size]] for size in range(1, len(phrase)) if phrase[:size] in bonuses}
             for size in range(1, len(phrase) + 1):
                 value = size * bonus
@@ -109,7 +109,7 @@ class Speller:
         return found
 
     def _pronounced(self, word: str, hotword: str) -> Sequence[Units]:
-        """As the lexicon has it, with accents or without, else as its letters say."""
+        """The pronunciations in the lexicon, with or without accents; otherwise those guessed from the letters."""
         number = self._sounding(word)
         if number is not None:
             return list(self._known(number))
@@ -120,7 +120,7 @@ class Speller:
         return self._guessed[word]
 
     def _sounding(self, word: str) -> int | None:
-        """The number of the word whose pronunciations the lexicon has."""
+        """The number under which the lexicon has the word, with or without accents."""
         for name in (word, _plain(word)):
             number = self._numbers.get(name)
             if number is not None and self._first[number] < self._first[number + 1]:
@@ -137,7 +137,7 @@ class Speller:
             yield tuple(reversed(units))
 
     def _guess(self, words: Collection[str]) -> None:
-        """Pronounce what must be guessed and was not before."""
+        """Guess the pronunciations of new words that the lexicon does not have."""
         new = sorted(word for word in words if word not in self._guessed and self._sounding(word) is None)
         if self._letters is None or not new:
             return
@@ -148,7 +148,7 @@ class Speller:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a hotword, in lower case; ValueError says why it can be none."""
+    """The words of a hotword in lower case. ValueError says why the text cannot be a hotword."""
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"hotword {text!r} has more than {MOST_CHARACTERS} characters")
     plain = unicodedata.normalize("NFC", text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").lower()
@@ -163,5 +163,5 @@ def words_of(text: str) -> list[str]:
 
 
 def _plain(word: str) -> str:
-    """Without accents."""
+    """The word without accents."""
     return "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))

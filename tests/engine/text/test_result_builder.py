@@ -1,4 +1,4 @@
-"""What is told of a segment's words."""
+"""Partial and final results of a segment."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import itertools
 
 import pytest
 
-from streamer.engine.events import Final, Partial
-from streamer.engine.options import StreamOptions
-from streamer.engine.search.search import Hypothesis, Word
-from streamer.engine.text.calibration import Calibration, Fit
-from streamer.engine.text.transcriber import SegmentPosition, Transcriber
+from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.engine.stream_events import Final, Partial
+from streamer.engine.stream_options import StreamOptions
+from streamer.engine.text.calibration import Calibration, StepCalibration
+from streamer.engine.text.result_builder import ResultBuilder, SegmentPosition
 
 
-def words(text: str, start: int = 10) -> tuple[Word, ...]:
-    """The words of a text, each five frames long, one behind the other."""
+def words(text: str, start: int = 10) -> tuple[HypothesisWord, ...]:
+    """The words of a text, each five frames long, one after another."""
     return tuple(
-        Word(word, start + 5 * number, start + 5 * number + 5, 0.8, 0.5) for number, word in enumerate(text.split())
+        HypothesisWord(word, start + 5 * number, start + 5 * number + 5, 0.8, 0.5)
+        for number, word in enumerate(text.split())
     )
 
 
@@ -24,22 +25,22 @@ def place(audio_ms: int = 60_000, segment: int = 0, start_ms: int = 0) -> Segmen
     return SegmentPosition(segment, start_ms, audio_ms, 40.0)
 
 
-def scribe(calibration: Calibration | None = None, **options: object) -> Transcriber:
-    return Transcriber(StreamOptions(**options), calibration or Calibration())  # type: ignore[arg-type]
+def builder(calibration: Calibration | None = None, **options: object) -> ResultBuilder:
+    return ResultBuilder(StreamOptions(**options), calibration or Calibration())  # type: ignore[arg-type]
 
 
-def shown(by: Transcriber, text: str, stable: int = 0) -> Partial | None:
+def shown(by: ResultBuilder, text: str, stable: int = 0) -> Partial | None:
     return by.partial(Hypothesis(words(text), stable), stable, place())
 
 
-def ended(by: Transcriber, text: str, **given: object) -> Final:
+def ended(by: ResultBuilder, text: str, **given: object) -> Final:
     return by.final(words(text), [], place(**given), pause=True)  # type: ignore[arg-type]
 
 
 def test_times_are_put_right_by_the_calibration_and_stay_in_order() -> None:
-    """Words begin before they are emitted; none begins before the last one ended, or lies behind the audio."""
-    late = Calibration({"lexicon": {320: Fit(start_ms=-130.0, end_ms=20.0)}})
-    by = scribe(late)
+    """Times are corrected, but no word begins before the last final ended, or ends after the audio."""
+    late = Calibration({"lexicon": {320: StepCalibration(start_ms=-130.0, end_ms=20.0)}})
+    by = builder(late)
     found = ended(by, "one two three", audio_ms=900).words or ()
     assert [(word.start_ms, word.end_ms) for word in found] == [(270, 470), (470, 670), (670, 900)]
     again = by.final(words("four", start=0), [], place(segment=1, start_ms=700), pause=True).words or ()
@@ -47,8 +48,8 @@ def test_times_are_put_right_by_the_calibration_and_stay_in_order() -> None:
 
 
 def test_confidence_is_that_of_the_calibration() -> None:
-    """Without one it is what the search says of the word, by the share of its beam; a final has the mean."""
-    final = ended(scribe(), "one two")
+    """Words have the confidence of the calibration, or else posterior times share; a final has the mean."""
+    final = ended(builder(), "one two")
     assert [word.confidence for word in final.words or ()] == [0.4, 0.4]
     assert final.confidence == 0.4
 
@@ -62,8 +63,8 @@ def test_confidence_is_that_of_the_calibration() -> None:
     ],
 )
 def test_stability_is_what_a_user_chooses(stability: str, expected: list[str]) -> None:
-    """Low shows all at once, medium what two steps agree on, high what will not change."""
-    by = scribe(stability=stability)
+    """Low shows everything at once, medium what two steps agree on, high what will not change."""
+    by = builder(stability=stability)
     steps = [("a", 0), ("a b", 1), ("a c", 1), ("a c d", 1)]
     partials = [partial for text, stable in steps if (partial := shown(by, text, stable))]
     assert [text for text, _ in itertools.groupby(partial.text for partial in partials)] == expected
@@ -71,19 +72,19 @@ def test_stability_is_what_a_user_chooses(stability: str, expected: list[str]) -
 
 def test_a_partial_says_something_new() -> None:
     """The same text again is not sent, unless more of it is stable."""
-    by = scribe()
+    by = builder()
     first, again, surer = shown(by, "a b"), shown(by, "a b"), shown(by, "a b", 1)
     assert first is not None
     assert (first.text, first.stable, first.words) == ("a b", 0, None)
     assert again is None
     assert surer is not None
     assert (surer.text, surer.stable) == ("a b", 1)
-    assert shown(scribe(partials=False), "a b") is None
+    assert shown(builder(partials=False), "a b") is None
 
 
 def test_partials_carry_words_when_asked() -> None:
-    """With their times, without a confidence, which is known only at the end."""
-    partial = shown(scribe(partial_words=True), "a b")
+    """Words of partials have times, but no confidence, which is known only at the end."""
+    partial = shown(builder(partial_words=True), "a b")
     assert partial is not None
     assert [(word.word, word.start_ms, word.end_ms, word.confidence) for word in partial.words or ()] == [
         ("a", 400, 600, None),
@@ -92,27 +93,27 @@ def test_partials_carry_words_when_asked() -> None:
 
 
 def test_the_written_form_keeps_the_spoken_beside_it() -> None:
-    """Text and words are written, each word knows what was said, and times and confidences span all of it."""
-    final = ended(scribe(written=True), "it costs twenty one dollars")
+    """In the written form each word has its spoken words, and the times and confidence of all of them."""
+    final = ended(builder(written=True), "it costs twenty one dollars")
     assert (final.text, final.spoken) == ("It costs $21", "it costs twenty one dollars")
     last = (final.words or ())[-1]
     assert (last.word, last.spoken, last.start_ms, last.end_ms) == ("$21", "twenty one dollars", 800, 1400)
 
 
 def test_stable_never_covers_a_number_that_may_go_on() -> None:
-    """Twenty may become 21, and so the text that will not change ends before it."""
-    by = scribe(written=True)
+    """Twenty may become 21, so the stable text ends before it."""
+    by = builder(written=True)
     partial = shown(by, "it costs twenty", 3)
     assert partial is not None
     assert partial.text[: partial.stable].strip() == "It costs"
-    sure = shown(scribe(written=True, stability="high"), "it costs twenty", 3)
+    sure = shown(builder(written=True, stability="high"), "it costs twenty", 3)
     assert sure is not None
     assert sure.text == "It costs"
 
 
 def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
-    """Only what follows a pause begins with a capital."""
-    by = scribe(written=True)
+    """Only after a pause does the text begin with a capital."""
+    by = builder(written=True)
     texts = [by.final(words("so it goes"), [], place(), pause=pause).text for pause in (False, True, True)]
     assert texts == ["So it goes", "so it goes", "So it goes"]
     by.final(words("so it goes"), [], place(), pause=False)
@@ -121,8 +122,8 @@ def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
 
 
 def test_alternatives_begin_with_the_final_and_are_different() -> None:
-    """At most so many texts; those that became alike are one."""
+    """Alternatives that became equal are merged, and there are at most as many as were asked for."""
     ranked = [(words("a b"), 0.5), (words("a c"), 0.3), (words("a b"), 0.1), (words("a d"), 0.1)]
-    final = scribe(alternatives=2).final(words("a b"), ranked, place(), pause=True)
+    final = builder(alternatives=2).final(words("a b"), ranked, place(), pause=True)
     assert [(other.text, other.confidence) for other in final.alternatives or ()] == [("a b", 0.6), ("a c", 0.3)]
-    assert scribe().final(words("a b"), ranked, place(), pause=True).alternatives is None
+    assert builder().final(words("a b"), ranked, place(), pause=True).alternatives is None
