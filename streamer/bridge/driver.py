@@ -24,7 +24,7 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission, Refused
-from streamer.bridge.upstreams.session_slots import SessionSlots
+from streamer.bridge.upstreams.reservation import Reservation
 from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.errors import CloseCode
 
@@ -40,7 +40,7 @@ class SessionDriver:
         session: Session,
         admission: Admission,
         metrics: Metrics,
-        resumption: Resumption,
+        resumption: Resumption[SessionDriver],
         visit: Admittance | None = None,
         *,
         key: str = "",
@@ -52,7 +52,8 @@ class SessionDriver:
         self._resumption = resumption
         self._key = key
         self._barred = barred
-        self._places = SessionSlots(admission)
+        self._admission = admission
+        self._reservations: list[Reservation] = []  # one a stream, all of them or none
         self._metrics = metrics
         self._observed = SessionMetrics(session, metrics)
         self._visit = visit  # what its caller may have
@@ -78,8 +79,8 @@ class SessionDriver:
 
     @property
     def waiting(self) -> bool:
-        """Whether a connection has no sequence, and may want one."""
-        return not self._places.held and not self.parked
+        """Whether a connection has no slot, and may want one."""
+        return not self._reservations and not self.parked
 
     @property
     def barred(self) -> bool:
@@ -258,20 +259,24 @@ class SessionDriver:
             await asyncio.wait_for(self._wake.wait(), wait)
 
     def _admit(self) -> None:
-        """The sequences of all streams before any request, or none of them: half a session would wait for the other."""
+        """The slots of all streams before any request, or none of them: half a session would wait for the other."""
         session = self.session
-        if self._places.held or not session.wanted:
+        if self._reservations or not session.wanted:
             return
+        start = session.start
         try:
-            self._places.take(session.start.model_options(), session.wanted)
+            self._reservations = self._admission.take(start.model_options(), session.wanted, start.model)
         except Refused as refused:
             session.refuse(refused.code, refused.message)
 
     async def _ask(self, stream: int, request: Request) -> None:
-        session, started = self.session, time.monotonic()
+        session, reservation, started = self.session, self._reservations[stream], time.monotonic()
         moving = session.streams[stream].begun and session.streams[stream].lost_at is None
         try:
-            events = await self._places.send(stream, request)
+            if request.start:
+                events = await reservation.begin(request.options)
+            else:
+                events = await reservation.send(request.pcm, flush=request.flush, end=request.end)
         except LinkError as error:
             # The model quotes options that it refuses, and these may be a client's own words.
             detail = "" if error.code == "bad_options" else error.message
@@ -282,11 +287,11 @@ class SessionDriver:
         else:
             now = time.monotonic()
             if request.start:
-                session.serve(self._places.model)
+                session.serve(reservation.upstream.model)
                 if moving:
                     self._metrics.moves.inc()
-                    log.info("moved", stream=stream, model=self._places.model)
-            session.answer(stream, events, now, leaving=self._places.leaving(stream))
+                    log.info("moved", stream=stream, model=reservation.upstream.model)
+            session.answer(stream, events, now, leaving=reservation.leaving)
             self._observed.answered(now - started, now)
         finally:
             self._wake.set()
@@ -331,7 +336,9 @@ class SessionDriver:
 
     def _release(self) -> None:
         """Give back what the session held of the recogniser and of its caller's share, once."""
-        self._places.give_back()
+        reservations, self._reservations = self._reservations, []
+        if reservations:
+            self._admission.give_back(reservations)
         visit, self._visit = self._visit, None
         if visit is not None:
             visit.leave()

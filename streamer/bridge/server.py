@@ -31,6 +31,7 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.admission import Admission
+from streamer.bridge.upstreams.models import Models
 from streamer.triton.link import origin
 from streamer.wire.native import PATH, close_reason, encode
 
@@ -70,20 +71,20 @@ class BridgeServer:
         self,
         host: str,
         port: int,
-        model: str,
+        models: Models,
         metrics: Metrics,
         limits: Limits | None = None,
         entrance: PortPolicy | None = None,
     ) -> None:
         self.admission = Admission(metrics)
         self._host, self._port = host, port
-        self._model = model
+        self._models = models
         self._metrics = metrics
         self._limits = limits
         self._entrance = entrance or PortPolicy()
         self._pages = Pages(metrics, self._state, self._entrance.access)
         self._server: Server | None = None
-        self._resumption = Resumption()
+        self._resumption: Resumption[SessionDriver] = Resumption()
         self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
         self._turned_away = 0
         self._hurried = asyncio.Event()
@@ -184,7 +185,9 @@ class BridgeServer:
                 return
             caller = access.caller(request, peer)
             barred = denied
-        session = Session(secrets.token_hex(8), secrets.token_urlsafe(24), self._model, time.monotonic(), self._limits)
+        session = Session(
+            secrets.token_hex(8), secrets.token_urlsafe(24), self._models.names, time.monotonic(), self._limits
+        )
         # In this connection's context, and in that of the pump.
         logs.session.set(session.number)
         origin.set(f"{session.number}-")
@@ -221,8 +224,7 @@ class BridgeServer:
             "service": "streamer",
             "version": __version__,
             "ready": admission.ready,
-            "model": admission.model or self._model,
-            "models": admission.models,
+            "models": self._models.state(),
             "sessions": admission.sessions,
             "sequences": admission.taken,
             "sessions_limit": admission.most,

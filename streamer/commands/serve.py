@@ -20,6 +20,7 @@ from streamer.commands.arguments.parser import USAGE, count, port, within
 from streamer.commands.interrupt import run_until_signal
 from streamer.commands.session_limit import SLOTS, Finding, circumstances
 from streamer.triton import MODEL, TritonError, check_name
+from streamer.wire.options import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from streamer.bridge.service import Service
@@ -151,7 +152,7 @@ def _serve(options: argparse.Namespace, guarded: PortPolicy, dial: Dialer | None
             entrance=guarded,
             dial=dial,
             tracing=tracing,
-            model=options.model,
+            models={DEFAULT_MODEL: options.model},
             resolve_s=options.resolve_every,
         )
 
@@ -185,7 +186,7 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
 
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(Control(service.upstreams, given or default_path(service.port)))
+            await stack.enter_async_context(Control(service.models, given or default_path(service.port)))
         except ControlError as error:
             if given:
                 raise

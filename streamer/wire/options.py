@@ -23,6 +23,8 @@ MOST_HOTWORD_WORDS = 6
 LONGEST_HOTWORD = 60
 HEAVIEST_HOTWORD = 5.0
 OFF = "off"
+# The public name of the model that a session gets that asks for none.
+DEFAULT_MODEL = "default"
 
 
 Rule = Callable[[str, Any], Any]
@@ -184,6 +186,7 @@ class Start:
     endpoint: Endpoint = field(default=_USUAL, metadata={"rule": _endpoint})
     hotwords: tuple[Hotword, ...] = _option((), _hotwords)
     live: bool = _option(False, _flag)
+    model: str = _option(DEFAULT_MODEL, _text)
     resume: Resume | None = field(default=None, metadata={"rule": _resume})
 
     @property
@@ -202,4 +205,4 @@ class Start:
 
 
 # What the service itself acts on: the recogniser gets 16 kHz and one channel, and knows nothing of the client's pace.
-_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "resume")
+_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "model", "resume")

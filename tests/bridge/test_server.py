@@ -24,6 +24,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams import probe as prober
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
+from tests.bridge.upstreams.opened_models import models_at
 from tests.samples import pcm
 
 START = '{"type":"start"}'
@@ -376,12 +377,12 @@ async def test_cancelled(triton: TritonServer) -> None:
 
 async def test_port_taken() -> None:
     """A port that somebody else listens on is named in one sentence."""
-    first = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    first = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await first.start()
     port = int(first.url.split(":")[2].split("/")[0])
     try:
         with pytest.raises(PortError, match=rf"^Port {port} of 127\.0\.0\.1 is taken"):
-            await BridgeServer("127.0.0.1", port, "streaming_asr", Metrics()).start()
+            await BridgeServer("127.0.0.1", port, models_at(), Metrics()).start()
     finally:
         await first.stop()
 
@@ -389,12 +390,12 @@ async def test_port_taken() -> None:
 async def test_wrong_host() -> None:
     """A host that is not of this machine is named."""
     with pytest.raises(PortError, match=r"192\.0\.2\.1"):
-        await BridgeServer("192.0.2.1", 0, "streaming_asr", Metrics()).start()
+        await BridgeServer("192.0.2.1", 0, models_at(), Metrics()).start()
 
 
 async def test_not_ready_yet() -> None:
     """Before the recogniser is there, a session is refused with the seconds to wait."""
-    starting = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    starting = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await starting.start()
     try:
         async with connect(starting.url) as websocket:

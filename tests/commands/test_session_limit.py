@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.commands.arguments.parser import Parser
 from streamer.commands.serve import add_arguments
 from streamer.commands.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
@@ -18,6 +17,7 @@ from streamer.shipped import shipped
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
+from tests.bridge.upstreams.opened_models import opened
 from tests.samples import pcm
 from tests.serve_process import serving
 
@@ -101,10 +101,8 @@ async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monk
     """The service starts all the same, with all slots."""
 
     monkeypatch.setattr("streamer.commands.session_limit.SPEECH", "no speech")
-    upstreams = UpstreamPool([triton.grpc_address])
-    await upstreams.open()
-    assert await Finding(None)(upstreams) is None
-    await upstreams.close()
+    async with opened(triton.grpc_address) as models:
+        assert await Finding(None)(models.default) is None
 
 
 def test_speech() -> None:

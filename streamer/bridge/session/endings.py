@@ -5,13 +5,13 @@ Each ending has one place here, with the sentence that tells a client what was w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamer.audio.codecs import Decoder
 from streamer.bridge.session.backlog import BYTES_PER_S
-from streamer.wire.errors import CloseCode, WireError
+from streamer.wire.errors import CloseCode, WireError, shown
 from streamer.wire.options import Start
 
 # What a refused client is told to wait before it tries again, and the failures that are such refusals.
@@ -65,6 +65,12 @@ def misplaced(what: str, expected: str, met: str, advice: str) -> Ending:
 def misdirected(code: str, message: str) -> Ending:
     """The session that it wants to resume is not to be had."""
     return Ending(code, CloseCode.BAD_MESSAGE, message)
+
+
+def unknown_model(name: str, known: Iterable[str]) -> Ending:
+    """The service has no model of this public name."""
+    message = f"There is no model {shown(name)} here; there are {', '.join(known)}."
+    return Ending("unknown_model", CloseCode.BAD_MESSAGE, message)
 
 
 def bad_options(message: str) -> Ending:

@@ -17,6 +17,7 @@ from websockets.http11 import Request
 from streamer.bridge.http.static_files import WEB
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.telemetry.metrics import Metrics
+from tests.bridge.upstreams.opened_models import models_at
 
 Answer = tuple[int, dict[str, str], str]
 
@@ -28,7 +29,7 @@ only_get = pytest.mark.skipif(
 
 @pytest.fixture
 async def server() -> AsyncIterator[BridgeServer]:
-    server = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    server = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await server.start()
     yield server
     await server.stop()

@@ -34,7 +34,7 @@ class Speaker:
         self.told: list[Event] = []
         self.sequences: dict[int, int] = {}  # of its streams
         self.under_way: dict[int, Request] = {}
-        self.session = Session(str(number), "secret", "level", now, limits)
+        self.session = Session(str(number), "secret", ["default"], now, limits)
         self.session.receive_text(json.dumps({"type": "start", **options}), now)
 
     def hear(self) -> None:

@@ -19,11 +19,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamer.bridge.upstreams.tritons import Tritons
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.testing.level_model import say, silence
+from streamer.triton.link import LinkError
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, live, recognise, rest, session, text
 from tests.bridge.level_repository import level_model
+from tests.bridge.upstreams.opened_models import opened
 from tests.serve_process import Serving, serving
 
 NAME = "tritons.test"
@@ -189,3 +192,18 @@ def check(events: list[Event], words: str) -> None:
     assert text(events) == words
     assert "recovered" not in {event["type"] for event in events}
     assert events[-1]["type"] == "done"
+
+
+async def test_names_are_resolved(triton: TritonServer) -> None:
+    """A name becomes the addresses behind it; one that means nothing is said at once."""
+    port = triton.grpc_address.rpartition(":")[2]
+    tritons = Tritons([f"localhost:{port}"])
+    await tritons.find()
+    assert [await present.address() for present in tritons.present] == [f"127.0.0.1:{port}"]
+    async with opened(f"localhost:{port}") as models:
+        reservation = models.default.reserve({})
+        assert reservation is not None
+        await reservation.begin({})
+        assert await reservation.send(end=True)
+    with pytest.raises(LinkError, match=r"there is no Triton at no\.such\.host\.invalid:1"):
+        await Tritons(["no.such.host.invalid:1"]).find()
