@@ -26,9 +26,11 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.triton": ("streamer.shipped",),
     "streamer.client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
     "streamer.bridge.session": ("streamer.audio", "streamer.wire"),
-    "streamer.bridge.telemetry": ("streamer.bridge.session", "streamer.triton"),
+    "streamer.bridge.telemetry": ("streamer.bridge.session",),
     "streamer.bridge.access": ("streamer.bridge.telemetry", "streamer.wire"),
-    "streamer.bridge.upstreams": ("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.triton"),
+    "streamer.bridge.upstreams": (
+        *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.triton", "streamer.wire"),
+    ),
     "streamer.bridge.http": (
         *("streamer.bridge.access", "streamer.bridge.session", "streamer.bridge.telemetry"),
         *("streamer.shipped", "streamer.wire"),
@@ -39,7 +41,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.upstreams", "streamer.triton", "streamer.wire"),
     ),
     "streamer.bridge.server": ("streamer.bridge", "streamer.triton", "streamer.wire"),
-    "streamer.bridge.service": ("streamer.bridge", "streamer.triton"),
+    "streamer.bridge.service": ("streamer.bridge", "streamer.triton", "streamer.wire"),
     "streamer.embedded": ("streamer.bridge", "streamer.timing", "streamer.triton"),
     "streamer.chosen_service": ("streamer.address", "streamer.embedded", "streamer.timing"),
     "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.transcript"),
