@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
-from streamer.commands.arguments.parser import EMBEDDED
+from streamer.chosen_service import EMBEDDED
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.shipped import PACKAGE
 from streamer.timing import Timing

@@ -15,11 +15,12 @@ import torch
 from streamer.audio.files import SAMPLE_RATE, Block
 from streamer.audio.recording import AudioError
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.events import as_json
-from streamer.engine.options import StreamOptions
+from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, StreamError
+from streamer.engine.stream_events import as_json
+from streamer.engine.stream_options import StreamOptions
 from streamer.evaluate.emission import Arrival
-from streamer.evaluate.hearing import Hearing, Progress, Run, heard
+from streamer.evaluate.hearing import Hearing, Progress, Run, Unavailable, heard
 from streamer.evaluate.manifest import Utterance
 from streamer.triton.repository import asr_repository
 
@@ -33,12 +34,18 @@ class Bare:
     def __init__(
         self, options: Mapping[str, Any], *, at_once: int, bundle: Path | None = None, precision: str | None = None
     ) -> None:
+        """Unavailable if there is no model in this folder."""
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if device.type == "cpu":
             torch.set_num_threads(1)  # as in Triton, and CPU time is then that of one core
         # Nobody is late here: streams wait for one another, however slow the machine.
         folder = bundle or asr_repository() / _BUNDLE
-        self._recogniser = load_recogniser(folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf)
+        try:
+            self._recogniser = load_recogniser(
+                folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf
+            )
+        except BundleError as error:
+            raise Unavailable(f"{str(error).rstrip('.')}.") from error
         self._options = StreamOptions.from_dict(
             {**options, "partials": True}, self._recogniser.model.step_ms, list(self._recogniser.searches)
         )

@@ -14,6 +14,10 @@ Progress = Callable[[Utterance, float], None]
 """Told after each utterance: which one, and its seconds."""
 
 
+class Unavailable(Exception):
+    """There is nothing to hear with, for this reason."""
+
+
 @dataclass(frozen=True)
 class Hearing:
     """One utterance; `failure` is a sentence if its session did not come to its end, and empty otherwise."""

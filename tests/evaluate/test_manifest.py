@@ -11,7 +11,7 @@ import pytest
 
 from streamer.audio.files import read_audio
 from streamer.audio.recording import AudioError
-from streamer.commands import evaluate as arguments
+from streamer.commands.arguments import hearing as arguments
 from streamer.evaluate.manifest import HALVES, ManifestError, Utterance, chosen, half, read_manifest
 from tests.project import SAMPLES
 from tests.samples import FILES

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from streamer.address import DEFAULT_PORT, SERVER_VARIABLE, websocket_url
+from streamer.chosen_service import EMBEDDED
 
-EMBEDDED: Final = "embedded"
 USAGE: Final = 2
 
 

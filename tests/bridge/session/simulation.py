@@ -10,10 +10,10 @@ import numpy as np
 
 from streamer.bridge.session.session import Limits, Session, State
 from streamer.bridge.session.stream import Request
-from streamer.engine.events import as_json
-from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.search.search import GreedySearch
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.stream_events import as_json
+from streamer.engine.stream_options import StreamOptions
 from streamer.testing.level_model import UNITS, LevelModel
 
 SLOTS = 16

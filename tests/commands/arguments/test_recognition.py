@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from streamer.commands.arguments.hearing import add_hearing_arguments
 from streamer.commands.arguments.recognition import add_recognition_arguments, wishes
-from streamer.commands.evaluate import add_hearing_arguments
 from streamer.wire.native import encode, parse
 
 
