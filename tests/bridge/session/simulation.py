@@ -17,7 +17,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.testing.level_model import UNITS, LevelModel
 
 SLOTS = 16
-UNLIMITED = Limits(idle_s=1e6, recover_s=1e6)
+UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
 Event = dict[str, Any]
 T = TypeVar("T")
 
