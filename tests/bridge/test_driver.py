@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from streamer.bridge.connection import Connection
 from websockets.asyncio.client import connect
 
-from streamer.bridge.connection import Connection
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
 from tests.bridge.clients import receive, recognise, rest, serving

@@ -15,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamer.bridge.http.counts import STATES
 from streamer.bridge.session.session import State
 from streamer.triton import MODEL
 
@@ -90,6 +91,9 @@ MESSAGES: Final = (
     "error",
 )
 
+# Why the port cut off a connection: too many were opening, its TLS failed, it sent or read too slowly.
+DROPS: Final = ("not_read", "tls", "too_many", "too_slow")
+
 # A request answers within some tens of milliseconds when nothing is behind; the limit for an answer is the end.
 _ANSWER_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
 # From the arrival of the last audio that a message is about: computing, and waiting for it. A bucket for each 50 ms
@@ -131,6 +135,9 @@ class Metrics:
         # How many sequences each model holds that is in use; the names are those that whoever runs the service gave.
         self.models: Callable[[], Mapping[str, int]] = lambda: {MODEL: 0}
         registry.register(_Models(self))
+        # How many connections there are in each state.
+        self.connections: Callable[[], Mapping[str, int]] = lambda: dict.fromkeys(STATES, 0)
+        registry.register(_Connections(self))
 
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"streamer_{name}", text, registry=registry)
@@ -161,6 +168,10 @@ class Metrics:
         self.sessions_opened = counter("sessions_opened", "Sessions that got ready.")
         self.sessions_ended = words("sessions_ended", "Sessions that ended after they were ready.", "reason", REASONS)
         self.refusals = words("refusals", "Connections closed by the service before ready.", "reason", REASONS)
+        # What the port had to do with connections, whatever they were for.
+        self.connections_dropped = words("connections_dropped", "Connections that the port cut off.", "reason", DROPS)
+        self.accept_failures = counter("accept_failures", "Times that no connection could be accepted.")
+        self.http_errors = counter("http_errors", "Failures inside the reader of HTTP and websockets.")
         # How soon words come.
         self.partial_latency = by_pace(
             "partial_latency_seconds", "From the arrival of the last audio of a partial until it is sent.", _LATENCY_S
@@ -211,6 +222,20 @@ class _Models(Collector):
         for model, number in self._metrics.models().items():
             held.add_metric([model], number)
         yield held
+
+
+class _Connections(Collector):
+    """What the connections of the port are doing."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Asks for their numbers."""
+        numbers = GaugeMetricFamily("streamer_connections", "Connections at the port, by state.", labels=["state"])
+        for state, number in self._metrics.connections().items():
+            numbers.add_metric([state], number)
+        yield numbers
 
 
 class _Sessions(Collector):
