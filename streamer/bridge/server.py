@@ -98,10 +98,10 @@ class BridgeServer:
         metrics.connections = lambda: terms.counts.numbers
         listener = Listener(terms, policy.certificate, metrics.accept_failures.inc)
         try:
-            await listener.open(self._host, self._port)
+            self._port = await listener.open(self._host, self._port)
         except OSError as error:
             raise PortError(_why(self._host, self._port, error)) from error
-        self._listener, self._port = listener, listener.port
+        self._listener = listener
 
     async def stop(self, grace: float = 0.0) -> None:
         """End within a bounded time: sessions may end by themselves for `grace` seconds, then get their finals."""

@@ -49,13 +49,8 @@ class Listener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: dict[asyncio.Task[None], Connection] = {}
 
-    @property
-    def port(self) -> int:
-        """The one that it got."""
-        return int(self._sockets[0].getsockname()[1])
-
-    async def open(self, host: str, port: int) -> None:
-        """Listen; OSError if that is not possible. A port of 0 is replaced by a free one."""
+    async def open(self, host: str, port: int) -> int:
+        """Listen, and tell on which port: one of 0 is replaced by a free one. OSError if that is not possible."""
         self._loop = asyncio.get_running_loop()
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -66,8 +61,9 @@ class Listener:
                     continue  # a family that this machine does not have
                 self._sockets.append(listening)
                 _prepare(listening)
-                listening.bind((address[0], self.port or address[1], *address[2:]))
+                listening.bind((address[0], port, *address[2:]))
                 listening.listen(_BACKLOG)
+                port = int(listening.getsockname()[1])
             if not self._sockets:
                 raise OSError(f"no socket can be made for {host}")
         except OSError:
@@ -75,11 +71,13 @@ class Listener:
             raise
         for listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
+        return port
 
     def close(self) -> None:
         """Listen no more. Who asks for nothing is sent away; requests and websockets go on."""
         self._terms.ending = True
-        for listening in self._sockets:
+        while self._sockets:
+            listening = self._sockets.pop()
             if self._loop is not None:
                 self._loop.remove_reader(listening)
             listening.close()
