@@ -272,6 +272,7 @@ class WebSocket(Channel):
             await asyncio.wait({self._lost}, timeout=CLOSE_LIMIT_S)
         if not self.lost:
             self.abort()
+            await asyncio.wait({self._lost})
 
     def _send_ping(self) -> None:
         self._ping = self._loop.call_later(PING_EVERY_S, self._send_ping)

@@ -1,105 +1,16 @@
-"""Plain HTTP at the port, asked of a running server; no recogniser is needed for it."""
+"""What the port tells about itself, asked of a running one; no recogniser is needed for it."""
 
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
-import re
-from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
+from websockets.asyncio.client import connect
 
-from streamer.bridge.http.static_files import WEB
 from streamer.bridge.server import BridgeServer
-from streamer.bridge.telemetry.metrics import Metrics
-
-Answer = tuple[int, dict[str, str], str]
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[BridgeServer]:
-    server = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
-    await server.start()
-    yield server
-    await server.stop()
-
-
-async def ask(server: BridgeServer, path: str, method: str = "GET", **headers: str) -> Answer:
-    def exchange() -> Answer:
-        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=5)
-        try:
-            connection.request(method, path, headers=headers)
-            response = connection.getresponse()
-            return response.status, dict(response.headers), response.read().decode()
-        finally:
-            connection.close()
-
-    return await asyncio.to_thread(exchange)
-
-
-async def test_page(server: BridgeServer) -> None:
-    """The page says how to connect, loads nothing from elsewhere, and may not."""
-    status, headers, text = await ask(server, "/?from=somewhere")
-    assert status == 200
-    assert headers["Content-Type"] == "text/html; charset=utf-8"
-    assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self'")
-    assert "unsafe" not in headers["Content-Security-Policy"]
-    assert "/v1/stream" in text
-    assert not re.search(r"(src|href)=\"(https?:)?//", text)
-    assert not re.search(r"<script(?! type=\"module\" src=\"/[\w/.-]+\"></script>)|<style|style=|\son\w+=", text)
-
-
-async def test_page_files(server: BridgeServer) -> None:
-    """What the page asks for is there."""
-    _, _, text = await ask(server, "/")
-    for path in re.findall(r"(?:href|src)=\"(/[^\"]+)\"", text):
-        status, headers, _ = await ask(server, path)
-        assert status == (503 if path == "/readyz" else 200), path
-        assert headers["X-Content-Type-Options"] == "nosniff"
-
-
-async def test_policy(server: BridgeServer) -> None:
-    """A page may speak to its own service and use the microphone for itself; nothing else, and nothing inline."""
-    _, headers, _ = await ask(server, "/")
-    place = urlsplit(server.url).netloc
-    policy = dict(rule.split(maxsplit=1) for rule in headers["Content-Security-Policy"].split("; "))
-    assert policy["default-src"] == "'none'"
-    assert policy["script-src"] == policy["worker-src"] == policy["img-src"] == "'self'"
-    assert policy["connect-src"] == f"'self' ws://{place} wss://{place}"
-    assert policy["media-src"] == "blob:"
-    assert headers["Permissions-Policy"].startswith("microphone=(self)")
-
-
-@pytest.mark.parametrize("host", ["evil.example *", "here; script-src *", "a,b", "[::1", ""])
-async def test_policy_of_an_odd_host(server: BridgeServer, host: str) -> None:
-    """What a client names as the host cannot add to the policy."""
-    _, headers, _ = await ask(server, "/", Host=host)
-    assert "connect-src 'self';" in headers["Content-Security-Policy"]
-
-
-async def test_modules(server: BridgeServer) -> None:
-    """Every file for browsers is served with the type that they insist on; modules may be imported by other sites."""
-    files = [path.relative_to(WEB) for path in WEB.rglob("*.*") if path.suffix in (".js", ".css", ".svg")]
-    assert {path.suffix for path in files} == {".js", ".css", ".svg"}
-    for path in files:
-        status, headers, text = await ask(server, f"/{path.as_posix()}")
-        assert (status, text) == (200, (WEB / path).read_text()), path
-        assert headers["Content-Type"].startswith(
-            {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[path.suffix]
-        )
-        assert headers.get("Access-Control-Allow-Origin") == ("*" if path.suffix == ".js" else None)
-
-
-async def test_unchanged_files(server: BridgeServer) -> None:
-    """A browser asks again each time, and is told when it has the file already."""
-    _, headers, _ = await ask(server, "/style.css")
-    assert headers["Cache-Control"] == "no-cache"
-    status, again, text = await ask(server, "/style.css", **{"If-None-Match": headers["ETag"]})
-    assert (status, text, again["ETag"]) == (304, "", headers["ETag"])
-    assert (await ask(server, "/style.css", **{"If-None-Match": '"another"'}))[0] == 200
+from tests.bridge.http.asking import ask
 
 
 async def test_healthz(server: BridgeServer) -> None:
@@ -124,25 +35,25 @@ async def test_metrics(server: BridgeServer) -> None:
     assert "streamer_ready 0.0" in text
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/v1/stream/", "/../pyproject.toml", "/index.html", "//healthz"])
+@pytest.mark.parametrize("path", ["/nothing", "/v1/stream/", "/../pyproject.toml", "/index.html", "//healthz", "//["])
 async def test_not_found(server: BridgeServer, path: str) -> None:
-    """Any other path is answered with a sentence that names the right ones."""
-    status, _, text = await ask(server, path)
-    assert status == 404
-    assert "/v1/stream" in text
-
-
-async def test_head(server: BridgeServer) -> None:
-    """HEAD gives the length without the content."""
-    status, headers, text = await ask(server, "/", "HEAD")
-    assert (status, text) == (200, "")
-    assert int(headers["Content-Length"]) > 500
+    """Any other path is answered with a sentence that names the right ones, to browsers as plain text."""
+    for method in ("GET", "POST"):
+        status, headers, text = await ask(server, path, method)
+        assert (status, headers["Content-Type"]) == (404, "application/json")
+        error = json.loads(text)["error"]
+        assert error["code"] == "not_found"
+        assert "/v1/stream" in error["message"]
+    status, headers, text = await ask(server, path, Accept="text/html,*/*")
+    assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
+    assert text == f"{error['message']}\n"
 
 
 async def test_wrong_method(server: BridgeServer) -> None:
     """Nothing can be written."""
-    status, headers, _ = await ask(server, "/", "POST")
+    status, headers, text = await ask(server, "/", "POST")
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
+    assert json.loads(text)["error"]["code"] == "method_not_allowed"
 
 
 async def test_websocket_path_without_websocket(server: BridgeServer) -> None:
@@ -150,3 +61,17 @@ async def test_websocket_path_without_websocket(server: BridgeServer) -> None:
     status, headers, text = await ask(server, "/v1/stream")
     assert (status, headers["Upgrade"]) == (426, "websocket")
     assert "WebSocket client" in text
+    assert json.loads(text)["error"]["code"] == "upgrade_required"
+
+
+async def test_connections_are_told(server: BridgeServer) -> None:
+    """Each in its state, from the moment it is there, and those that were cut off."""
+    _, silent = await asyncio.open_connection("127.0.0.1", server.port)
+    async with connect(server.url):
+        _, _, text = await ask(server, "/metrics")
+    for state, number in (("opening", 1), ("idle", 0), ("answering", 1), ("websocket", 1)):
+        assert f'streamer_connections{{state="{state}"}} {number}' in text
+    assert 'streamer_connections_dropped_total{reason="too_many"} 0.0' in text
+    assert "streamer_http_errors_total 0.0" in text
+    assert "streamer_accept_failures_total 0.0" in text
+    silent.close()
