@@ -122,7 +122,7 @@ def test_a_file_that_is_not_there_starts_nothing(recordings: Path, name: str, wo
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no sound")])
+@pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no audio")])
 def test_what_is_no_sound_asks_nobody(recordings: Path, name: str, words: str) -> None:
     """A file without audio in it is an error of the file, also when the service is away."""
     done = streamer("--server", AWAY, name, folder=recordings)

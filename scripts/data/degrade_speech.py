@@ -23,7 +23,7 @@ import numpy.typing as npt
 import soundfile  # type: ignore[import-untyped]
 import soxr  # type: ignore[import-untyped]
 
-from streamer.audio.recording import AudioError
+from streamer.audio.recording_check import AudioError
 from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError, replacing
 

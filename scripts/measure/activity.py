@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.engine.models.acoustic_model import BundleError, read_activity
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker

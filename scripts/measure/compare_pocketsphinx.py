@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 import pocketsphinx  # type: ignore[import-untyped]
 
-from streamer.audio.files import SAMPLE_RATE
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
 from streamer.commands.evaluate import add_hearing_arguments
 from streamer.evaluate.evaluation import Unavailable, heard_by

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import torch
 
-from streamer.audio.files import SAMPLE_RATE, Block
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
+from streamer.audio.recording_check import AudioError
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import as_json
@@ -97,7 +97,7 @@ class _Stream:
     """An utterance that is being heard."""
 
     utterance: Utterance
-    samples: Block
+    samples: Int16Samples
     sent: int = 0
     failure: str = ""
     arrivals: list[Arrival] = field(default_factory=list)

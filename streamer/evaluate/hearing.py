@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from streamer.audio.files import SAMPLE_RATE, Block
+from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.evaluate.emission import Arrival, Emission, Final, finals
 from streamer.evaluate.manifest import Utterance
 from streamer.evaluate.measures.partials import NOTHING_SHOWN, Showings, showings
@@ -49,7 +49,7 @@ class Run:
         return sum(hearing.seconds for hearing in self.hearings if not hearing.failure)
 
 
-def heard(utterance: Utterance, samples: Block, arrivals: Sequence[Arrival], failure: str = "") -> Hearing:
+def heard(utterance: Utterance, samples: Int16Samples, arrivals: Sequence[Arrival], failure: str = "") -> Hearing:
     """What the events of one session come to."""
     found = tuple(finals(arrivals))
     return Hearing(utterance, len(samples) / SAMPLE_RATE, found, failure, showings(arrivals))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from streamer.audio.files import Block, read_audio
-from streamer.audio.recording import AudioError, check_readable
+from streamer.audio.audio_file import Int16Samples, read_audio
+from streamer.audio.recording_check import AudioError, check_readable
 from streamer.evaluate.normalise import normalise
 
 _IN_SHARDS: Final = ("shard", "member", "text")
@@ -50,7 +50,7 @@ class Utterance:
     words: tuple[str, ...]
     place: AudioLocation
 
-    def samples(self) -> Block:
+    def samples(self) -> Int16Samples:
         """Its sound, read as `streamer FILE` reads it; AudioError if that cannot be."""
         if self.place.size is None:
             return read_audio(self.place.path)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamer.audio.files import Block
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import Int16Samples
+from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError, transcribe
 from streamer.evaluate.emission import Arrival
 from streamer.evaluate.hearing import Hearing, Progress, Run, heard
@@ -28,7 +28,7 @@ _HOPELESS: Final = ("away", "bad_address", "no_service", "refused")
 _BUSY: Final = ("full", "not_ready")
 _BUSY_PAUSE_S: Final = 0.5
 _BUSY_LIMIT_S: Final = 60.0
-_NO_SOUND: Final[Block] = np.empty(0, dtype=np.int16)
+_NO_SOUND: Final[Int16Samples] = np.empty(0, dtype=np.int16)
 
 
 class Sessions:
@@ -90,7 +90,7 @@ class Sessions:
                     self._hopeless = error
                 return heard(utterance, samples, arrivals, str(error))
 
-    async def _listen(self, samples: Block, arrivals: list[Arrival]) -> None:
+    async def _listen(self, samples: Int16Samples, arrivals: list[Arrival]) -> None:
         events = transcribe([samples], self._url, options=self._options, paced=self._paced)
         began = time.monotonic()
         async with aclosing(events):

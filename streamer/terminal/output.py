@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from streamer.audio.folders import Recording
+from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.board import Board
 from streamer.terminal.destination import Destination
 from streamer.terminal.destination import OutputError as OutputError
@@ -26,7 +26,7 @@ MOST_AHEAD: Final = 64
 class Output:
     """The pages of all recordings, and what they share: the place for the text, and the terminal."""
 
-    def __init__(self, format: str, output: str | None, recordings: Sequence[Recording]) -> None:
+    def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
         """OutputError if there is no place for them."""
         self.format = format
         self.recordings = recordings

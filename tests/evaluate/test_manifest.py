@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.audio.files import read_audio
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import read_audio
+from streamer.audio.recording_check import AudioError
 from streamer.commands import evaluate as arguments
 from streamer.evaluate.manifest import HALVES, ManifestError, Utterance, chosen, half, read_manifest
 from tests.project import SAMPLES

@@ -34,7 +34,7 @@ class TritonPythonModel:
         if not gpu:
             torch.set_num_threads(1)  # instances share the cores, so more threads each would only wait for one another
 
-        # Triton does not say when it drops an idle sequence, so the recogniser drops its stream a little later by itself.
+        # Triton does not say when it drops an idle sequence. The recogniser drops the stream a little later by itself.
         self._recogniser = load_recogniser(
             Path(args["model_repository"]) / args["model_version"],
             slots=slots,
@@ -123,7 +123,9 @@ class TritonPythonModel:
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:
-            self._recogniser.close(request.correlation_id())  # the stream ends, whatever was wrong with its last request
+            self._recogniser.close(
+                request.correlation_id()
+            )  # the stream ends, whatever was wrong with its last request
         text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
         self._send(request, pb_utils.InferenceResponse(error=pb_utils.TritonError(text)))
 

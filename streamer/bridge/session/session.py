@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from streamer.audio.codecs import Decoder
+from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session import endings as ending
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending
@@ -70,7 +70,7 @@ class Session:
         self._outbox = Outbox()
         greeting = {"session": number, "token": token, "model": model}
         self._messages = Messages(self.streams, self._outbox, greeting, now)
-        self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
+        self._decoder = AudioDecoder(self.start.encoding, self.start.sample_rate)
         self._ending = DONE
         self._complained = False
         self._failure = ""  # of the recogniser, the last one
@@ -301,7 +301,7 @@ class Session:
         self.start = start
         self.state = State.STREAMING
         self._messages.begin(start)
-        self._decoder = Decoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
+        self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
         self.streams.begin(self._decoder.streams, start.step_ms, self.limits.refresh_s, now)
 
     def _give_up(self, what: str) -> None:

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.audio.files import SAMPLE_RATE
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError, connect
 from streamer.evaluate.manifest import ManifestError, chosen, read_manifest
 from streamer.shipped import shipped

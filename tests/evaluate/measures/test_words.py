@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamer.audio.files import SAMPLE_RATE
+from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.evaluate.hearing import Hearing, heard
 from streamer.evaluate.manifest import AudioLocation, Utterance
 from streamer.evaluate.measures.alignment import Placed

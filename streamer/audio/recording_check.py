@@ -1,6 +1,6 @@
-"""A recording before anything is decoded: is it there, may it be read, is anything in it.
+"""Checks a recording before it is decoded: it must exist, be readable, and not be empty.
 
-Standard library only, so that the command line can ask before it imports or starts anything.
+Standard library only, so that the command line can check before it imports or starts anything else.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-# The endings of recordings, for who looks for them; a file that is named is tried whatever its ending.
-AUDIO: Final = frozenset(
+# The endings by which recordings are found in a folder. A file that is named is tried whatever its ending.
+SOUNDFILE_ENDINGS: Final = frozenset(
     {".wav", ".wave", ".flac", ".ogg", ".oga", ".opus", ".mp3"}
     | {".aif", ".aiff", ".aifc", ".au", ".caf", ".w64", ".rf64"}
 )
-# The sound of these comes through ffmpeg.
-THROUGH_FFMPEG: Final = frozenset(
+# These are read with ffmpeg.
+FFMPEG_ENDINGS: Final = frozenset(
     {".m4a", ".m4b", ".aac", ".wma", ".amr", ".mka", ".ac3"}
     | {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".wmv", ".mpg", ".mpeg", ".ts", ".3gp", ".flv"}
 )
 
 
 class AudioError(Exception):
-    """What is wrong with a recording, in one sentence for the person who named it."""
+    """A recording cannot be used. The message says why in one sentence for the user who named it."""
 
 
 def open_recording(name: str) -> FileIO:
-    """The opened file, if it is a regular one and not empty; an AudioError otherwise."""
+    """Open the file. AudioError unless it is a regular file and not empty."""
     try:
         status = Path(name).stat()
         if stat.S_ISDIR(status.st_mode):
@@ -45,5 +45,5 @@ def open_recording(name: str) -> FileIO:
 
 
 def check_readable(name: str) -> None:
-    """Raises AudioError unless the file can be opened; looks no deeper."""
+    """Raise AudioError unless the file can be opened. Does not look into it."""
     open_recording(name).close()

@@ -1,4 +1,4 @@
-"""Recordings that are named, and those that are found in folders."""
+"""Recordings that are named, and recordings found in folders."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from streamer.audio.folders import recordings_of
-from streamer.audio.recording import AUDIO, THROUGH_FFMPEG
+from streamer.audio.recording_check import FFMPEG_ENDINGS, SOUNDFILE_ENDINGS
+from streamer.audio.recording_list import list_recordings
 
 
 @pytest.fixture
 def calls(tmp_path: Path) -> Path:
-    """A folder as people have them."""
+    """A typical folder."""
     for name in ("10.wav", "9.WAV", "b/2/x.mp3", "b/a.opus", "a.mp4", ".hidden.wav", ".git/y.wav", "notes.txt", "wav"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -21,8 +21,8 @@ def calls(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_all_recordings_in_it_and_below(calls: Path) -> None:
-    """By their endings, in the order in which people count, files before folders; what is hidden stays hidden."""
-    found, wrong = recordings_of(str(calls))
+    """Recordings are found by their endings, in natural order, files before folders, without hidden files."""
+    found, wrong = list_recordings(str(calls))
     assert wrong == []
     places = ["9.WAV", "10.wav", "a.mp4", "b/a.opus", "b/2/x.mp3"]
     assert [str(recording.place) for recording in found] == places
@@ -30,24 +30,24 @@ def test_a_folder_is_all_recordings_in_it_and_below(calls: Path) -> None:
 
 
 def test_a_file_is_itself_whatever_its_ending(calls: Path) -> None:
-    """Who names a file means it; its place is its name alone."""
-    [[recording], wrong] = recordings_of(str(calls / "b/notes.txt"))
+    """A named file is taken whatever its ending, and its place is its bare name."""
+    [[recording], wrong] = list_recordings(str(calls / "b/notes.txt"))
     assert wrong == []
     assert recording.place == PurePath("notes.txt")
-    [[recording], _] = recordings_of("-")
+    [[recording], _] = list_recordings("-")
     assert (recording.name, recording.place) == ("-", PurePath("stdin"))
 
 
 def test_a_folder_without_recordings_says_so(calls: Path) -> None:
-    """One sentence that names it."""
+    """A folder without recordings is refused by name."""
     (calls / "empty").mkdir()
-    found, [error] = recordings_of(str(calls / "empty"))
+    found, [error] = list_recordings(str(calls / "empty"))
     assert found == []
     assert str(error).startswith(f"{calls}/empty is a folder without recordings")
 
 
 def test_a_folder_that_cannot_be_read_is_named(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others are found all the same."""
+    """Unreadable folders are reported, and the other recordings are found."""
     usual = os.scandir
 
     def guarded(path: str) -> object:
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_read_is_named(calls: Path, monkeypatch: pytest.
         return usual(path)
 
     monkeypatch.setattr(os, "scandir", guarded)  # whoever runs the tests may be allowed everything
-    found, [error] = recordings_of(str(calls))
+    found, [error] = list_recordings(str(calls))
     assert [str(recording.place) for recording in found] == ["9.WAV", "10.wav", "a.mp4"]
     assert str(error) == f"{calls}/b cannot be read: Permission denied."
 
@@ -65,12 +65,12 @@ def test_a_link_to_the_folder_itself_is_no_endless_way(calls: Path) -> None:
     """Links to folders are not followed, those to files are."""
     (calls / "again").symlink_to(calls)
     (calls / "linked.flac").symlink_to(calls / "10.wav")
-    found, _ = recordings_of(str(calls))
+    found, _ = list_recordings(str(calls))
     places = ["9.WAV", "10.wav", "a.mp4", "linked.flac", "b/a.opus", "b/2/x.mp3"]
     assert [str(recording.place) for recording in found] == places
 
 
 def test_endings_are_written_as_they_are_compared() -> None:
-    """Small, with a dot; none stands for both ways of reading."""
-    assert all(ending == f".{ending.strip('.').lower()}" for ending in AUDIO | THROUGH_FFMPEG)
-    assert AUDIO.isdisjoint(THROUGH_FFMPEG)
+    """Endings are lower case with a dot, and none is in both sets."""
+    assert all(ending == f".{ending.strip('.').lower()}" for ending in SOUNDFILE_ENDINGS | FFMPEG_ENDINGS)
+    assert SOUNDFILE_ENDINGS.isdisjoint(FFMPEG_ENDINGS)

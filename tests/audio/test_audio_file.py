@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from streamer.audio.files import SAMPLE_RATE, AudioFile, raw_pcm, read_audio
-from streamer.audio.recording import AudioError, check_readable
+from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, pcm_from_pipe, read_audio
+from streamer.audio.recording_check import AudioError, check_readable
 
 
 def tone(seconds: float, rate: int, hertz: float = 440.0) -> np.ndarray:
@@ -36,7 +36,7 @@ def pipe():
 
 
 def test_int16_mono_at_16_khz_is_unchanged(tmp_path: Path) -> None:
-    """What already has the service's format arrives sample for sample, extremes included."""
+    """Audio in the format of the service arrives sample for sample, including extreme values."""
     samples = np.random.default_rng(1).integers(-32768, 32768, 20_001).astype(np.int16)
     samples[:2] = (-32768, 32767)
     soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE, subtype="PCM_16")
@@ -60,11 +60,11 @@ def test_every_format_keeps_pitch_level_and_length(
     tmp_path: Path, name: str, subtype: str | None, rate: int, channels: int
 ) -> None:
     """A tone at any rate and channel count comes out as the same tone, as long and as loud, at 16 kHz."""
-    sound = np.repeat(tone(2.0, rate)[:, None], channels, axis=1)
-    soundfile.write(tmp_path / name, sound, rate, subtype=subtype)
+    audio = np.repeat(tone(2.0, rate)[:, None], channels, axis=1)
+    soundfile.write(tmp_path / name, audio, rate, subtype=subtype)
     with AudioFile(tmp_path / name) as recording:
         assert recording.duration_s == pytest.approx(2.0, abs=0.1)
-        samples = np.concatenate(list(recording.blocks()))
+        samples = np.concatenate(list(recording.chunks()))
     assert samples.dtype == np.int16
     assert len(samples) == pytest.approx(2.0 * SAMPLE_RATE, rel=0.05)
     assert loudest_hertz(samples) == pytest.approx(440, abs=2)
@@ -73,7 +73,7 @@ def test_every_format_keeps_pitch_level_and_length(
 
 
 def test_channels_are_averaged(tmp_path: Path) -> None:
-    """Each channel has the same share, and opposite channels cancel out."""
+    """Channels are mixed in equal parts, and opposite channels cancel out."""
     left = tone(0.5, SAMPLE_RATE)
     soundfile.write(tmp_path / "a.wav", np.stack([left, -left], axis=1), SAMPLE_RATE, subtype="FLOAT")
     soundfile.write(tmp_path / "b.wav", np.stack([left, 0 * left], axis=1), SAMPLE_RATE, subtype="FLOAT")
@@ -84,13 +84,13 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rate", [16_000, 44_100, 8_000])
 @pytest.mark.parametrize("name", ["a.wav", "a.mp3", "a.ogg", "a.flac"])
 def test_cutting_into_blocks_changes_nothing(tmp_path: Path, name: str, rate: int) -> None:
-    """Blocks of any length give the same samples as the whole at once."""
+    """Chunks of any length give the same samples as the whole at once."""
     soundfile.write(tmp_path / name, np.random.default_rng(2).normal(0, 0.1, 2 * rate + 17), rate)
     with AudioFile(tmp_path / name) as whole:
-        expected = np.concatenate(list(whole.blocks(10.0)))
+        expected = np.concatenate(list(whole.chunks(10.0)))
     for seconds in (0.013, 0.5):
         with AudioFile(tmp_path / name) as recording:
-            assert np.array_equal(np.concatenate(list(recording.blocks(seconds))), expected)
+            assert np.array_equal(np.concatenate(list(recording.chunks(seconds))), expected)
 
 
 def test_loud_and_broken_numbers_are_clipped(tmp_path: Path) -> None:
@@ -99,15 +99,15 @@ def test_loud_and_broken_numbers_are_clipped(tmp_path: Path) -> None:
     assert read_audio(tmp_path / "a.wav").tolist() == [32767, -32768, 0, 16384]
 
 
-def test_a_long_recording_needs_the_memory_of_one_block(tmp_path: Path) -> None:
-    """Twenty minutes go through in less memory than ten seconds of them would take."""
-    with soundfile.SoundFile(tmp_path / "a.flac", "w", 16_000, 2, subtype="PCM_16") as sound:
+def test_a_long_recording_needs_the_memory_of_one_chunk(tmp_path: Path) -> None:
+    """Reading twenty minutes takes less memory than ten seconds of them."""
+    with soundfile.SoundFile(tmp_path / "a.flac", "w", 16_000, 2, subtype="PCM_16") as file:
         for _ in range(120):
-            sound.write(np.zeros((160_000, 2), dtype=np.int16))
+            file.write(np.zeros((160_000, 2), dtype=np.int16))
     tracemalloc.start()
     try:
         with AudioFile(tmp_path / "a.flac") as recording:
-            total = sum(len(block) for block in recording.blocks())
+            total = sum(len(chunk) for chunk in recording.chunks())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -116,7 +116,7 @@ def test_a_long_recording_needs_the_memory_of_one_block(tmp_path: Path) -> None:
 
 
 def test_each_mistake_has_its_own_sentence(tmp_path: Path) -> None:
-    """Nothing there, a folder, no bytes, no audio and no samples are told apart, and the file is named."""
+    """Every kind of unusable file has its own message, which names the file."""
     (tmp_path / "empty.wav").touch()
     (tmp_path / "notes.txt").write_text("hello " * 1000)
     (tmp_path / "notes.mp3").write_text("hello " * 20_000)
@@ -142,7 +142,7 @@ def test_each_mistake_has_its_own_sentence(tmp_path: Path) -> None:
 
 
 def test_text_called_mp3_says_nothing_by_itself(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The decoder's own complaints do not reach the terminal."""
+    """Complaints of the MP3 decoder do not reach the terminal."""
     (tmp_path / "notes.mp3").write_text("hello " * 20_000)
     with pytest.raises(AudioError):
         AudioFile(tmp_path / "notes.mp3")
@@ -150,7 +150,7 @@ def test_text_called_mp3_says_nothing_by_itself(tmp_path: Path, capfd: pytest.Ca
 
 
 def test_check_readable_looks_only_at_the_file(tmp_path: Path) -> None:
-    """The quick check before a start accepts any file with something in it and refuses what isn't there."""
+    """The quick check accepts any file that is not empty, and refuses missing files."""
     (tmp_path / "notes.txt").write_text("hello")
     check_readable(f"{tmp_path}/notes.txt")
     with pytest.raises(AudioError, match="no such file"):
@@ -159,7 +159,7 @@ def test_check_readable_looks_only_at_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [20, 30, 43])
 def test_a_header_that_breaks_off_is_refused(tmp_path: Path, keep: int) -> None:
-    """Less than a WAV header is not audio."""
+    """A file shorter than a WAV header is refused."""
     soundfile.write(tmp_path / "a.wav", tone(1.0, SAMPLE_RATE), SAMPLE_RATE)
     (tmp_path / "b.wav").write_bytes((tmp_path / "a.wav").read_bytes()[:keep])
     with pytest.raises(AudioError, match=r"cannot be read as audio|not one sample"):
@@ -167,14 +167,14 @@ def test_a_header_that_breaks_off_is_refused(tmp_path: Path, keep: int) -> None:
 
 
 def test_a_header_with_a_nonsense_rate_is_refused(tmp_path: Path) -> None:
-    """A sample rate of 7 Hz would ask for 2000 times the file in memory; it is an error instead."""
+    """A sample rate of 7 Hz is refused: it would take 2000 times the size of the file in memory."""
     soundfile.write(tmp_path / "a.wav", tone(1.0, SAMPLE_RATE), 7)
     with pytest.raises(AudioError, match="7 samples a second"):
         AudioFile(tmp_path / "a.wav")
 
 
 def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    """A recording that was broken off (its header promises more) gives the samples that it has."""
+    """A recording that was broken off gives the samples that it has, though its header promises more."""
     samples = np.arange(SAMPLE_RATE, dtype=np.int16)
     soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE)
     whole = (tmp_path / "a.wav").read_bytes()
@@ -184,7 +184,7 @@ def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "subtype"), [("a.flac", "PCM_16"), ("a.ogg", "VORBIS")])
 def test_damage_in_the_middle_is_reported_after_the_good_part(tmp_path: Path, name: str, subtype: str) -> None:
-    """What comes before the damage is delivered; then one sentence says how much could be read."""
+    """Audio before the damage is delivered; then one sentence says how much could be read."""
     noise = np.random.default_rng(3).normal(0, 0.1, 10 * SAMPLE_RATE)
     soundfile.write(tmp_path / name, noise, SAMPLE_RATE, subtype=subtype)
     data = bytearray((tmp_path / name).read_bytes())
@@ -192,29 +192,29 @@ def test_damage_in_the_middle_is_reported_after_the_good_part(tmp_path: Path, na
     (tmp_path / name).write_bytes(data)
     heard: list[int] = []
     with AudioFile(tmp_path / name) as recording, pytest.raises(AudioError, match="is damaged: only"):
-        heard.extend(len(block) for block in recording.blocks())
+        heard.extend(len(chunk) for chunk in recording.chunks())
     assert 2 * SAMPLE_RATE < sum(heard) < 9 * SAMPLE_RATE
 
 
 def test_a_pipe_is_read_as_it_comes(pipe: tuple[io.FileIO, io.FileIO]) -> None:
-    """Bytes cut anywhere, also within a sample, are the samples that went in, while the pipe is open."""
+    """Bytes divided anywhere, even within a sample, give the samples while the pipe is open."""
     source, sink = pipe
     samples = np.arange(-5, 5, dtype="<i2").tobytes()
-    blocks = raw_pcm(source.fileno())
+    chunks = pcm_from_pipe(source.fileno())
     sink.write(samples[:7])
-    assert next(blocks).tolist() == [-5, -4, -3]
+    assert next(chunks).tolist() == [-5, -4, -3]
     sink.write(samples[7:])
     sink.close()
-    assert np.concatenate(list(blocks)).tolist() == [-2, -1, 0, 1, 2, 3, 4]
+    assert np.concatenate(list(chunks)).tolist() == [-2, -1, 0, 1, 2, 3, 4]
 
 
-def test_a_silent_pipe_gives_empty_blocks(pipe: tuple[io.FileIO, io.FileIO]) -> None:
-    """Nobody who reads is held up by a pipe with nothing in it."""
+def test_a_silent_pipe_gives_empty_chunks(pipe: tuple[io.FileIO, io.FileIO]) -> None:
+    """A pipe with nothing in it does not block its reader."""
     source, sink = pipe
-    blocks = raw_pcm(source.fileno())
-    assert len(next(blocks)) == 0
+    chunks = pcm_from_pipe(source.fileno())
+    assert len(next(chunks)) == 0
     threading.Timer(0.1, lambda: sink.write(b"\1\0")).start()
-    assert next(block for block in blocks if len(block)).tolist() == [1]
+    assert next(chunk for chunk in chunks if len(chunk)).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_a_silent_pipe_gives_empty_blocks(pipe: tuple[io.FileIO, io.FileIO]) -> 
     [(b"", "is empty"), (b"\1\2\3", "3 bytes do not divide by 2"), (b"RIFF" + bytes(60), "not raw PCM")],
 )
 def test_what_is_wrong_with_a_pipe_is_said(pipe: tuple[io.FileIO, io.FileIO], sent: bytes, words: str) -> None:
-    """No bytes, half a sample and a whole audio file in the pipe are errors with one sentence."""
+    """No bytes, half a sample, or an audio file in the pipe are refused in one sentence."""
     source, sink = pipe
     sink.write(sent)
     sink.close()
     with pytest.raises(AudioError, match=words):
-        list(raw_pcm(source.fileno()))
+        list(pcm_from_pipe(source.fileno()))

@@ -1,10 +1,10 @@
-"""The level as a bar."""
+"""The level meter."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamer.audio.meter import CELLS, bar
+from streamer.audio.level_meter import CELLS, level_bar
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from streamer.audio.meter import CELLS, bar
     ],
 )
 def test_a_bar_is_as_long_as_it_is_loud(peak: float, drawn: str) -> None:
-    """In decibels, always as wide, and with a mark where sound is cut off."""
-    assert bar(peak).rstrip() == drawn
-    assert len(bar(peak)) == CELLS + 1
+    """The bar shows decibels, has a constant width, and a mark where audio is clipped."""
+    assert level_bar(peak).rstrip() == drawn
+    assert len(level_bar(peak)) == CELLS + 1
 
 
 def test_a_bar_without_special_characters() -> None:
-    """For a terminal that has none."""
-    assert bar(10 ** (-27 / 20), plain=True) == "####     "
+    """The plain bar is ASCII."""
+    assert level_bar(10 ** (-27 / 20), plain=True) == "####     "

@@ -1,4 +1,4 @@
-"""Decoding of what clients send: any encoding, rate and chunking, to int16 at 16 kHz."""
+"""Decoding audio of clients: any encoding, rate and chunking, to int16 at 16 kHz."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import soundfile
 
-from streamer.audio.codecs import ENCODINGS, Decoder
-from streamer.audio.conversion import SAMPLE_RATE, Block
+from streamer.audio.decoder import ENCODINGS, AudioDecoder
+from streamer.audio.sample_converter import SAMPLE_RATE, Int16Samples
 
 RATES = (8_000, 11_025, 16_000, 22_050, 44_100, 48_000)
 
 
-def sound(rate: int, channels: int = 1, seconds: float = 0.7) -> np.ndarray:
-    """Tones and noise, another in each channel, as [samples, channels]."""
+def audio(rate: int, channels: int = 1, seconds: float = 0.7) -> np.ndarray:
+    """Tones and noise, different in each channel, as [samples, channels]."""
     time = np.arange(round(rate * seconds)) / rate
     noise = np.random.default_rng(1).normal(0, 0.03, (len(time), channels))
     return 0.3 * np.sin(2 * np.pi * 440 * np.outer(time, 1 + np.arange(channels))) + noise
@@ -34,16 +34,16 @@ def encoded(samples: np.ndarray, encoding: str) -> bytes:
     return file.getvalue()
 
 
-def decoded(decoder: Decoder, data: bytes, sizes: list[int] | None = None) -> list[Block]:
-    """All that a decoder makes of this, cut into pieces of these sizes and the rest."""
+def decoded(decoder: AudioDecoder, data: bytes, sizes: list[int] | None = None) -> list[Int16Samples]:
+    """The output of a decoder for this data in chunks of these sizes, and the rest."""
     parts = [[] for _ in range(decoder.streams)]
     place = 0
     for size in (*(sizes or ()), len(data)):
-        for stream, block in zip(parts, decoder.decode(data[place : place + size]), strict=True):
-            stream.append(block)
+        for stream, chunk in zip(parts, decoder.decode(data[place : place + size]), strict=True):
+            stream.append(chunk)
         place += size
-    for stream, block in zip(parts, decoder.finish(), strict=True):
-        stream.append(block)
+    for stream, chunk in zip(parts, decoder.finish(), strict=True):
+        stream.append(chunk)
     return [np.concatenate(stream) for stream in parts]
 
 
@@ -51,24 +51,24 @@ def decoded(decoder: Decoder, data: bytes, sizes: list[int] | None = None) -> li
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("rate", RATES)
 def test_any_chunking_gives_the_same_samples(rate: int, encoding: str, channels: int) -> None:
-    """To the last bit, mixed and separate, also with pieces that end within a sample or hold nothing."""
-    data = encoded(sound(rate, channels), encoding)
+    """Chunks of any size give the same to the last bit, mixed and separate, even empty ones or split samples."""
+    data = encoded(audio(rate, channels), encoding)
     dice = random.Random(rate)
     for separate in (False, True):
-        whole = decoded(Decoder(encoding, rate, channels, separate=separate), data)
+        whole = decoded(AudioDecoder(encoding, rate, channels, separate=separate), data)
         assert len(whole) == (channels if separate else 1)
         assert len(whole[0]) == pytest.approx(0.7 * SAMPLE_RATE, abs=1)
         for sizes in ([1, 2, 3] * 50, [rate // 50 * 2] * 100, [dice.randrange(9000) for _ in range(60)]):
-            pieces = decoded(Decoder(encoding, rate, channels, separate=separate), data, sizes)
+            pieces = decoded(AudioDecoder(encoding, rate, channels, separate=separate), data, sizes)
             assert all(np.array_equal(piece, stream) for piece, stream in zip(pieces, whole, strict=True))
 
 
 @pytest.mark.parametrize("rate", [8_000, 44_100, 48_000])
 def test_no_click_at_the_border_of_a_piece(rate: int) -> None:
-    """A tone that comes in pieces of 20 ms is the tone: nothing but it is left after it is taken away."""
+    """A tone in chunks of 20 ms comes out as the pure tone."""
     time = np.arange(rate) / rate
     data = (0.5 * np.sin(2 * np.pi * 440 * time)).astype("<f4").tobytes()
-    [tone] = decoded(Decoder("pcm_f32le", rate), data, [rate // 50 * 4] * 50)
+    [tone] = decoded(AudioDecoder("pcm_f32le", rate), data, [rate // 50 * 4] * 50)
     middle = tone[800:-800] / 32768
     at = np.arange(len(middle)) / SAMPLE_RATE
     waves = np.stack([np.sin(2 * np.pi * 440 * at), np.cos(2 * np.pi * 440 * at)], axis=1)
@@ -81,15 +81,15 @@ def test_what_is_above_8_khz_does_not_come_back_as_something_else() -> None:
     """A tone of 9.5 kHz at 48 kHz is inaudible at 16 kHz."""
     time = np.arange(48_000) / 48_000
     data = (0.5 * np.sin(2 * np.pi * 9_500 * time)).astype("<f4").tobytes()
-    [block] = decoded(Decoder("pcm_f32le", 48_000), data)
-    assert np.abs(block[800:-800]).max() <= 1
+    [chunk] = decoded(AudioDecoder("pcm_f32le", 48_000), data)
+    assert np.abs(chunk[800:-800]).max() <= 1
 
 
 @pytest.mark.parametrize("rate", RATES)
 def test_what_is_held_back_is_short(rate: int) -> None:
-    """Not more than 240 samples of the client's, 30 ms of telephone speech, wait for what follows."""
-    decoder = Decoder("pcm_s16le", rate)
-    data = encoded(sound(rate, seconds=2.0), "pcm_s16le")
+    """The decoder holds back at most 240 samples of the client, 30 ms of telephone speech."""
+    decoder = AudioDecoder("pcm_s16le", rate)
+    data = encoded(audio(rate, seconds=2.0), "pcm_s16le")
     size = rate // 100 * 2
     out = 0
     for place in range(0, len(data), size):
@@ -100,30 +100,30 @@ def test_what_is_held_back_is_short(rate: int) -> None:
 @pytest.mark.parametrize("rate", [11_025, 44_100, 12_345, 191_999])
 def test_times_do_not_drift(rate: int) -> None:
     """Two minutes at an odd rate are two minutes at 16 kHz, to the sample."""
-    decoder = Decoder("alaw", rate)
+    decoder = AudioDecoder("alaw", rate)
     second = bytes([0xD5]) * rate
     samples = sum(len(decoder.decode(second)[0]) for _ in range(120)) + len(decoder.finish()[0])
     assert abs(samples - 120 * SAMPLE_RATE) <= 1
 
 
 def test_16_khz_int16_is_as_it_is() -> None:
-    """What has the service's format already arrives sample for sample, a channel in each stream."""
+    """Audio in the format of the service arrives sample for sample, each channel in its stream."""
     samples = np.random.default_rng(2).integers(-32768, 32768, (5000, 3)).astype("<i2")
-    streams = decoded(Decoder("pcm_s16le", SAMPLE_RATE, 3, separate=True), samples.tobytes(), [7] * 99)
+    streams = decoded(AudioDecoder("pcm_s16le", SAMPLE_RATE, 3, separate=True), samples.tobytes(), [7] * 99)
     assert np.array_equal(np.stack(streams, axis=1), samples)
-    [alone] = decoded(Decoder("pcm_s16le", SAMPLE_RATE), samples.tobytes(), [7] * 99)
+    [alone] = decoded(AudioDecoder("pcm_s16le", SAMPLE_RATE), samples.tobytes(), [7] * 99)
     assert np.array_equal(alone, samples.ravel())
 
 
 @pytest.mark.parametrize(("encoding", "subtype"), [("mulaw", "ULAW"), ("alaw", "ALAW")])
 def test_g711_is_what_libsndfile_reads(encoding: str, subtype: str) -> None:
-    """All 256 codes of both laws."""
+    """All 256 codes of both laws are decoded as libsndfile does."""
     codes = bytes(range(256))
     expected, _ = soundfile.read(
         io.BytesIO(codes), samplerate=8000, channels=1, format="RAW", subtype=subtype, dtype="int16"
     )
-    [block] = decoded(Decoder(encoding, SAMPLE_RATE), codes)
-    assert np.array_equal(block, expected)
+    [chunk] = decoded(AudioDecoder(encoding, SAMPLE_RATE), codes)
+    assert np.array_equal(chunk, expected)
 
 
 @pytest.mark.parametrize(
@@ -142,40 +142,40 @@ def test_g711_is_what_libsndfile_reads(encoding: str, subtype: str) -> None:
 )
 def test_g711_in_the_table_of_the_standard(encoding: str, code: int, value: int) -> None:
     """The smallest and the largest values of ITU-T G.711, in 16 bits."""
-    assert decoded(Decoder(encoding, SAMPLE_RATE), bytes([code]))[0].tolist() == [value]
+    assert decoded(AudioDecoder(encoding, SAMPLE_RATE), bytes([code]))[0].tolist() == [value]
 
 
 @pytest.mark.parametrize("rate", [16_000, 48_000])
 def test_broken_numbers_stay_where_they_are(rate: int) -> None:
-    """NaN, infinities and what is far too loud are clipped or silent, and what follows is as it was."""
-    samples = sound(rate, seconds=1.0).astype("<f4")
+    """NaN, infinities and far too loud samples are clipped or silent, and do not affect later audio."""
+    samples = audio(rate, seconds=1.0).astype("<f4")
     broken = samples.copy()
     broken[:4, 0] = (np.nan, np.inf, -np.inf, 3e38)
-    [good] = decoded(Decoder("pcm_f32le", rate), samples.tobytes())
-    [bad] = decoded(Decoder("pcm_f32le", rate), broken.tobytes())
+    [good] = decoded(AudioDecoder("pcm_f32le", rate), samples.tobytes())
+    [bad] = decoded(AudioDecoder("pcm_f32le", rate), broken.tobytes())
     assert np.abs(good[1000:].astype(int) - bad[1000:]).max() <= 1
     two = np.concatenate([broken, -broken], axis=1)
-    [mixed] = decoded(Decoder("pcm_f32le", rate, 2), two.tobytes())
+    [mixed] = decoded(AudioDecoder("pcm_f32le", rate, 2), two.tobytes())
     assert not mixed.any()
 
 
 def test_channels_are_averaged_or_apart() -> None:
-    """The mix gives each channel the same share; apart, each is as if it were alone."""
-    samples = sound(44_100, 3)
+    """Channels are mixed in equal parts; separate channels are the same as alone."""
+    samples = audio(44_100, 3)
     data = encoded(samples, "pcm_f32le")
-    streams = decoded(Decoder("pcm_f32le", 44_100, 3, separate=True), data)
+    streams = decoded(AudioDecoder("pcm_f32le", 44_100, 3, separate=True), data)
     for channel, stream in enumerate(streams):
-        [alone] = decoded(Decoder("pcm_f32le", 44_100), encoded(samples[:, channel], "pcm_f32le"))
+        [alone] = decoded(AudioDecoder("pcm_f32le", 44_100), encoded(samples[:, channel], "pcm_f32le"))
         assert np.array_equal(stream, alone)
-    [mix] = decoded(Decoder("pcm_f32le", 44_100, 3), data)
+    [mix] = decoded(AudioDecoder("pcm_f32le", 44_100, 3), data)
     assert np.allclose(mix, np.mean(streams, axis=0), atol=1.5)
 
 
 def test_half_a_frame_is_told_and_left_out() -> None:
-    """A frame is a sample of every channel."""
-    decoder = Decoder("pcm_s16le", SAMPLE_RATE, 2, separate=True)
-    assert [block.tolist() for block in decoder.decode(bytes(6))] == [[0], [0]]
+    """Incomplete frames wait for the rest, and are dropped at the end."""
+    decoder = AudioDecoder("pcm_s16le", SAMPLE_RATE, 2, separate=True)
+    assert [chunk.tolist() for chunk in decoder.decode(bytes(6))] == [[0], [0]]
     assert (decoder.frame_bytes, decoder.in_frame, decoder.received) == (4, True, 6)
-    assert [block.tolist() for block in decoder.decode(b"\1\0")] == [[0], [1]]
+    assert [chunk.tolist() for chunk in decoder.decode(b"\1\0")] == [[0], [1]]
     assert not decoder.in_frame
-    assert [block.tolist() for block in decoder.finish()] == [[], []]
+    assert [chunk.tolist() for chunk in decoder.finish()] == [[], []]
