@@ -24,7 +24,7 @@ import soundfile  # type: ignore[import-untyped]
 import soxr  # type: ignore[import-untyped]
 
 from streamer.audio.recording_check import AudioError
-from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
+from streamer.evaluate.manifest import ManifestError, Utterance, read_manifest, select_utterances
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError, replacing
 
 Sound = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ def main() -> int:
         for name in options.ways or ():
             if name not in known:
                 raise CorpusError(f"there is no way {name!r}; there are {', '.join(known)}")
-        utterances = chosen(read_manifest(options.manifest), limit=options.limit)
+        utterances = select_utterances(read_manifest(options.manifest), limit=options.limit)
         for name in options.ways or known:
             print(degrade(utterances, known[name], options.to, name, options.seed), flush=True)
     except (AudioError, CorpusError, ManifestError) as error:

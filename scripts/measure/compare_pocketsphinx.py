@@ -30,11 +30,18 @@ from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
 from streamer.commands.evaluate import add_hearing_arguments
 from streamer.evaluate.evaluation import Unavailable, heard_by
-from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
-from streamer.evaluate.measures.bootstrap import Counts, Interval, Sample, interval
-from streamer.evaluate.measures.scores import ALL, Rates, Scored, by_corpus, rates, scored
+from streamer.evaluate.manifest import ManifestError, Utterance, read_manifest, select_utterances
+from streamer.evaluate.measures.bootstrap import CorpusSample, Counts, Interval, interval
+from streamer.evaluate.measures.error_rates import (
+    ALL,
+    CorpusRates,
+    ScoredUtterance,
+    by_corpus,
+    corpus_rates,
+    score_utterance,
+)
 from streamer.evaluate.normalise import normalise
-from streamer.evaluate.reports.report import shown
+from streamer.evaluate.reports.report import rate_text
 from streamer.evaluate.reports.table import table
 from streamer.training.data.corpus import replacing
 from streamer.triton import TritonError
@@ -60,7 +67,9 @@ def main() -> int:
     if options.processes < 1:
         parser.error("--processes is 1 or more")
     try:
-        utterances = chosen(read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half)
+        utterances = select_utterances(
+            read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half
+        )
         heard = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
         run = heard_by(utterances, options)
     except (ManifestError, AudioError, Unavailable, TritonError, SessionError, OSError) as error:
@@ -68,8 +77,10 @@ def main() -> int:
         return 1
     if isinstance(run, int):
         return run
-    theirs = [scored(utterance, normalise(found.text)) for utterance, found in zip(utterances, heard, strict=True)]
-    ours = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
+    theirs = [
+        score_utterance(utterance, normalise(found.text)) for utterance, found in zip(utterances, heard, strict=True)
+    ]
+    ours = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     print(comparison(theirs, ours))
     audio_s = sum(found.seconds for found in heard)
     print(
@@ -83,25 +94,32 @@ def main() -> int:
     return int(bool(failed))
 
 
-def comparison(theirs: Sequence[Scored], ours: Sequence[Scored]) -> str:
+def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> str:
     """Word error rates of both by corpus and in all; below zero the service makes fewer errors."""
     rows = []
-    for their, our in zip(rates(theirs), rates(ours), strict=True):
+    for their, our in zip(corpus_rates(theirs), corpus_rates(ours), strict=True):
         found = relative(_of(their, theirs), _of(our, ours))
         rows.append(
-            [our.name, str(our.utterances), str(our.errors.words), shown(their.wer), shown(our.wer), shown(found)]
+            [
+                our.name,
+                str(our.utterances),
+                str(our.errors.words),
+                rate_text(their.wer),
+                rate_text(our.wer),
+                rate_text(found),
+            ]
         )
     return table(["corpus", "utterances", "words", "PocketSphinx %", "service %", "service's errors, relative %"], rows)
 
 
-def relative(theirs: Sequence[Scored], ours: Sequence[Scored]) -> Interval:
+def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> Interval:
     """Our word error rate against theirs, less one; utterances or speakers are drawn for both together."""
     pairs = zip(by_corpus(theirs).values(), by_corpus(ours).values(), strict=True)
     samples = []
     for their, our in pairs:
         errors = [(t.errors.word_errors, o.errors.word_errors) for t, o in zip(their, our, strict=True)]
         speakers = [result.utterance.speaker for result in our]
-        samples.append(Sample(our[0].utterance.corpus, np.array(errors, dtype=np.float64), speakers))
+        samples.append(CorpusSample(our[0].utterance.corpus, np.array(errors, dtype=np.float64), speakers))
     return interval(samples, _relative)
 
 
@@ -140,7 +158,7 @@ def _hear(utterance: Utterance, cache: Path | None) -> Heard:
     return heard
 
 
-def _of(line: Rates, results: Sequence[Scored]) -> list[Scored]:
+def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtterance]:
     return [result for result in results if line.name in (ALL, result.utterance.corpus)]
 
 

@@ -31,7 +31,7 @@ from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hotword
-from streamer.evaluate.measures.errors import aligned
+from streamer.evaluate.measures.word_errors import pair_words
 from streamer.training.acoustic import units
 from streamer.training.data.corpus import replacing
 from streamer.training.search.decoding import STEP_FRAMES, halves, whole_steps
@@ -106,7 +106,7 @@ def judged(spoken: Sequence[Spoken], found: Sequence[Sequence[str]], hotwords: S
         extra = Counter(word for word in words if word in given)
         extra.subtract(word for word in one.words if word in given)
         result.inserted += sum(max(count, 0) for count in extra.values())
-        for pair in aligned(one.words, words):
+        for pair in pair_words(one.words, words):
             said = one.words[pair.reference] if pair.reference is not None else None
             heard = words[pair.hypothesis] if pair.hypothesis is not None else None
             if said in given:

@@ -16,13 +16,13 @@ from streamer.client import SessionError
 from streamer.commands.arguments.parser import EMBEDDED, Parser
 from streamer.commands.arguments.recognition import wishes
 from streamer.commands.evaluate import add_hearing_arguments
-from streamer.evaluate.hearing import Progress, Run
-from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
-from streamer.evaluate.measures.alignment import read_alignment
-from streamer.evaluate.measures.scores import scored
-from streamer.evaluate.measures.words import Alignments
-from streamer.evaluate.reports.comparison import Setting, comparison, settings
-from streamer.evaluate.reports.report import Evaluation, content, hypothesis_line, text
+from streamer.evaluate.manifest import ManifestError, Utterance, read_manifest, select_utterances
+from streamer.evaluate.measures.error_rates import score_utterance
+from streamer.evaluate.measures.reference_alignment import read_alignment
+from streamer.evaluate.measures.word_figures import ReferenceAlignments
+from streamer.evaluate.reports.comparison import Setting, comparison_text, setting_combinations
+from streamer.evaluate.reports.report import Evaluation, hypothesis_line, report_json, report_text
+from streamer.evaluate.results import EvaluationRun, ProgressCallback
 from streamer.terminal.lines import StatusLine, is_terminal
 from streamer.timing import Timing
 from streamer.triton import TritonError
@@ -45,7 +45,7 @@ def evaluate(options: argparse.Namespace) -> int:
         if path and not Path(path).parent.is_dir():
             return _fail(f"{path}: there is no folder {Path(path).parent}.", 2)
     try:
-        compared = settings(options.compare)
+        compared = setting_combinations(options.compare)
     except ValueError as error:
         return _fail(f"{error}.", 2)
     if compared[0] and options.hypotheses:
@@ -53,7 +53,9 @@ def evaluate(options: argparse.Namespace) -> int:
     varied = [_with(options, setting) for setting in compared]
     found: list[tuple[Setting, Evaluation]] = []
     try:
-        utterances = chosen(read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half)
+        utterances = select_utterances(
+            read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half
+        )
         alignments = read_alignment(Path(options.alignment), utterances) if options.alignment else None
         for setting, each in zip(compared, varied, strict=True):
             run = heard_by(utterances, each)
@@ -65,7 +67,7 @@ def evaluate(options: argparse.Namespace) -> int:
     return _report(options, found)
 
 
-def heard_by(utterances: Sequence[Utterance], options: argparse.Namespace) -> Run | int:
+def heard_by(utterances: Sequence[Utterance], options: argparse.Namespace) -> EvaluationRun | int:
     """The utterances through what the options ask for: a service, or the bare engine; an exit status if interrupted."""
     asked = wishes(options)
     progress = _Progress(utterances)
@@ -78,24 +80,24 @@ def heard_by(utterances: Sequence[Utterance], options: argparse.Namespace) -> Ru
 
 
 def _through_engine(
-    utterances: Sequence[Utterance], asked: dict[str, Any], options: argparse.Namespace, progress: Progress
-) -> Run:
+    utterances: Sequence[Utterance], asked: dict[str, Any], options: argparse.Namespace, progress: ProgressCallback
+) -> EvaluationRun:
     try:
         # Here and nowhere else: the way through a service does without torch.
         from streamer.engine.models.acoustic_model import BundleError
-        from streamer.evaluate.bare import Bare
+        from streamer.evaluate.engine_runner import EngineRunner
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error
     try:
-        bare = Bare(asked, at_once=options.sessions, bundle=options.bundle, precision=options.precision)
+        runner = EngineRunner(asked, at_once=options.sessions, bundle=options.bundle, precision=options.precision)
     except BundleError as error:
         raise Unavailable(f"{str(error).rstrip('.')}.") from error
-    return bare.hear(utterances, progress)
+    return runner.run(utterances, progress)
 
 
 def _through_service(
-    utterances: Sequence[Utterance], asked: dict[str, Any], options: argparse.Namespace, progress: Progress
-) -> Run | int:
+    utterances: Sequence[Utterance], asked: dict[str, Any], options: argparse.Namespace, progress: ProgressCallback
+) -> EvaluationRun | int:
     server = options.server
     if server is None and is_ready(DEFAULT_HOST, DEFAULT_PORT):
         server = websocket_url(f"{DEFAULT_HOST}:{DEFAULT_PORT}")
@@ -106,13 +108,13 @@ def _through_service(
 
             embedded = stack.enter_context(Embedded(Timing()))
         from streamer.commands.interrupt import run_until_signal
-        from streamer.evaluate.sessions import Sessions
+        from streamer.evaluate.service_runner import ServiceRunner
 
-        runs: list[Run] = []
+        runs: list[EvaluationRun] = []
 
         async def hear(url: str) -> int:
-            sessions = Sessions(url, asked, at_once=options.sessions, paced=options.paced, ours=embedded is not None)
-            runs.append(await sessions.hear(utterances, progress))
+            runner = ServiceRunner(url, asked, at_once=options.sessions, paced=options.paced, ours=embedded is not None)
+            runs.append(await runner.run(utterances, progress))
             return 0
 
         async def work() -> int:
@@ -132,38 +134,38 @@ def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
     return parser.parse_args([options.manifest, *setting], argparse.Namespace(**vars(options)))
 
 
-def _evaluation(options: argparse.Namespace, run: Run, alignments: Alignments | None) -> Evaluation:
-    results = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
+def _evaluation(options: argparse.Namespace, run: EvaluationRun, alignments: ReferenceAlignments | None) -> Evaluation:
+    scored = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     used = {**wishes(options), "sessions": options.sessions, "paced": options.paced}
     if options.half:
         used["half"] = options.half
     through = "the engine" if options.engine else "the service"
-    return Evaluation(options.manifest, through, used, run, results, alignments, options.paced)
+    return Evaluation(options.manifest, through, used, run, scored, alignments, options.paced)
 
 
 def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluation]]) -> int:
     [*_, (setting, evaluation)] = found
     if setting:
-        sys.stdout.write(f"{comparison(found)}\n")
-        report: dict[str, Any] = {"settings": [content(each, options.worst) for _, each in found]}
+        sys.stdout.write(f"{comparison_text(found)}\n")
+        report: dict[str, Any] = {"settings": [report_json(each, options.worst) for _, each in found]}
     else:
-        sys.stdout.write(text(evaluation, options.worst))
-        report = content(evaluation, options.worst)
+        sys.stdout.write(report_text(evaluation, options.worst))
+        report = report_json(evaluation, options.worst)
     try:
         if options.json:
             _write(options.json, [json.dumps(report, ensure_ascii=False, indent=1)])
         if options.hypotheses:
             lines = (
-                hypothesis_line(result, hearing.emissions)
-                for result, hearing in zip(evaluation.results, evaluation.run.hearings, strict=True)
+                hypothesis_line(scored, result.timed_words)
+                for scored, result in zip(evaluation.scored, evaluation.run.results, strict=True)
             )
             _write(options.hypotheses, (json.dumps(line, ensure_ascii=False) for line in lines))
     except OSError as error:
         return _fail(f"{error.filename} cannot be written: {error.strerror}.")
     failed = max(len(each.failed) for _, each in found)
-    broken = sum(hearing.showings.broken for _, each in found for hearing in each.run.hearings)
+    broken = sum(result.partials.broken for _, each in found for result in each.run.results)
     if failed:
-        return _fail(f"{failed} of {len(evaluation.results)} utterances failed; the report names them.")
+        return _fail(f"{failed} of {len(evaluation.scored)} utterances failed; the report names them.")
     if broken:
         return _fail(f"{broken} words that were shown as stable did not stay: this must never happen.")
     return 0

@@ -1,4 +1,4 @@
-"""The command as somebody types it, with the real service and the real engine."""
+"""The command, with the real service and the real engine."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ AWAY = "127.0.0.1:1"
 LIMIT_S = 100
 LIGHT = (
     "import sys; sys.modules.update(torch=None, torchaudio=None); import streamer.evaluate.evaluation; "
-    "import streamer.evaluate.sessions; print(*sys.modules)"
+    "import streamer.evaluate.service_runner; print(*sys.modules)"
 )
 
 
 def evaluate(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end."""
+    """Run the command to its end."""
     command = [sys.executable, "-m", "streamer", "evaluate", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=folder, check=False)
     assert "Traceback" not in done.stderr
@@ -36,13 +36,13 @@ def evaluate(*arguments: str, folder: Path | None = None) -> subprocess.Complete
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines."""
+    """The objects in a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.timeout(300)
 def test_service_and_engine_give_the_same_words(service: Service, tmp_path: Path) -> None:
-    """And so the same errors, counted over all that the manifest holds; each way tells its own speed."""
+    """The service and the engine give the same words and errors, and each its own speed."""
     through = {"service": ["--server", service.url, "--sessions", "2"], "engine": ["--engine", "--sessions", "3"]}
     reports, heard = {}, {}
     for way, arguments in through.items():
@@ -74,7 +74,7 @@ def test_service_and_engine_give_the_same_words(service: Service, tmp_path: Path
 
 
 def test_a_service_of_its_own(tmp_path: Path) -> None:
-    """Started and stopped for the command, which can then tell what it cost; live, as long as it was spoken."""
+    """The command starts and stops an embedded service and measures its CPU time; paced audio takes its time."""
     (tmp_path / "short.tsv").write_text(f"file\ttext\n{SAMPLES / FILES[2]}\t{reference(FILES[2])}\n")
     command = ["short.tsv", "--server", "embedded", "--paced", "--json", "a.json"]
     done = evaluate(*command, folder=tmp_path)
@@ -86,7 +86,7 @@ def test_a_service_of_its_own(tmp_path: Path) -> None:
 
 
 def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
-    """Of the words that were heard, which are the reference here; by the clock of the audio and of the wall."""
+    """Delays and times are reported by the audio clock and the wall clock."""
     heard = tmp_path / "a.jsonl"
     assert evaluate(MANIFEST, "--server", service.url, "--hypotheses", str(heard)).returncode == 0
     [spoken] = [line for line in lines(heard) if line["name"] == FILES[2]]
@@ -116,7 +116,7 @@ def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
 
 
 def test_settings_are_compared(tmp_path: Path) -> None:
-    """A line for each value, and the whole report of each; only of the half that is asked for."""
+    """A comparison has a line for each value, and the JSON the whole report of each; only one half is used."""
     name = str(SAMPLES / FILES[2])
     (tmp_path / "a.tsv").write_text(f"file\ttext\n{name}\t{reference(FILES[2])}\n")
     command = ["a.tsv", "--engine", "--half", half(name), "--compare", "step-ms=320,640", "--json", "a.json"]
@@ -130,7 +130,7 @@ def test_settings_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) -> None:
-    """It is counted, named with its reason, and in all that is written."""
+    """A failed utterance counts, is named with its reason, and appears in all files."""
     (tmp_path / "notes.wav").write_text("This is no sound.")
     (tmp_path / "a.tsv").write_text(f"file\ttext\nnotes.wav\tyes\n{SAMPLES / FILES[2]}\tno\n")
     command = ["a.tsv", "--server", service.url, "--json", "a.json", "--hypotheses", "a.jsonl"]
@@ -166,7 +166,7 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], status: int, words: str) -> None:
-    """2 for a wrong command line, 1 for what it names; nothing is written."""
+    """The status is 2 for a wrong command line and 1 for unusable files; nothing is written."""
     (tmp_path / "empty.tsv").write_text("file\ttext\n")
     done = evaluate(*arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (status, "")
@@ -177,7 +177,7 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, status: int) -> None:
-    """Without a report, and without a traceback; its sessions end with it."""
+    """An interrupted evaluation ends without a report or a traceback, and ends its sessions."""
     command = [sys.executable, "-m", "streamer", "evaluate", MANIFEST, "--server", service.url, "--paced"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while sessions(service) < 3:
@@ -197,14 +197,14 @@ def sessions(service: Service) -> int:
 
 
 def test_help_teaches() -> None:
-    """What a manifest is, examples, and every option."""
+    """The help explains manifests, examples and every option."""
     shown = evaluate("--help").stdout
     for words in ("MANIFEST", "examples:", "--engine", "--alignment", "--hypotheses", "exit status"):
         assert words in shown
 
 
 def test_it_works_without_torch() -> None:
-    """The client's side neither loads it nor needs it."""
+    """Evaluation through a service neither loads nor needs torch."""
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    assert "streamer.evaluate.sessions" in done.stdout
+    assert "streamer.evaluate.service_runner" in done.stdout
     assert not [name for name in done.stdout.split() if name.startswith(("streamer.engine", "streamer.bridge", "grpc"))]

@@ -10,18 +10,20 @@ import pytest
 
 from scripts.measure.compare_pocketsphinx import comparison, heard_by_pocketsphinx, relative
 from streamer.evaluate.manifest import AudioLocation, Utterance, read_manifest
-from streamer.evaluate.measures.scores import Scored, scored
+from streamer.evaluate.measures.error_rates import ScoredUtterance, score_utterance
 from tests.project import SAMPLES, SCRIPTS
 from tests.samples import FILES
 
 SCRIPT = SCRIPTS / "measure" / "compare_pocketsphinx.py"
 
 
-def results(corpus: str, *hypotheses: str) -> list[Scored]:
+def results(corpus: str, *hypotheses: str) -> list[ScoredUtterance]:
     """Utterances of ten words each."""
     words = tuple("abcdefghij")
     return [
-        scored(Utterance(f"{corpus}/{number}", corpus, None, words, AudioLocation(Path("unused"))), hypothesis.split())
+        score_utterance(
+            Utterance(f"{corpus}/{number}", corpus, None, words, AudioLocation(Path("unused"))), hypothesis.split()
+        )
         for number, hypothesis in enumerate(hypotheses)
     ]
 

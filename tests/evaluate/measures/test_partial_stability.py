@@ -1,13 +1,13 @@
-"""What became of words that partials showed."""
+"""How words of partials are counted as shown and changed."""
 
 from __future__ import annotations
 
-from streamer.evaluate.measures.partials import Showings, showings
+from streamer.evaluate.measures.partial_stability import PartialCounts, count_partials
 from tests.evaluate.events import arrived, final, partial
 
 
 def test_a_word_that_leaves_its_place_was_changed() -> None:
-    """For another one, or for nothing, in a partial or in the final; if it comes back it is shown again."""
+    """A word that another word or nothing replaces is changed; if it comes back, it is shown again."""
     events = [
         partial("the", 320),
         partial("the cat", 640),
@@ -17,26 +17,26 @@ def test_a_word_that_leaves_its_place_was_changed() -> None:
         final("the cat ran"),
     ]
     # the, cat, car, sat, cat; of them cat, car and sat did not stay. What only the final has was not shown.
-    assert showings(arrived(*events)) == Showings(shown=5, changed=3)
+    assert count_partials(arrived(*events)) == PartialCounts(shown=5, changed=3)
 
 
 def test_what_never_becomes_final_was_changed() -> None:
-    """Segments count for themselves; one that is left without a final takes back all its words."""
+    """Segments are independent; without a final all words of a segment count as changed."""
     events = [partial("yes", 320), final("yes"), partial("oh no", 640, 1)]
-    assert showings(arrived(*events)) == Showings(shown=3, changed=2)
-    assert showings(arrived(final("yes"))) == Showings()
+    assert count_partials(arrived(*events)) == PartialCounts(shown=3, changed=2)
+    assert count_partials(arrived(final("yes"))) == PartialCounts()
 
 
 def test_stable_words_must_stay() -> None:
-    """Those that are changed, or called unstable again, are counted; what is unstable may do as it likes."""
+    """Stable words that change or become unstable are counted; unstable words may change."""
     honest = [partial("the cat", 320, stable=3), partial("the car", 640, stable=3), final("the cart")]
-    assert showings(arrived(*honest)).broken == 0
+    assert count_partials(arrived(*honest)).broken == 0
     changed = [partial("the cat", 320, stable=7), partial("the car", 640, stable=3), final("a car")]
-    assert showings(arrived(*changed)).broken == 2
+    assert count_partials(arrived(*changed)).broken == 2
     shrunk = [partial("the cat", 320, stable=7), partial("the cat", 640, stable=3), final("the cat")]
-    assert showings(arrived(*shrunk)).broken == 1
+    assert count_partials(arrived(*shrunk)).broken == 1
 
 
 def test_counts_can_be_added() -> None:
-    """Each by itself."""
-    assert Showings(1, 2, 3) + Showings(10, 20, 30) == Showings(11, 22, 33)
+    """Counts are added field by field."""
+    assert PartialCounts(1, 2, 3) + PartialCounts(10, 20, 30) == PartialCounts(11, 22, 33)

@@ -1,7 +1,7 @@
-"""Where the words of the references lie, according to a tool that is not ours.
+"""Reads the times of the words of the references, as an external aligner found them.
 
-Two forms are read: JSON lines with `name` and `words` as [word, start ms, length ms], and NIST's CTM with a line
-`name channel start length word` a word, in seconds.
+Two formats are read: JSON lines with `name` and `words` as [word, start ms, length ms], and NIST's CTM with a line
+`name channel start length word` for each word, in seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from streamer.evaluate.normalise import normalise
 CTM_COLUMNS = (5, 6)  # the last one is a confidence
 
 
-class Placed(NamedTuple):
-    """A word of a reference, normalised, and where it lies; `alone`: it is a whole word of the aligner too."""
+class AlignedWord(NamedTuple):
+    """A normalised word of a reference and its times. `alone`: it is a single word for the aligner too."""
 
     word: str
     start_ms: int
@@ -26,17 +26,17 @@ class Placed(NamedTuple):
     alone: bool = True
 
 
-def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, list[Placed]]:
-    """For each utterance whose words are those of its reference: where each of them lies."""
+def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, list[AlignedWord]]:
+    """The aligned words by utterance, for the utterances whose aligned words are those of the reference."""
     try:
         with path.open(encoding="utf-8") as stream:
             lines = [(number, line) for number, line in enumerate(stream, start=1) if line.strip()]
     except OSError as error:
         raise ManifestError(f"the alignment {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ManifestError(f"the alignment {path} is no text in UTF-8: {error}.") from error
+        raise ManifestError(f"the alignment {path} is not text in UTF-8: {error}.") from error
     read = _json_line if lines and lines[0][1].lstrip().startswith("{") else _ctm_line
-    placed: dict[str, list[Placed]] = {}
+    placed: dict[str, list[AlignedWord]] = {}
     for number, line in lines:
         try:
             name, words = read(line)
@@ -57,7 +57,7 @@ def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, lis
     }
 
 
-def _json_line(line: str) -> tuple[str, list[Placed]]:
+def _json_line(line: str) -> tuple[str, list[AlignedWord]]:
     content: dict[str, Any] = json.loads(line)
     if not content.get("aligned", True):
         return str(content["name"]), []
@@ -65,7 +65,7 @@ def _json_line(line: str) -> tuple[str, list[Placed]]:
     return str(content["name"]), [word for words in placed for word in words]
 
 
-def _ctm_line(line: str) -> tuple[str, list[Placed]]:
+def _ctm_line(line: str) -> tuple[str, list[AlignedWord]]:
     columns = line.split()
     if len(columns) not in CTM_COLUMNS:
         raise ValueError(line)
@@ -73,7 +73,7 @@ def _ctm_line(line: str) -> tuple[str, list[Placed]]:
     return name, list(_placed(word, round(1000 * float(start)), round(1000 * (float(start) + float(length)))))
 
 
-def _placed(word: str, start_ms: int, end_ms: int) -> Iterator[Placed]:
-    """What an aligner takes for one word may be several ones of ours: they lie where it does."""
+def _placed(word: str, start_ms: int, end_ms: int) -> Iterator[AlignedWord]:
+    """A word of the aligner may be several of our words. They all get its times."""
     parts = normalise(word)
-    return (Placed(part, int(start_ms), int(end_ms), len(parts) == 1) for part in parts)
+    return (AlignedWord(part, int(start_ms), int(end_ms), len(parts) == 1) for part in parts)

@@ -1,4 +1,4 @@
-"""Utterances through the engine in this process, without Triton: the same batches, nothing around them."""
+"""Recognises utterances with the engine in this process, without Triton: the same batches, nothing around them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from streamer.engine.bundle import load_recogniser
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import as_json
 from streamer.engine.stream_options import StreamOptions
-from streamer.evaluate.emission import Arrival
-from streamer.evaluate.hearing import Hearing, Progress, Run, heard
 from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.results import EvaluationRun, ProgressCallback, UtteranceResult, utterance_result
+from streamer.evaluate.word_timing import TimedEvent
 from streamer.triton.repository import asr_repository
 
 ENGINE: Final = "engine"
 _BUNDLE: Final = "streaming_asr/1"
 
 
-class Bare:
-    """One evaluation with a recogniser of our own, as Triton's model makes it."""
+class EngineRunner:
+    """Runs one evaluation with its own recogniser, made as the model in Triton makes it."""
 
     def __init__(
         self, options: Mapping[str, Any], *, at_once: int, bundle: Path | None = None, precision: str | None = None
     ) -> None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if device.type == "cpu":
-            torch.set_num_threads(1)  # as in Triton, and CPU time is then that of one core
-        # Nobody is late here: streams wait for one another, however slow the machine.
+            torch.set_num_threads(1)  # as in Triton, so that CPU time is that of one core
+        # No idle limit: here streams wait for each other, however slow the machine is.
         folder = bundle or asr_repository() / _BUNDLE
         self._recogniser = load_recogniser(folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf)
         self._options = StreamOptions.from_dict(
@@ -44,11 +44,11 @@ class Bare:
         )
         self._at_once = at_once
         self._streams: dict[int, _Stream] = {}
-        self._hearings: dict[int, Hearing] = {}
+        self._results: dict[int, UtteranceResult] = {}
         self._wall_s = self._cpu_s = 0.0
 
-    def hear(self, utterances: Sequence[Utterance], progress: Progress) -> Run:
-        """All of them, always as many streams at once as there are slots."""
+    def run(self, utterances: Sequence[Utterance], progress: ProgressCallback) -> EvaluationRun:
+        """Recognise all utterances, always as many at once as there are slots."""
         waiting = iter(enumerate(utterances))
         while True:
             self._open(waiting)
@@ -60,9 +60,13 @@ class Bare:
             self._cpu_s += time.process_time() - used
             for number in [number for number, stream in self._streams.items() if stream.over]:
                 stream = self._streams.pop(number)
-                self._hearings[number] = heard(stream.utterance, stream.samples, stream.arrivals, stream.failure)
+                self._results[number] = utterance_result(
+                    stream.utterance, stream.samples, stream.events, stream.failure
+                )
                 progress(stream.utterance, len(stream.samples) / SAMPLE_RATE)
-        return Run([self._hearings[number] for number in range(len(utterances))], self._wall_s, {ENGINE: self._cpu_s})
+        return EvaluationRun(
+            [self._results[number] for number in range(len(utterances))], self._wall_s, {ENGINE: self._cpu_s}
+        )
 
     def _open(self, waiting: Iterator[tuple[int, Utterance]]) -> None:
         while len(self._streams) < self._at_once:
@@ -72,13 +76,13 @@ class Bare:
             try:
                 samples = utterance.samples()
             except (AudioError, OSError) as error:
-                self._hearings[number] = Hearing(utterance, 0.0, (), str(error))
+                self._results[number] = UtteranceResult(utterance, 0.0, (), str(error))
                 continue
             self._recogniser.open(number, self._options)
             self._streams[number] = _Stream(utterance, samples)
 
     def _advance(self) -> None:
-        """One step of audio for every stream."""
+        """Compute one step of audio for every stream."""
         step = self._options.step_ms * SAMPLE_RATE // 1000
         numbers = list(self._streams)
         chunks = [self._streams[number].next_chunk(number, step) for number in numbers]
@@ -89,18 +93,18 @@ class Bare:
                 self._recogniser.close(numbers[place])
                 continue
             wall_ms = 1000 * (time.monotonic() - stream.began)
-            stream.arrivals += [Arrival(wall_ms, json.loads(as_json(event))) for event in answer]
+            stream.events += [TimedEvent(wall_ms, json.loads(as_json(event))) for event in answer]
 
 
 @dataclass
 class _Stream:
-    """An utterance that is being heard."""
+    """An utterance that is being recognised."""
 
     utterance: Utterance
     samples: Int16Samples
     sent: int = 0
     failure: str = ""
-    arrivals: list[Arrival] = field(default_factory=list)
+    events: list[TimedEvent] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -108,6 +112,6 @@ class _Stream:
         return bool(self.failure) or self.sent == len(self.samples)
 
     def next_chunk(self, number: int, step: int) -> Chunk:
-        piece = self.samples[self.sent : self.sent + step]
-        self.sent += len(piece)
-        return Chunk(number, piece, end=self.sent == len(self.samples))
+        samples = self.samples[self.sent : self.sent + step]
+        self.sent += len(samples)
+        return Chunk(number, samples, end=self.sent == len(self.samples))

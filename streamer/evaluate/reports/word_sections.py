@@ -1,4 +1,4 @@
-"""The part of a report that is about single words: a paragraph for each kind of figures, and all for programs."""
+"""The sections of a report about single words: a paragraph for each kind of figures, and all of them as JSON."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import asdict
 from typing import Any
 
 from streamer.evaluate.measures.confidence import Reliability
-from streamer.evaluate.measures.delay import Delays
-from streamer.evaluate.measures.partials import Showings
-from streamer.evaluate.measures.times import Spread, TimeErrors
-from streamer.evaluate.measures.words import WordFigures
+from streamer.evaluate.measures.partial_stability import PartialCounts
+from streamer.evaluate.measures.time_errors import ErrorSpread, TimeErrors
+from streamer.evaluate.measures.word_delays import DelaySummary
+from streamer.evaluate.measures.word_figures import WordFigures
 from streamer.evaluate.reports.table import LINE, table
 
 Figures = Mapping[str, WordFigures]
 
 
 def delays_text(figures: Figures, paced: bool) -> str:
-    """How late words come; by the wall's clock only where the audio came as fast as it was spoken."""
+    """The delays of words. The wall clock counts only if audio was sent as fast as it was spoken."""
     rows = []
     for name, of in figures.items():
         if of.delays:
@@ -32,7 +32,7 @@ def delays_text(figures: Figures, paced: bool) -> str:
 
 
 def times_text(figures: Figures) -> str:
-    """How far words lie from where the alignment has them."""
+    """The errors of word times against the alignment."""
     rows = []
     for name, of in figures.items():
         if of.times:
@@ -42,19 +42,19 @@ def times_text(figures: Figures) -> str:
     return table(header, rows) if rows else ""
 
 
-def showings_text(figures: Figures) -> str:
-    """What became of what partials showed."""
+def partials_text(figures: Figures) -> str:
+    """How many words of partials were shown, and how many of these changed."""
     rows = [
-        [name, str(of.showings.shown), f"{of.showings.changed} ({_percent(changed_share(of.showings))} %)", str(broken)]
+        [name, str(of.partials.shown), f"{of.partials.changed} ({_percent(changed_share(of.partials))} %)", str(broken)]
         for name, of in figures.items()
-        if of.showings.shown
-        for broken in [of.showings.broken]
+        if of.partials.shown
+        for broken in [of.partials.broken]
     ]
     return table(["words in partials", "shown", "changed later", "stable and changed"], rows) if rows else ""
 
 
 def confidence_text(figures: Figures) -> str:
-    """Whether confidence is what it says: by corpus, and for all words in bins from the least sure to the surest."""
+    """How reliable confidence is, by corpus, and for all words in bins of ascending confidence."""
     rows = [
         [name, *_reliability_cells(of.words), *_reliability_cells(of.finals)]
         for name, of in figures.items()
@@ -80,16 +80,16 @@ def confidence_text(figures: Figures) -> str:
     return "\n".join([*parts, textwrap.fill(note, LINE)])
 
 
-def changed_share(found: Showings) -> float:
-    """Of the words that were shown, those that were changed."""
+def changed_share(found: PartialCounts) -> float:
+    """The part of the shown words that was changed."""
     return found.changed / found.shown if found.shown else 0.0
 
 
-def words_content(figures: Figures, placed: int | None, paced: bool) -> dict[str, Any]:
-    """The same for programs; delays and times are None without an alignment."""
+def words_json(figures: Figures, placed: int | None, paced: bool) -> dict[str, Any]:
+    """The same figures as JSON values. Delays and times are None without an alignment."""
     content: dict[str, Any] = {
         "partials": {
-            name: {**asdict(of.showings), "changed_share": round(changed_share(of.showings), 4)}
+            name: {**asdict(of.partials), "changed_share": round(changed_share(of.partials), 4)}
             for name, of in figures.items()
         },
         "confidence": {
@@ -111,12 +111,12 @@ def words_content(figures: Figures, placed: int | None, paced: bool) -> dict[str
     return content
 
 
-def _delays_row(name: str, found: Delays) -> list[str]:
+def _delays_row(name: str, found: DelaySummary) -> list[str]:
     values = (*found.shown, *found.stable, *found.final)
     return [name, str(found.words), *map(_whole, values), str(found.at_end)]
 
 
-def _delays_content(found: Delays) -> dict[str, Any]:
+def _delays_content(found: DelaySummary) -> dict[str, Any]:
     content: dict[str, Any] = {"words": found.words, "at_end": found.at_end}
     for name in ("shown", "stable", "final"):
         middle, high = getattr(found, name)
@@ -125,7 +125,7 @@ def _delays_content(found: Delays) -> dict[str, Any]:
 
 
 def _times_content(found: TimeErrors) -> dict[str, Any]:
-    def spread(of: Spread) -> dict[str, float]:
+    def spread(of: ErrorSpread) -> dict[str, float]:
         return {f"{name}_ms": round(value, 1) for name, value in vars(of).items()}
 
     return {"words": found.words, "start": spread(found.start), "end": spread(found.end)}

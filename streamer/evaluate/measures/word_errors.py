@@ -1,4 +1,4 @@
-"""Words of a reference against words of a hypothesis: which ones are right, and how many errors of which kind. Pure."""
+"""Compares the words of a hypothesis with those of a reference, and counts the errors by kind. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _KINDS: Final = {"equal": RIGHT, "replace": SUBSTITUTED, "delete": DELETED, "ins
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A place of the alignment: the numbers of its words in reference and hypothesis, None where it has none."""
+class WordPair:
+    """A pair of words: their positions in the reference and in the hypothesis, None where a word is missing."""
 
     kind: str
     reference: int | None
@@ -26,8 +26,8 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Errors:
-    """Counts that can be added up."""
+class ErrorCounts:
+    """Error counts, which can be added up."""
 
     words: int = 0
     substitutions: int = 0
@@ -38,14 +38,14 @@ class Errors:
 
     @property
     def word_errors(self) -> int:
-        """All errors in words."""
+        """The number of word errors of all kinds."""
         return self.substitutions + self.insertions + self.deletions
 
-    def __add__(self, other: Errors) -> Errors:
-        return Errors(*(mine + theirs for mine, theirs in zip(self.counts(), other.counts(), strict=True)))
+    def __add__(self, other: ErrorCounts) -> ErrorCounts:
+        return ErrorCounts(*(mine + theirs for mine, theirs in zip(self.counts(), other.counts(), strict=True)))
 
     def counts(self) -> tuple[int, ...]:
-        """In the order of the fields."""
+        """The counts in the order of the fields."""
         return (
             self.words,
             self.substitutions,
@@ -56,15 +56,15 @@ class Errors:
         )
 
 
-def aligned(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """The words of both side by side, with as few errors as possible."""
+def pair_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[WordPair]:
+    """The words of both in pairs, with as few errors as possible."""
     pairs = []
     for step in Levenshtein.opcodes(reference, hypothesis):
         references = range(step.src_start, step.src_end)
         hypotheses = range(step.dest_start, step.dest_end)
         for place in range(max(len(references), len(hypotheses))):
             pairs.append(
-                Pair(
+                WordPair(
                     _KINDS[step.tag],
                     references[place] if place < len(references) else None,
                     hypotheses[place] if place < len(hypotheses) else None,
@@ -73,11 +73,11 @@ def aligned(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
     return pairs
 
 
-def count(reference: Sequence[str], hypothesis: Sequence[str]) -> Errors:
-    """The errors of one utterance; characters are those of the words with one space between them."""
-    kinds = [pair.kind for pair in aligned(reference, hypothesis)]
+def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
+    """The errors of one utterance. Characters are those of the words, joined by single spaces."""
+    kinds = [pair.kind for pair in pair_words(reference, hypothesis)]
     letters = " ".join(reference)
-    return Errors(
+    return ErrorCounts(
         words=len(reference),
         substitutions=kinds.count(SUBSTITUTED),
         insertions=kinds.count(INSERTED),

@@ -1,4 +1,4 @@
-"""CPU time of a process and of all that it started, as Linux tells it."""
+"""CPU time of the descendants of a process, from /proc of Linux."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 
-def cpu_below(process: int) -> float | None:
-    """CPU seconds so far of the living descendants of a process, without itself; None where it cannot be known."""
+def descendants_cpu_s(process: int) -> float | None:
+    """CPU seconds so far of the living descendants of a process, without itself. None if it is not known."""
     used: dict[int, float] = {}
     parents: dict[int, int] = {}
     try:
@@ -16,12 +16,12 @@ def cpu_below(process: int) -> float | None:
             if not folder.name.isdigit():
                 continue
             try:
-                # The command's name may hold spaces and brackets: fields can be counted after the last of them.
+                # The name of the command may contain spaces and brackets, so count fields after the last bracket.
                 fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
-                continue  # it has just ended
+                continue  # the process has just ended
             parents[int(folder.name)] = int(fields[1])
-            # Children that it has waited for count with it.
+            # Includes children that it has waited for.
             used[int(folder.name)] = sum(map(int, fields[11:15])) / tick
     except (OSError, ValueError, AttributeError):
         return None

@@ -1,25 +1,25 @@
-"""When words came, by hand-made events."""
+"""When words were shown, stable and final, from hand-made events."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamer.evaluate.emission import Arrival, Emission, Moment, Span, finals
+from streamer.evaluate.word_timing import TimedEvent, TimedWord, TimePoint, WordSpan, timed_finals
 from tests.evaluate.events import arrived, final, partial
 
 
-def words(*events: dict[str, Any]) -> list[Emission]:
+def words(*events: dict[str, Any]) -> list[TimedWord]:
     """The words of all finals."""
-    return [word for found in finals(arrived(*events)) for word in found.words]
+    return [word for found in timed_finals(arrived(*events)) for word in found.words]
 
 
 def moments(*events: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Each word with the audio's clock when it was shown and final."""
+    """Each word with the audio times when it was shown and final."""
     return [(word.word, word.shown.audio_ms, word.final.audio_ms) for word in words(*events)]
 
 
 def test_a_word_is_shown_when_it_stays() -> None:
-    """A word that was taken back and came again counts from when it came again; one that moved, from its move."""
+    """A word that was removed and came back counts from its return; one that moved, from its move."""
     events = [
         {"type": "ready"},
         partial("the", 320),
@@ -34,7 +34,7 @@ def test_a_word_is_shown_when_it_stays() -> None:
 
 
 def test_a_word_is_stable_when_all_of_it_is_called_so() -> None:
-    """From the first event whose stable text has it to its end; never before it is shown for good."""
+    """A word is stable from the first event whose stable text includes all of it, but not before it is shown."""
     events = [
         partial("the cat", 320, stable=0),
         partial("the cats sat", 640, stable=len("the cat")),
@@ -61,7 +61,7 @@ def test_segments_are_apart() -> None:
 
 
 def test_an_event_without_the_clock_has_that_of_the_next_one() -> None:
-    """Such an event cannot have been made with more audio; the last ones have that of the last clock."""
+    """An event without an audio time has that of the next one; the last events have the last one."""
     events = [
         final("one"),
         {"type": "heard", "audio_ms": 700},
@@ -73,28 +73,30 @@ def test_an_event_without_the_clock_has_that_of_the_next_one() -> None:
 
 
 def test_the_walls_clock_is_beside() -> None:
-    """Each moment says when the event arrived here."""
-    [found] = finals([Arrival(5.0, partial("Yes", 320, stable=3)), Arrival(9.5, final("Yes", audio_ms=640))])
-    assert found.words == (Emission("yes", Moment(320, 5.0), Moment(320, 5.0), Moment(640, 9.5)),)
+    """Each time also says when the event arrived."""
+    [found] = timed_finals(
+        [TimedEvent(5.0, partial("Yes", 320, stable=3)), TimedEvent(9.5, final("Yes", audio_ms=640))]
+    )
+    assert found.words == (TimedWord("yes", TimePoint(320, 5.0), TimePoint(320, 5.0), TimePoint(640, 9.5)),)
 
 
 def test_words_have_their_span_and_confidence() -> None:
-    """Those of the final; a word that is two of ours has no span of its own."""
+    """Words have the span and confidence of the final; one that normalises to two words has no span."""
     told = [
         {"word": "Well-known", "start_ms": 100, "end_ms": 700, "confidence": 0.5},
         {"word": "man", "start_ms": 700, "end_ms": 900, "confidence": 0.25},
     ]
-    [found] = finals(arrived(final("Well-known man", confidence=0.4, words=told)))
+    [found] = timed_finals(arrived(final("Well-known man", confidence=0.4, words=told)))
     assert found.confidence == 0.4
     assert [(word.word, word.span, word.confidence) for word in found.words] == [
         ("well", None, 0.5),
         ("known", None, 0.5),
-        ("man", Span(700, 900), 0.25),
+        ("man", WordSpan(700, 900), 0.25),
     ]
 
 
 def test_the_written_form_is_judged_as_it_was_spoken() -> None:
-    """What was spoken counts; it was shown when all that is written for it was."""
+    """In the written form spoken words count; they are shown when their whole token is."""
     told = [
         {"word": "It", "spoken": "it", "start_ms": 0, "end_ms": 100, "confidence": 0.9},
         {"word": "5 p.m.", "spoken": "five p m", "start_ms": 100, "end_ms": 900, "confidence": 0.8},
@@ -106,6 +108,6 @@ def test_the_written_form_is_judged_as_it_was_spoken() -> None:
     ]
     found = words(*events)
     assert [(word.word, word.shown.audio_ms) for word in found] == [("it", 320), ("five", 640), ("p", 640), ("m", 640)]
-    assert [word.span for word in found] == [Span(0, 100), None, None, None]
+    assert [word.span for word in found] == [WordSpan(0, 100), None, None, None]
     del events[-1]["words"]
     assert [word.shown.audio_ms for word in words(*events)] == [640] * 4

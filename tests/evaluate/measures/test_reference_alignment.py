@@ -1,4 +1,4 @@
-"""Alignments of other tools: both forms, matched to the references."""
+"""Reading alignments of both formats, and matching them to references."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.evaluate.manifest import AudioLocation, ManifestError, Utterance
-from streamer.evaluate.measures.alignment import Placed, read_alignment
+from streamer.evaluate.measures.reference_alignment import AlignedWord, read_alignment
 
 
 def utterance(name: str, text: str) -> Utterance:
@@ -19,7 +19,7 @@ SPOKEN = [utterance("a/1.ogg", "well known man"), utterance("a/2.ogg", "yes"), u
 
 
 def test_json_lines(tmp_path: Path) -> None:
-    """Places by utterance; a word that is two of ours is both; those not aligned or with other words are left out."""
+    """Words of an aligner are split like ours; utterances that are not aligned or differ are left out."""
     lines = [
         {"name": "a/1.ogg", "aligned": True, "words": [["Well-known", 100, 400], ["man", 600, 50]], "phones": []},
         {"name": "a/2.ogg", "aligned": False, "words": [["yes", 0, 0]]},
@@ -29,19 +29,23 @@ def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "dev.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     assert read_alignment(path, SPOKEN) == {
-        "a/1.ogg": [Placed("well", 100, 500, False), Placed("known", 100, 500, False), Placed("man", 600, 650)]
+        "a/1.ogg": [
+            AlignedWord("well", 100, 500, False),
+            AlignedWord("known", 100, 500, False),
+            AlignedWord("man", 600, 650),
+        ]
     }
 
 
 def test_ctm(tmp_path: Path) -> None:
-    """Seconds, with or without a confidence."""
+    """CTM has seconds, with or without a confidence."""
     path = tmp_path / "dev.ctm"
     path.write_text(
         "a/2.ogg 1 0.25 0.50 YES\na/1.ogg A 0.1 0.2 well 0.9\na/1.ogg A 0.3 0.1 known 1\na/1.ogg A 1 1 man 1\n"
     )
     assert read_alignment(path, SPOKEN) == {
-        "a/1.ogg": [Placed("well", 100, 300), Placed("known", 300, 400), Placed("man", 1000, 2000)],
-        "a/2.ogg": [Placed("yes", 250, 750)],
+        "a/1.ogg": [AlignedWord("well", 100, 300), AlignedWord("known", 300, 400), AlignedWord("man", 1000, 2000)],
+        "a/2.ogg": [AlignedWord("yes", 250, 750)],
     }
 
 
@@ -57,7 +61,7 @@ def test_ctm(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_alignment_is_one_sentence(tmp_path: Path, content: str, words: str) -> None:
-    """It names the file, and the line if there is one."""
+    """An error names the file, and the line if there is one."""
     path = tmp_path / "alignment"
     path.write_text(content)
     with pytest.raises(ManifestError, match=words) as error:
@@ -66,6 +70,6 @@ def test_a_bad_alignment_is_one_sentence(tmp_path: Path, content: str, words: st
 
 
 def test_an_alignment_that_is_not_there(tmp_path: Path) -> None:
-    """One sentence too."""
+    """An alignment of other utterances is refused in one sentence."""
     with pytest.raises(ManifestError, match="cannot be read: No such file"):
         read_alignment(tmp_path / "missing", SPOKEN)
