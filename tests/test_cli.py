@@ -75,7 +75,7 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["a.wav", "--format", "doc"], "choose from"),
         (["a.wav", "--format"], "expected one argument"),
         (["a.wav", "--step-ms", "100"], "choose from 160, 320, 640"),
-        (["a.wav", "--server", "ftp://a"], "'ftp://a' is no address of a service"),
+        (["a.wav", "--server", "ftp://a"], "'ftp://a' is not an address of a service"),
         (["-", "-"], "read only once"),
         (["a.wav", "--alternatives", "11"], "from 0 to 10, not 11"),
         (["a.wav", "--endpoint", "soon"], "neither 'off' nor milliseconds"),

@@ -12,7 +12,7 @@ from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.destination import Destination
 from streamer.terminal.lines import LiveText, is_terminal
 from streamer.terminal.subtitles import GrowingSubtitles
-from streamer.transcript import SUBTITLES, Transcript, event_line, label, text_line
+from streamer.transcript import SUBTITLES, Transcript, channel_prefix, event_line, text_line
 
 NAME: Final = "microphone"
 # What stands at the beginning of the line that changes, also where there are no such characters.
@@ -66,7 +66,7 @@ class Notes:
             )
         elif event["type"] == "final" and self._format == "text":
             if self._stay and self._live:
-                self._live.final(label(event) + event["text"], event["start_ms"])
+                self._live.final(channel_prefix(event) + event["text"], event["start_ms"])
             else:
                 self._write(text_line(event))
 
@@ -81,7 +81,7 @@ class Notes:
         if self._partial is None:
             self._live.partial("", 0, self._heard_ms, start)
         else:
-            channel = label(self._partial)
+            channel = channel_prefix(self._partial)
             text, stable = channel + self._partial["text"], len(channel) + self._partial["stable"]
             self._live.partial(text, stable, self._partial["start_ms"], start)
 
