@@ -38,7 +38,7 @@ NO_PORTAUDIO: Final = (
 NO_SOUNDDEVICE: Final = "microphones need the Python package sounddevice: pip install 'streamer[mic]'."
 NO_DEVICE: Final = (
     "this machine has no microphone that PortAudio can see: plug one in, or hand it in (a container, SSH); "
-    "where sound goes through PulseAudio or PipeWire, apt install libasound2-plugins."
+    "if audio goes through PulseAudio or PipeWire, apt install libasound2-plugins."
 )
 
 

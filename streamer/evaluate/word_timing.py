@@ -100,8 +100,8 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
         words: list[TimedWord] = []
         place = 0
         for token in _tokens(event):
-            behind = place + len(token.shown)
-            shown, stable = _since(place, token.shown, earlier), _stable(behind, earlier)
+            end = place + len(token.shown)
+            shown, stable = _since(place, token.shown, earlier), _stable(end, earlier)
             words += [
                 TimedWord(
                     word,
@@ -114,7 +114,7 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
                 )
                 for word in token.spoken
             ]
-            place = behind
+            place = end
         found.append(TimedFinal(tuple(words), event.get("confidence")))
     return found
 
@@ -144,8 +144,8 @@ def _since(place: int, words: list[str], earlier: Sequence[ShownWords]) -> TimeP
     return first
 
 
-def _stable(behind: int, earlier: Sequence[ShownWords]) -> TimePoint | None:
-    return next((partial.time for partial in earlier if partial.stable >= behind), None)
+def _stable(end: int, earlier: Sequence[ShownWords]) -> TimePoint | None:
+    return next((partial.time for partial in earlier if partial.stable >= end), None)
 
 
 def _audio_times(events: Sequence[TimedEvent]) -> list[int]:

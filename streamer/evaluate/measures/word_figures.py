@@ -75,11 +75,11 @@ def _utterance_figures(result: UtteranceResult, alignment: Sequence[AlignedWord]
     ]
     finals, first = [], 0
     for final in result.finals:
-        behind = first + len(final.words)
+        end = first + len(final.words)
         if final.words and final.confidence is not None:
-            share = sum(number in right for number in range(first, behind)) / len(final.words)
+            share = sum(number in right for number in range(first, end)) / len(final.words)
             finals.append(JudgedConfidence(final.confidence, share))
-        first = behind
+        first = end
     return _UtteranceFigures(delays, offsets, words, finals, result.partials)
 
 

@@ -67,8 +67,8 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
 def report_heading(evaluation: Evaluation) -> str:
     """The heading of a report: what was recognised, and by what."""
     # For lists, such as hotwords, show only the length.
-    told = {name: len(value) if isinstance(value, list) else value for name, value in evaluation.options.items()}
-    options = ", ".join(f"{name} {value}" for name, value in told.items())
+    brief = {name: len(value) if isinstance(value, list) else value for name, value in evaluation.options.items()}
+    options = ", ".join(f"{name} {value}" for name, value in brief.items())
     return f"{len(evaluation.scored)} utterances of {evaluation.manifest} through {evaluation.through} ({options})"
 
 
