@@ -75,7 +75,7 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["a.wav", "--format", "doc"], "choose from"),
         (["a.wav", "--format"], "expected one argument"),
         (["a.wav", "--step-ms", "100"], "choose from 160, 320, 640"),
-        (["a.wav", "--server", "ftp://a"], "'ftp://a' is no address of a service"),
+        (["a.wav", "--server", "ftp://a"], "'ftp://a' is not an address of a service"),
         (["-", "-"], "read only once"),
         (["a.wav", "--alternatives", "11"], "from 0 to 10, not 11"),
         (["a.wav", "--endpoint", "soon"], "neither 'off' nor milliseconds"),
@@ -122,7 +122,7 @@ def test_a_file_that_is_not_there_starts_nothing(recordings: Path, name: str, wo
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no sound")])
+@pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no audio")])
 def test_what_is_no_sound_asks_nobody(recordings: Path, name: str, words: str) -> None:
     """A file without audio in it is an error of the file, also when the service is away."""
     done = streamer("--server", AWAY, name, folder=recordings)

@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.bridge.upstreams.capacity import SHARE, STEP_S, Capacity, measure
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.tritons import Tritons

@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 
 from streamer.terminal.display import Display
 from streamer.terminal.lines import StatusBlock, beginning, columns, ending
-from streamer.transcript import label, short_clock
+from streamer.transcript import channel_prefix, short_timestamp
 
 _PATIENCE_S: Final = 1.0  # what is done sooner needs no progress
 _REDRAW_S: Final = 0.2
@@ -59,7 +59,7 @@ class Board(Display):
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
         """The words of the moment."""
-        self._rows[index].words = label(partial) + partial["text"]
+        self._rows[index].words = channel_prefix(partial) + partial["text"]
 
     def heard(self, index: int, audio_ms: int) -> None:
         """So much of a recording has been heard."""
@@ -106,7 +106,7 @@ class Board(Display):
             share = min(1.0, row.heard_ms / row.duration_ms)
             line = f"{name}  {self._bar(share)} {share:4.0%}  "
         else:
-            line = f"{name}  {short_clock(row.heard_ms):>{_BAR_COLUMNS + 5}}  "
+            line = f"{name}  {short_timestamp(row.heard_ms):>{_BAR_COLUMNS + 5}}  "
         return line + ending(row.words, max(0, width - columns(line)))
 
     def _bar(self, share: float) -> str:
@@ -120,19 +120,19 @@ class Board(Display):
         speed = heard_ms / 1000 / elapsed_s if elapsed_s > 0 else 0.0
         parts = [
             self._counted(),
-            f"{short_clock(heard_ms)[:-2]}{self._share(heard_ms)}",
+            f"{short_timestamp(heard_ms)[:-2]}{self._share(heard_ms)}",
             f"{speed:.1f} times real time",
         ]
         if speed > 0 and (whole_ms := self._whole_ms()):
             left_ms = max(0, round((whole_ms - heard_ms) / speed))
-            parts.append(f"{short_clock(left_ms)[:-2]} left")
+            parts.append(f"{short_timestamp(left_ms)[:-2]} left")
         return ", ".join(parts)
 
     def _total(self, elapsed_s: float) -> str:
         heard_ms = self._heard_ms + sum(row.heard_ms for row in self._rows.values())
-        elapsed = short_clock(round(elapsed_s * 1000))
+        elapsed = short_timestamp(round(elapsed_s * 1000))
         speed = heard_ms / 1000 / elapsed_s
-        return f"{self._counted()}, {short_clock(heard_ms)[:-2]} in {elapsed}, {speed:.1f} times real time"
+        return f"{self._counted()}, {short_timestamp(heard_ms)[:-2]} in {elapsed}, {speed:.1f} times real time"
 
     def _counted(self) -> str:
         failed = f" ({self._failed} failed)" if self._failed else ""
@@ -143,7 +143,7 @@ class Board(Display):
         if not whole_ms:
             return ""
         about = "" if len(self._durations) == self._count else "about "
-        return f" of {about}{short_clock(whole_ms)[:-2]} ({min(100, heard_ms * 100 // whole_ms)} %)"
+        return f" of {about}{short_timestamp(whole_ms)[:-2]} ({min(100, heard_ms * 100 // whole_ms)} %)"
 
     def _whole_ms(self) -> int:
         """How long all are; those whose length is not known are taken for as long as the others."""

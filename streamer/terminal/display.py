@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
 from streamer.terminal.lines import LiveText, Progress
-from streamer.transcript import label
+from streamer.transcript import channel_prefix
 
 _LONG_MS: Final = 60_000
 
@@ -55,7 +55,7 @@ class WordsDisplay(Display):
         self._duration_ms = duration_ms
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
-        channel = label(partial)
+        channel = channel_prefix(partial)
         stable = len(channel) + partial["stable"]
         self._live.partial(
             channel + partial["text"], stable, partial["start_ms"], self._share_done(partial["audio_ms"])

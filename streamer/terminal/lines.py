@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
-from streamer.transcript import short_clock
+from streamer.transcript import short_timestamp
 
 _CLEAR: Final = "\r\x1b[K"
 _DIM: Final = "\x1b[2m"
@@ -113,11 +113,11 @@ class LiveText:
 
     def partial(self, text: str, stable: int, start_ms: int, progress: str = "") -> None:
         """Shows what was understood so far; it may change, but for its first `stable` characters."""
-        self._line.show(f"{progress}[{short_clock(start_ms)}] ", text, stable)
+        self._line.show(f"{progress}[{short_timestamp(start_ms)}] ", text, stable)
 
     def final(self, text: str, start_ms: int) -> None:
         """Writes a line that stays."""
-        self._line.keep(f"[{short_clock(start_ms)}] {text}")
+        self._line.keep(f"[{short_timestamp(start_ms)}] {text}")
 
     def clear(self) -> None:
         """Takes away what did not become final."""
@@ -154,12 +154,12 @@ def described(heard_ms: int, duration_ms: int | None, elapsed_s: float) -> str:
     """Progress in words: 1:02.0 of 10:00.0 (10 %), 12.4 times real time, 0:43 left."""
     speed = heard_ms / 1000 / elapsed_s if elapsed_s > 0 else 0.0
     if not duration_ms:
-        return f"{short_clock(heard_ms)}, {speed:.1f} times real time"
+        return f"{short_timestamp(heard_ms)}, {speed:.1f} times real time"
     share = min(100, heard_ms * 100 // duration_ms)
-    line = f"{short_clock(heard_ms)} of {short_clock(duration_ms)} ({share} %), {speed:.1f} times real time"
+    line = f"{short_timestamp(heard_ms)} of {short_timestamp(duration_ms)} ({share} %), {speed:.1f} times real time"
     if speed > 0:
         left = max(0.0, (duration_ms - heard_ms) / 1000 / speed)
-        line += f", {short_clock(round(left * 1000))[:-2]} left"
+        line += f", {short_timestamp(round(left * 1000))[:-2]} left"
     return line
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from streamer.audio.folders import Recording
-from streamer.audio.meter import bar
+from streamer.audio.level_meter import level_bar
+from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.destination import Destination
 from streamer.terminal.lines import LiveText, is_terminal
 from streamer.terminal.subtitles import GrowingSubtitles
-from streamer.transcript import SUBTITLES, Transcript, event_line, label, text_line
+from streamer.transcript import SUBTITLES, Transcript, channel_prefix, event_line, text_line
 
 NAME: Final = "microphone"
 # What stands at the beginning of the line that changes, also where there are no such characters.
@@ -26,7 +26,7 @@ class Notes:
     def __init__(self, format: str, output: str | None) -> None:
         """OutputError if there is no place for it."""
         self._format = format
-        self._recording = Recording.named(NAME)
+        self._recording = ListedRecording.named(NAME)
         self._destination = Destination(format, output, [self._recording])
         self._transcript = Transcript(NAME)
         self._subtitles = GrowingSubtitles(format) if format in SUBTITLES else None
@@ -66,7 +66,7 @@ class Notes:
             )
         elif event["type"] == "final" and self._format == "text":
             if self._stay and self._live:
-                self._live.final(label(event) + event["text"], event["start_ms"])
+                self._live.final(channel_prefix(event) + event["text"], event["start_ms"])
             else:
                 self._write(text_line(event))
 
@@ -75,13 +75,13 @@ class Notes:
         if self._live is None:
             return
         lost = f"lost {lost_s:.1f} s " if lost_s else ""
-        meter = bar(peak, plain=self._plain) if state in HEARING else ""
+        meter = level_bar(peak, plain=self._plain) if state in HEARING else ""
         name = "" if state == "listening" else f"{state} "
         start = f"{SIGNS[state][self._plain]} {meter}{name}{lost}"
         if self._partial is None:
             self._live.partial("", 0, self._heard_ms, start)
         else:
-            channel = label(self._partial)
+            channel = channel_prefix(self._partial)
             text, stable = channel + self._partial["text"], len(channel) + self._partial["stable"]
             self._live.partial(text, stable, self._partial["start_ms"], start)
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from streamer.audio.folders import Recording
+from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.board import Board
 from streamer.terminal.destination import Destination
 from streamer.terminal.destination import OutputError as OutputError
 from streamer.terminal.display import Display, ProgressDisplay, WordsDisplay
 from streamer.terminal.lines import is_terminal, printable
-from streamer.transcript import LINE_FORMATS, Transcript, event_line, label, short_clock, text_line
+from streamer.transcript import LINE_FORMATS, Transcript, channel_prefix, event_line, short_timestamp, text_line
 
 # What waits for its turn is held in memory: no recording begins so far ahead of the one that is being written.
 MOST_AHEAD: Final = 64
@@ -26,7 +26,7 @@ MOST_AHEAD: Final = 64
 class Output:
     """The pages of all recordings, and what they share: the place for the text, and the terminal."""
 
-    def __init__(self, format: str, output: str | None, recordings: Sequence[Recording]) -> None:
+    def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
         """OutputError if there is no place for them."""
         self.format = format
         self.recordings = recordings
@@ -103,7 +103,7 @@ class Page:
         if output.format == "jsonl":
             self._write(event_line(event))
         elif kind == "final" and output.times:
-            self._write(f"[{short_clock(event['start_ms'])}] {printable(label(event) + event['text'])}\n")
+            self._write(f"[{short_timestamp(event['start_ms'])}] {printable(channel_prefix(event) + event['text'])}\n")
         elif kind == "final" and output.format == "text":
             self._write(text_line(event))
         if kind == "partial" and (self.has_turn or output.display.shows_all):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamer.audio.codecs import Decoder
+from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending
@@ -76,7 +76,7 @@ class Session:
         self._outbox = Outbox()
         self._models = models
         self._messages = Messages(self.streams, self._outbox, {"session": number, "token": token}, now)
-        self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
+        self._decoder = AudioDecoder(self.start.encoding, self.start.sample_rate)
         self._ending = DONE
         self._complained = False
         self._failure = ""  # of the recogniser, the last one
@@ -316,7 +316,7 @@ class Session:
         self.start = start
         self.state = State.STREAMING
         self._messages.begin(start)
-        self._decoder = Decoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
+        self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
         self.streams.begin(self._decoder.streams, start.step_ms, self.limits.refresh_s, now)
 
     def _add(self, blocks: Iterable[npt.NDArray[np.int16]]) -> None:

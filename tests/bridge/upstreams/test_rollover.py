@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
 from streamer.bridge.upstreams import probe as prober
