@@ -15,7 +15,8 @@ from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.session import Limits
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.traces import Tracing
-from streamer.bridge.upstreams.pool import RESOLVE_EVERY_S, UpstreamPool
+from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.limits import RESOLVE_EVERY_S
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.server import TritonServer

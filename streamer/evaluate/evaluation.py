@@ -129,7 +129,7 @@ def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
     """The same options but for some of them; the program ends where these are none."""
     parser = Parser(prog="streamer evaluate", allow_abbrev=False)
     add_hearing_arguments(parser)
-    return parser.parse_args([options.manifest, *setting], argparse.Namespace(**vars(options)))
+    return parser.read([options.manifest, *setting], argparse.Namespace(**vars(options)))
 
 
 def _evaluation(options: argparse.Namespace, run: Run, alignments: Alignments | None) -> Evaluation:

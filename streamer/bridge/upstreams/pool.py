@@ -16,6 +16,7 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.rollover import RollError, successors
 from streamer.bridge.upstreams.supervision import EmbeddedTriton, RemoteTriton
 from streamer.bridge.upstreams.upstream import Reservation, Upstream
+from streamer.limits import RESOLVE_EVERY_S, RETIRE_LIMIT_S
 from streamer.triton import MODEL, TritonError
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.link import ConnectionLost, LinkError
@@ -23,11 +24,7 @@ from streamer.triton.server import TritonServer
 
 log = Log("streamer.bridge")
 
-RESOLVE_EVERY_S: Final = 30.0
 RESOLVE_LIMIT_S: Final = 5.0
-# Sequences go on elsewhere at their next cut, which comes after a minute of audio at the latest. Who says nothing for
-# longer is moved as if the Triton had failed.
-RETIRE_LIMIT_S: Final = 120.0
 CANCEL_AGAIN_S: Final = 1.0
 # Other bridges may use a model for longer than we.
 UNUSED_LIMIT_S: Final = 600.0

@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 
 from streamer.engine.models.streaming_model import Emissions
+from streamer.limits import HOTWORD_WEIGHT
 
 BLANK = 0
 SPACE = " "
@@ -31,7 +32,7 @@ class Hotword:
     """A word or phrase that a stream expects; weight 1 is the tuned default, 0 changes nothing."""
 
     text: str
-    weight: float = 1.0
+    weight: float = HOTWORD_WEIGHT
 
 
 @dataclass(frozen=True)
