@@ -60,7 +60,8 @@ COMMANDS: Final = {
     "doctor": Command("streamer.commands.doctor", "Says what works on this machine and how to mend what does not."),
     "serve": Command("streamer.commands.serve", "Runs the service until it is told to stop."),
     "completion": Command(
-        "streamer.commands.completion", "Prints what makes the Tab key know all this, for bash, zsh or fish."
+        "streamer.commands.completion",
+        "Prints the script that makes the Tab key complete all this, in bash, zsh or fish.",
     ),
     "key": Command("streamer.commands.key", "Makes an API key for the service."),
     "roll": Command(

@@ -34,8 +34,8 @@ _FOLDERS: Final = ("FOLDER",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The shell."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that is to know the command")
+    """Which shell."""
+    parser.add_argument("shell", choices=SHELLS, help="which shell the script is for")
 
 
 def run(options: argparse.Namespace) -> int:

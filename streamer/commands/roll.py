@@ -19,8 +19,8 @@ from streamer.triton import check_name
 SILENCE_S: Final = 700.0
 
 EXAMPLES: Final = """\
-NAME is the folder of the new model in Triton's model repository, beside that of the present one. It is loaded on every
-Triton that can be told to, and has to answer a short sequence there. Then new sessions go to it, the others move to it
+NAME is the folder of the new model in Triton's model repository, beside the folder of the present one. Each Triton that
+can load models loads it, and it has to answer a short sequence there. Then new sessions go to it, the others move to it
 at their next cut, and the former model is unloaded. If it fails, nothing changes. docs/operations.md has the rest.
 
 examples:
@@ -72,5 +72,5 @@ def run(options: argparse.Namespace) -> int:
             reason = "the service has ended"
         except (OSError, ValueError) as error:
             reason = str(getattr(error, "strerror", None) or error)
-    print(f"streamer: no answer at {path}: {reason}. Does the service run, on this machine?", file=sys.stderr)
+    print(f"streamer: no answer at {path}: {reason}. Is the service running on this machine?", file=sys.stderr)
     return 1

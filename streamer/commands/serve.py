@@ -34,9 +34,9 @@ examples:
   streamer serve                          for programs and pages of this machine: http://127.0.0.1:8080
   streamer serve --port 9000 --sessions auto   no more sessions than this machine carries
   streamer key alice >> keys
-  streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for others, who show a key
+  streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for other machines, with a key
   streamer serve --triton gpu1:8001,gpu2:8001                     in front of Tritons that run already
-  streamer serve --repository models --model mine_1               … `streamer roll mine_2` goes over to another
+  streamer serve --repository models --model mine_1               then `streamer roll mine_2` changes the model
   streamer serve --port 9000 --print-config > streamer.toml       the settings as a file
   streamer serve --config streamer.toml --log-level debug
   STREAMER_SERVE_PORT=9000 streamer serve
@@ -47,7 +47,7 @@ docs/operations.md says what to watch, docs/security.md who may come in. The exi
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `serve` accepts."""
+    """A flag for each setting."""
     add_setting_arguments(parser)
 
 
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         return USAGE
     logs.configure(settings.log_format, settings.log_level)
     if not settings.tls_cert and not settings.behind_proxy and not is_local(settings.host):
-        logs.say("without TLS everybody on the way can listen: give --tls-cert, or put a proxy with TLS in front.")
+        logs.say("without TLS anybody on the way can listen in: give --tls-cert, or put a proxy with TLS in front.")
     try:
         return _serve(settings, guarded, dial)
     except TritonError as error:

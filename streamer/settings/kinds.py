@@ -119,8 +119,11 @@ class Number(Kind):
     kind: type[int] | type[float] = float
     name = "a number"
 
-    def __init__(self, least: float, most: float | None = None, metavar: str = "", word: str | None = None) -> None:
-        bounds = f"{least:.10g} or more" if most is None else f"{self.name} from {least:.10g} to {most:.10g}"
+    def __init__(
+        self, least: float, most: float | None = None, metavar: str = "", word: str | None = None, unit: str = ""
+    ) -> None:
+        name = f"{self.name} of {unit}" if unit else self.name
+        bounds = f"{least:.10g} or more" if most is None else f"{name} from {least:.10g} to {most:.10g}"
         super().__init__(f"{bounds}, or '{word}'" if word else bounds, metavar, (word,) if word else ())
         self._least, self._most = least, most
 

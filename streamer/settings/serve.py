@@ -37,7 +37,7 @@ _ELSEWHERE: Final = "Tritons elsewhere"
 _RUNNING: Final = "Its log, and its end"
 
 _SESSIONS: Final = Whole(1, 100_000, "N")
-_WAIT: Final = Number(SHORTEST_LIMIT_S, LONGEST_LIMIT_S, "SECONDS")
+_WAIT: Final = Number(SHORTEST_LIMIT_S, LONGEST_LIMIT_S, "SECONDS", unit="seconds")
 
 
 def _model(text: str) -> str | None:
@@ -88,7 +88,7 @@ class ServeSettings:
     sessions: int | str | None = setting(
         Whole(1, metavar=f"N|{AUTO}", word=AUTO),
         _RECOGNISER,
-        f"The most sessions at a time; '{AUTO}' measures how many this machine carries.",
+        f"The most sessions at a time, and slots for them; '{AUTO}' measures how many this machine carries.",
         unset="all slots",
         example=f'"{AUTO}"',
     )
@@ -139,14 +139,17 @@ class ServeSettings:
         _SESSIONS, _SHARES, "The most sessions of one address at a time.", unset="no limit", example="4"
     )
     audio_per_key: float | None = setting(
-        Number(1, 1e9, "SECONDS"),
+        Number(1, 1e9, "SECONDS", unit="seconds"),
         _SHARES,
         "The most audio of one key within an hour, all its sessions and channels together.",
         unset="no limit",
         example="36000",
     )
     max_message: int = setting(
-        Whole(*MESSAGE_BOUNDS, metavar="BYTES"), _SHARES, "The largest message of a client.", LARGEST_MESSAGE
+        Whole(*MESSAGE_BOUNDS, metavar="BYTES", unit="bytes"),
+        _SHARES,
+        "The largest message of a client.",
+        LARGEST_MESSAGE,
     )
     handshake_limit: float = setting(
         _WAIT, _SHARES, "How long TLS may take, and then the request after it.", HANDSHAKE_LIMIT_S
@@ -156,7 +159,7 @@ class ServeSettings:
         _WAIT, _SHARES, "How long a session may send neither audio nor keepalive.", IDLE_LIMIT_S
     )
     resume_limit: float = setting(
-        Number(0, LONGEST_LIMIT_S, "SECONDS"),
+        Number(0, LONGEST_LIMIT_S, "SECONDS", unit="seconds"),
         _SHARES,
         "How long a client that lost its connection may take to come back; 0 ends its session at once.",
         RESUME_LIMIT_S,
@@ -171,7 +174,7 @@ class ServeSettings:
         example='["gpu1:8001", "gpu2:8001"]',
     )
     resolve_every: float = setting(
-        Number(*RESOLVE_BOUNDS_S, metavar="SECONDS"),
+        Number(*RESOLVE_BOUNDS_S, metavar="SECONDS", unit="seconds"),
         _ELSEWHERE,
         "How often the names of these Tritons are looked up again.",
         RESOLVE_EVERY_S,
@@ -203,7 +206,7 @@ class ServeSettings:
     )
 
     drain_limit: float = setting(
-        Number(0, LONGEST_DRAIN_S, "SECONDS"),
+        Number(0, LONGEST_DRAIN_S, "SECONDS", unit="seconds"),
         _RUNNING,
         "How long sessions may go on after SIGTERM; those still open then get their finals and end.",
         DRAIN_LIMIT_S,

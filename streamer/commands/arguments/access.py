@@ -53,7 +53,7 @@ def entrance(configuration: Configuration) -> PortPolicy:
                 raise EntranceError(f"{named(name)} counts by key: give --keys too.")
         if not settings.open and not is_local(settings.host):
             raise EntranceError(
-                f"{settings.host or 'every address'} can be reached from other machines, and whoever reaches it could "
+                f"{settings.host or 'Every address'} can be reached from other machines, and whoever reaches it could "
                 "use the service: give --keys FILE, or --open if that is what you want."
             )
     if settings.tls_key and not settings.tls_cert:
