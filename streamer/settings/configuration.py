@@ -107,7 +107,9 @@ def _unknown_keys(file: ConfigFile | None) -> Iterator[str]:
 
 def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     known = [CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS.values())]
+    names = [each.removeprefix(PREFIX) for each in known]
     for variable in sorted(environment):
         if variable.startswith(PREFIX) and variable not in known:
-            hint = _OF_KUBERNETES if _KUBERNETES.fullmatch(variable) else did_you_mean(variable, known)
+            likely = did_you_mean(variable.removeprefix(PREFIX), names, PREFIX + "{}")
+            hint = _OF_KUBERNETES if _KUBERNETES.fullmatch(variable) else likely
             yield f"unknown variable {variable}{hint or '.'}"

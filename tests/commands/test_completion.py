@@ -39,7 +39,7 @@ printf 'ran'; printf ' <%s>' "$@"; echo ' done'
 
 
 @pytest.fixture
-def completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Completed:
+def completed(tmp_path: Path) -> Completed:
     """What the command answers where there are two recordings and a folder."""
     (tmp_path / "here" / "recordings").mkdir(parents=True)
     for name in ("talk.wav", "--talk.wav"):
@@ -51,6 +51,7 @@ def completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Completed:
         "_ARGCOMPLETE_IFS": "\n",
         "_ARGCOMPLETE_DFS": "\t",
         "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
     }
 
     def completed(*words: str) -> dict[str, str]:

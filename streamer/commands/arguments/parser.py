@@ -42,14 +42,18 @@ class Parser(argparse.ArgumentParser):
     ) -> argparse.Namespace:
         """What a command line asks for; `intermixed`: options may stand between arguments that belong together."""
         # Before argparse reads them, which would complain first of what an unknown option might have stood for.
-        for word in arguments[: arguments.index("--") if "--" in arguments else None]:
+        before = arguments[: arguments.index("--") if "--" in arguments else None]
+        for word in before:
             name = word.partition("=")[0]
             if name.startswith("--") and " " not in word and name not in self._options:
-                self.error(f"unknown option {name}{did_you_mean(name, self._options)}")
+                known = [option[2:] for option in self._options if option.startswith("--")]
+                self.error(f"unknown option {name}{did_you_mean(name[2:], known, '--{}')}")
         parse = self.parse_known_intermixed_args if intermixed else self.parse_known_args
         options, rest = parse(arguments, namespace)
-        if rest:
-            self.error(f"unknown option {rest[0]}" if rest[0].startswith("-") else f"unexpected argument '{rest[0]}'")
+        for word in rest:
+            if word != "--":
+                unknown = word.startswith("-") and word in before
+                self.error(f"unknown option {word}" if unknown else f"unexpected argument '{word}'")
         return options
 
     def error(self, message: str) -> NoReturn:
