@@ -15,9 +15,10 @@ from tests.project import ROOT
 # A part, and what of ours it may import besides itself. A module belongs to the part with the longest name that fits.
 # The package `streamer` itself has nothing but the version, which everybody may have.
 ARROWS: dict[str, tuple[str, ...]] = {
-    "streamer.wire": (),
+    "streamer.limits": (),
+    "streamer.wire": ("streamer.limits",),
     "streamer.audio": (),
-    "streamer.engine": (),
+    "streamer.engine": ("streamer.limits",),
     "streamer.shipped": (),
     "streamer.timing": (),
     "streamer.cues": (),
@@ -25,11 +26,13 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.address": ("streamer.wire",),
     "streamer.triton": ("streamer.shipped",),
     "streamer.client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
-    "streamer.bridge.session": ("streamer.audio", "streamer.wire"),
+    "streamer.bridge.session": ("streamer.audio", "streamer.limits", "streamer.wire"),
     "streamer.bridge.telemetry": ("streamer.bridge.session",),
-    "streamer.bridge.access": ("streamer.bridge.telemetry", "streamer.wire"),
+    "streamer.bridge.http.request": (),
+    "streamer.bridge.access": ("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.wire"),
     "streamer.bridge.upstreams": (
-        *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.triton", "streamer.wire"),
+        *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.limits", "streamer.triton"),
+        *("streamer.wire",),
     ),
     "streamer.bridge.http": (
         *("streamer.bridge.access", "streamer.bridge.session", "streamer.bridge.telemetry"),
@@ -37,11 +40,16 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     # What has a websocket and a session together.
     "streamer.bridge": (
-        *("streamer.bridge.access", "streamer.bridge.session", "streamer.bridge.telemetry"),
-        *("streamer.bridge.upstreams", "streamer.triton", "streamer.wire"),
+        *("streamer.bridge.access", "streamer.bridge.http", "streamer.bridge.session", "streamer.bridge.telemetry"),
+        *("streamer.bridge.upstreams", "streamer.limits", "streamer.triton", "streamer.wire"),
     ),
     "streamer.bridge.server": ("streamer.bridge", "streamer.triton", "streamer.wire"),
-    "streamer.bridge.service": ("streamer.bridge", "streamer.triton", "streamer.wire"),
+    "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton", "streamer.wire"),
+    # What is right for a setting is known where it is used: origins, and the forms of the log.
+    "streamer.settings": (
+        *("streamer.address", "streamer.bridge.access", "streamer.bridge.telemetry", "streamer.limits"),
+        *("streamer.triton",),
+    ),
     "streamer.embedded": ("streamer.bridge", "streamer.timing", "streamer.triton"),
     "streamer.chosen_service": ("streamer.address", "streamer.embedded", "streamer.timing"),
     "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.transcript"),
@@ -53,8 +61,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.evaluate.engine_runner": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.commands": (
         *("streamer.address", "streamer.audio", "streamer.bridge", "streamer.chosen_service", "streamer.client"),
-        *("streamer.doctor", "streamer.evaluate", "streamer.shipped", "streamer.terminal", "streamer.timing"),
-        *("streamer.transcript", "streamer.triton", "streamer.wire"),
+        *("streamer.doctor", "streamer.evaluate", "streamer.limits", "streamer.settings", "streamer.shipped"),
+        *("streamer.terminal", "streamer.timing", "streamer.transcript", "streamer.triton", "streamer.wire"),
     ),
     "streamer.commands.completion": ("streamer.cli",),
     "streamer.cli": ("streamer.commands.arguments",),
@@ -79,7 +87,19 @@ HARMLESS = {"__future__", "collections", "dataclasses", "enum", "functools", "it
 
 # What a fresh interpreter must not have loaded after importing a part.
 HEAVY = {
-    "streamer.cli": ("numpy", "soundfile", "websockets", "grpc", "torch"),
+    "streamer.cli": ("numpy", "soundfile", "websockets", "grpc", "torch", "argcomplete", "asyncio"),
+    "streamer.commands.serve": (
+        "numpy",
+        "soundfile",
+        "websockets",
+        "grpc",
+        "torch",
+        "asyncio",
+        "ssl",
+        "tomllib",
+        "tomli",
+    ),
+    "streamer.commands.completion": ("numpy", "soundfile", "websockets", "grpc", "torch", "asyncio"),
     "streamer.commands.mic": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.commands.doctor": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.commands.evaluate": ("numpy", "soundfile", "websockets", "grpc", "torch", "rapidfuzz"),

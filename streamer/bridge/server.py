@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamer import __version__
-from streamer.bridge.access.port_policy import LARGEST_MESSAGE as LARGEST_MESSAGE
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
@@ -40,7 +39,7 @@ MOST_WAITING = 64  # connections that have no sequence: not started, or refused 
 MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
 MOST_TURNED_AWAY = 64  # connections that are being told why they may not come in; more are just cut off
 # All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.
-DRAIN_LIMIT_S = 8.0
+FINALS_LIMIT_S = 8.0
 CUT_LIMIT_S = 2.0
 HURRY_LIMIT_S = 0.5  # for all of it, where nobody has time
 
@@ -116,7 +115,7 @@ class BridgeServer:
         self._listener.close()
         for driver in list(self._drivers.values()):
             driver.drain()
-        await self._wait(DRAIN_LIMIT_S)
+        await self._wait(FINALS_LIMIT_S)
         for pump in self._drivers:
             pump.cancel()
         hurried = self._hurried.is_set()

@@ -126,7 +126,7 @@ def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
     """The same options but for some of them; the program ends where these are none."""
     parser = Parser(prog="streamer evaluate", allow_abbrev=False)
     add_hearing_arguments(parser)
-    return parser.parse_args([options.manifest, *setting], argparse.Namespace(**vars(options)))
+    return parser.read([options.manifest, *setting], argparse.Namespace(**vars(options)))
 
 
 def _evaluations(options: argparse.Namespace, varied: Sequence[argparse.Namespace]) -> list[Evaluation]:

@@ -23,6 +23,7 @@ from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams import probe as prober
+from streamer.limits import LARGEST_MESSAGE
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
 from tests.bridge.upstreams.opened_models import models_at
@@ -126,8 +127,8 @@ async def test_refusal(service: Service, frames: list[str | bytes], code: str, c
 async def test_too_large(service: Service) -> None:
     """A message above the limit closes with 1009, one at the limit is audio as any other."""
     async with session(service.url) as websocket:
-        await websocket.send(bytes(server.LARGEST_MESSAGE))
-        await websocket.send(bytes(server.LARGEST_MESSAGE + 1))
+        await websocket.send(bytes(LARGEST_MESSAGE))
+        await websocket.send(bytes(LARGEST_MESSAGE + 1))
         await rest(websocket)
         assert websocket.close_code == 1009
 
