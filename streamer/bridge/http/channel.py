@@ -51,7 +51,9 @@ class Channel(asyncio.Protocol):
     @property
     def unsent(self) -> int:
         """Bytes that wait to be written."""
-        return 0 if self._transport is None or self.lost else self._transport.get_write_buffer_size()
+        with suppress(AttributeError):  # Python 3.10: TLS over a connection that has just been lost
+            return 0 if self._transport is None or self.lost else self._transport.get_write_buffer_size()
+        return 0
 
     def inherit(self, former: Channel) -> None:
         """Take over the transport of another one, which gets nothing from it any more."""
@@ -98,6 +100,8 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._cancel_timers()
+        if self._transport is not None:
+            self._transport.close()  # it knows, but for TLS of Python 3.10
         if not self._lost.done():
             self._lost.set_result(None)
         self._stir_writer()
@@ -125,14 +129,15 @@ class Channel(asyncio.Protocol):
 
     def balance(self) -> None:
         """Read the socket, or do not."""
-        if self._transport is None or self.lost:
+        wanted = self.wants_more
+        if self._transport is None or self.lost or wanted is self._reading:
             return
-        if self.wants_more and not self._reading:
-            self._reading = True
-            self._transport.resume_reading()
-        elif not self.wants_more and self._reading:
-            self._reading = False
-            self._transport.pause_reading()
+        self._reading = wanted
+        with suppress(AttributeError):  # as above
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def end_by(self, limit_s: float) -> None:
         """Cut it off in so many seconds, if it has not ended by then."""
