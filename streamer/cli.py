@@ -80,7 +80,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     if TAB_VARIABLE in os.environ:
         from streamer.commands.completion import answer
 
-        answer()
+        answer(COMMANDS, parser_of)
     _prepare_streams()
     try:
         if arguments and (likely := _likely_command(arguments[0])):

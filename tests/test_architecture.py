@@ -29,14 +29,16 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.bridge.session": ("streamer.audio", "streamer.limits", "streamer.wire"),
     "streamer.bridge.telemetry": ("streamer.bridge.session",),
     "streamer.bridge.http.request": (),
-    "streamer.bridge.access": ("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.wire"),
+    "streamer.bridge.access": (
+        *("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.limits", "streamer.wire"),
+    ),
     "streamer.bridge.upstreams": (
         *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.limits", "streamer.triton"),
         *("streamer.wire",),
     ),
     "streamer.bridge.http": (
-        *("streamer.bridge.access", "streamer.bridge.session", "streamer.bridge.telemetry"),
-        *("streamer.shipped", "streamer.wire"),
+        *("streamer.bridge.access", "streamer.bridge.http.request", "streamer.bridge.session"),
+        *("streamer.bridge.telemetry", "streamer.shipped", "streamer.wire"),
     ),
     # What has a websocket and a session together.
     "streamer.bridge": (
@@ -64,8 +66,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.doctor", "streamer.evaluate", "streamer.limits", "streamer.settings", "streamer.shipped"),
         *("streamer.terminal", "streamer.timing", "streamer.transcript", "streamer.triton", "streamer.wire"),
     ),
-    "streamer.commands.completion": ("streamer.cli",),
-    "streamer.cli": ("streamer.commands.arguments",),
+    "streamer.cli": ("streamer.commands", "streamer.settings"),
     "streamer.__main__": ("streamer.cli",),
     "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (

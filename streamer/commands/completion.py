@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from argcomplete import autocomplete
 from argcomplete.completers import BaseCompleter, DirectoriesCompleter, FilesCompleter
@@ -45,23 +45,34 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def answer() -> None:
-    """Tells the shell what the word before the cursor may become, and ends the program."""
-    # Here, because this module is one of the commands.
-    from streamer.cli import COMMANDS, parser_of
+class Completed(Protocol):
+    """A command as the command line knows it."""
 
+    @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+
+    def load(self) -> Any:
+        """Imports its module."""
+
+
+def answer(known: Mapping[str, Completed], parser_of: Callable[[None], argparse.ArgumentParser]) -> None:
+    """Tells the shell what the word before the cursor may become, and ends the program.
+
+    `parser_of` makes the parser of `streamer FILE…`, which has no name.
+    """
     _, _, _, words, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
     before = words[1:]
-    if before and before[0] in COMMANDS:
+    if before and before[0] in known:
         parser = argparse.ArgumentParser(allow_abbrev=False)
-        COMMANDS[before[0]].load().add_arguments(parser.add_subparsers().add_parser(before[0], allow_abbrev=False))
+        known[before[0]].load().add_arguments(parser.add_subparsers().add_parser(before[0], allow_abbrev=False))
     elif "--" in before:
         # Everything after it is a file, whatever it begins with.
         parser = argparse.ArgumentParser(prefix_chars="\0", add_help=False)
         parser.add_argument("files", nargs="*", metavar="FILE")
     else:
         parser = parser_of(None)
-    commands = {} if before else {name: command.summary for name, command in COMMANDS.items()}
+    commands = {} if before else {name: command.summary for name, command in known.items()}
     autocomplete(parser, always_complete_options=False, default_completer=_Values(commands))
 
 
