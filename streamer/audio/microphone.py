@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from streamer.audio.conversion import Block, Conversion, Samples
+from streamer.distribution import install_command
 
 BLOCK_S: Final = 0.05
 # A connection that was lost is made again within 30 s, and what was said meanwhile comes after it.
@@ -35,7 +36,7 @@ NO_PORTAUDIO: Final = (
     "PortAudio, through which microphones are heard, is not installed: apt install libportaudio2 "
     "(Debian, Ubuntu), dnf install portaudio (Fedora), brew install portaudio (macOS)."
 )
-NO_SOUNDDEVICE: Final = "microphones need the Python package sounddevice: pip install 'streamer[mic]'."
+NO_SOUNDDEVICE: Final = f"microphones need the Python package sounddevice: {install_command('mic')}."
 NO_DEVICE: Final = (
     "this machine has no microphone that PortAudio can see: plug one in, or hand it in (a container, SSH); "
     "where sound goes through PulseAudio or PipeWire, apt install libasound2-plugins."

@@ -12,6 +12,7 @@ from typing import Final
 
 from streamer import __version__
 from streamer.commands.arguments.parser import server
+from streamer.distribution import install_command
 from streamer.doctor import machine, model, packages, service, sound
 from streamer.doctor.finding import WARNING, WRONG, Finding
 from streamer.terminal.lines import is_terminal
@@ -93,7 +94,7 @@ def _light_client(options: argparse.Namespace) -> Iterable[Finding]:
     if options.server or is_ready():
         return
     said = "this is the light client, and no service runs here: nothing can be transcribed without one"
-    yield Finding("service", WRONG, said, "--server URL, or for one of your own: pip install 'streamer[embedded]'")
+    yield Finding("service", WRONG, said, f"--server URL, or for one of your own: {install_command('embedded')}")
 
 
 def _conclusion(found: list[Finding], *, light: bool, tried: bool) -> str:

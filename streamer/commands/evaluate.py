@@ -9,6 +9,7 @@ from typing import Final
 
 from streamer.commands.arguments.parser import add_server_argument, count, number
 from streamer.commands.arguments.recognition import add_recognition_arguments
+from streamer.distribution import install_command
 
 PRECISIONS: Final = ("float32", "bfloat16")
 HALVES: Final = ("first", "second")
@@ -70,6 +71,6 @@ def run(options: argparse.Namespace) -> int:
     try:
         from streamer.evaluate.evaluation import evaluate
     except ImportError as error:
-        print(f"streamer: evaluate needs {error.name}: pip install 'streamer[evaluate]'.", file=sys.stderr)
+        print(f"streamer: evaluate needs {error.name}: {install_command('evaluate')}.", file=sys.stderr)
         return 1
     return evaluate(options)

@@ -19,6 +19,7 @@ from streamer.commands.arguments.access import EntranceError, add_entrance_argum
 from streamer.commands.arguments.parser import USAGE, count, port, within
 from streamer.commands.interrupt import run_until_signal
 from streamer.commands.session_limit import SLOTS, Finding, circumstances
+from streamer.distribution import install_command
 from streamer.triton import MODEL, TritonError, check_name
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _serve(options: argparse.Namespace, guarded: PortPolicy, dial: Dialer | None
             from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.triton.link import LinkError
         except ImportError as error:
-            raise TritonError(f"the service needs {error.name}: pip install 'streamer[embedded]'") from error
+            raise TritonError(f"the service needs {error.name}: {install_command('embedded')}") from error
 
         if sessions == AUTO:
             known = None if triton is None else circumstances(folder, options.model, options.instances, slots)

@@ -16,6 +16,7 @@ from streamer.client import SessionError
 from streamer.commands.arguments.parser import EMBEDDED, Parser
 from streamer.commands.arguments.recognition import wishes
 from streamer.commands.evaluate import add_hearing_arguments
+from streamer.distribution import install_command
 from streamer.evaluate.hearing import Progress, Run
 from streamer.evaluate.manifest import ManifestError, Utterance, chosen, read_manifest
 from streamer.evaluate.measures.alignment import read_alignment
@@ -85,7 +86,7 @@ def _through_engine(
         from streamer.engine.models.acoustic import BundleError
         from streamer.evaluate.bare import Bare
     except ImportError as error:
-        raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error
+        raise Unavailable(f"--engine needs {error.name}: {install_command('engine')}.") from error
     try:
         bare = Bare(asked, at_once=options.sessions, bundle=options.bundle, precision=options.precision)
     except BundleError as error:

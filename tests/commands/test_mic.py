@@ -18,6 +18,7 @@ import pytest
 import soundfile
 from websockets.asyncio.server import ServerConnection, serve
 
+from streamer.audio.microphone import NO_SOUNDDEVICE
 from streamer.bridge.service import Service
 from streamer.evaluate.measures.errors import count
 from streamer.testing.faulty_proxy import proxy
@@ -315,7 +316,7 @@ def test_a_python_without_the_package() -> None:
     code = "import sys; sys.modules['sounddevice'] = None; from streamer.cli import run; sys.exit(run(['mic']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == ("streamer: microphones need the Python package sounddevice: pip install 'streamer[mic]'.\n")
+    assert done.stderr == f"streamer: {NO_SOUNDDEVICE}\n"
 
 
 def test_a_place_that_cannot_be_written(studio: Room) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.triton import TritonError, repository
+from streamer import shipped
+from streamer.triton import TritonError
 from streamer.triton.repository import asr_repository, configured, models_in
 
 CONFIG = """
@@ -69,8 +70,8 @@ def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
 
 def test_the_repository_of_the_wheel_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a wheel it lies in the package, in a checkout beside it; elsewhere the message says what to do."""
-    monkeypatch.setattr(repository, "PACKAGE", tmp_path / "streamer")
-    with pytest.raises(TritonError, match="reinstall streamer"):
+    monkeypatch.setattr(shipped, "PACKAGE", tmp_path / "streamer")
+    with pytest.raises(TritonError, match="install Streamer again"):
         asr_repository()
     (tmp_path / "asr_repo").mkdir()
     assert asr_repository() == tmp_path / "asr_repo"
