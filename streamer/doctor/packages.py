@@ -22,7 +22,7 @@ from streamer.triton import TritonError
 # The parts of pyproject.toml, and what each adds.
 PARTS: Final = {
     "client": ("numpy", "soundfile", "soxr", "websockets"),
-    "bridge": ("prometheus-client", "tritonclient"),
+    "bridge": ("prometheus-client", "protobuf", "tritonclient"),
     "engine": ("safetensors", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
