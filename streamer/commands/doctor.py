@@ -15,7 +15,7 @@ from streamer.commands.arguments.parser import server
 from streamer.distribution import install_command
 from streamer.doctor import machine, model, packages, service, sound
 from streamer.doctor.finding import WARNING, WRONG, Finding
-from streamer.terminal.lines import is_terminal
+from streamer.terminal.status_lines import is_terminal
 
 EXAMPLES: Final = """\
 ✓ is well, ! is a warning (something is missing or slow, recordings are transcribed all the same), ✗ has to be mended:

@@ -24,7 +24,7 @@ from streamer.evaluate.measures.scores import scored
 from streamer.evaluate.measures.words import Alignments
 from streamer.evaluate.reports.comparison import Setting, comparison, settings
 from streamer.evaluate.reports.report import Evaluation, content, hypothesis_line, text
-from streamer.terminal.lines import StatusLine, is_terminal
+from streamer.terminal.status_lines import StatusLines, is_terminal
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
@@ -174,7 +174,7 @@ class _Progress:
     """How far it is, on a terminal only."""
 
     def __init__(self, utterances: Sequence[Utterance]) -> None:
-        self._line = StatusLine(sys.stderr) if is_terminal(sys.stderr) else None
+        self._line = StatusLines(sys.stderr) if is_terminal(sys.stderr) else None
         self._all = len(utterances)
         self._done = 0
         self._seconds = 0.0
@@ -183,7 +183,7 @@ class _Progress:
         self._done += 1
         self._seconds += seconds
         if self._line:
-            self._line.show("", f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min", 1 << 30)
+            self._line.show([f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min"])
 
     def clear(self) -> None:
         if self._line:

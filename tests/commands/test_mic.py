@@ -23,7 +23,7 @@ from streamer.bridge.service import Service
 from streamer.evaluate.measures.errors import count
 from streamer.testing.faulty_proxy import proxy
 from tests.project import SAMPLES
-from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal
+from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 from tests.virtual_microphone import Room, room, silent_environment, without_portaudio
 
 PHRASE = SAMPLES / "quilter.ogg"
@@ -110,8 +110,7 @@ def test_words_appear_while_they_are_spoken(studio: Room, service: Service, sent
     assert any("█" in line for line in changing)
     assert any("\x1b[2m" in line for line in changing)
     assert max(len(re.sub(r"\x1b\[\d*m", "", line)) for line in changing) < 80
-    stays = [line.strip() for line in drawn if re.match(r"\[\d:\d\d\.\d\]", line)]
-    assert_heard(" ".join(line.partition("] ")[2] for line in stays), expected)
+    assert_heard(" ".join(text for _, text in finals_on(terminal.shown)), expected)
 
 
 def test_what_is_said_during_a_pause_is_not_heard(
@@ -134,7 +133,7 @@ def test_what_is_said_during_a_pause_is_not_heard(
     studio.play(sentence).wait()
     terminal.type("\x03")
     assert terminal.status() == 0
-    lines = re.findall(r"\[(\d:\d\d\.\d)\] ([^\x1b\r]*)\r\n", terminal.shown)
+    lines = finals_on(terminal.shown)
     assert_heard(" ".join(text for _, text in lines), f"{expected} {expected}")
     assert "apostle" not in terminal.shown
     # Times are those of what was heard.
