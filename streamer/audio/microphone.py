@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from streamer.audio.sample_converter import FloatSamples, Int16Samples, SampleConverter
+from streamer.distribution import install_command
 
 CHUNK_S: Final = 0.05
 # A lost connection is restored within 30 s. What was said meanwhile waits here and is sent then.
@@ -35,7 +36,7 @@ NO_PORTAUDIO: Final = (
     "PortAudio, through which microphones are heard, is not installed: apt install libportaudio2 "
     "(Debian, Ubuntu), dnf install portaudio (Fedora), brew install portaudio (macOS)."
 )
-NO_SOUNDDEVICE: Final = "microphones need the Python package sounddevice: pip install 'streamer[mic]'."
+NO_SOUNDDEVICE: Final = f"microphones need the Python package sounddevice: {install_command('mic')}."
 NO_DEVICE: Final = (
     "this machine has no microphone that PortAudio can see: plug one in, or hand it in (a container, SSH); "
     "if audio goes through PulseAudio or PipeWire, apt install libasound2-plugins."

@@ -20,7 +20,7 @@ from streamer.audio.recording_list import STDIN, ListedRecording
 from streamer.chosen_service import Provider
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
 from streamer.commands.arguments.recognition import wishes
-from streamer.terminal.output import Output, OutputError, Page
+from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
 
 # With these no other recording can succeed either.
@@ -46,7 +46,9 @@ class _Sound:
 class Batch:
     """The recordings of one command line, with the service for them."""
 
-    def __init__(self, options: argparse.Namespace, output: Output, timing: Timing, provider: Provider) -> None:
+    def __init__(
+        self, options: argparse.Namespace, output: TranscriptOutput, timing: Timing, provider: Provider
+    ) -> None:
         self._output = output
         self._timing = timing
         self._provider = provider
@@ -111,21 +113,21 @@ class Batch:
                 await self._changed.wait()
                 continue
             self._next += 1
-            with self._output.page(index) as page:
-                await self._try(recordings[index], page, service)
+            with self._output.of_recording(index) as transcript:
+                await self._try(recordings[index], transcript, service)
             self._changed.set()
 
-    async def _try(self, recording: ListedRecording, page: Page, service: AsyncExitStack) -> None:
+    async def _try(self, recording: ListedRecording, transcript: RecordingOutput, service: AsyncExitStack) -> None:
         """Transcribes a recording, or says why it cannot be."""
         try:
             with self._opened(recording.name) as sound:
                 # Only now: a server need not become ready for what turns out to be no audio.
                 url = await self._service(service)
-                page.begin(sound.duration_ms)
-                while not await self._transcribe(sound, page, url):
+                transcript.begin(sound.duration_ms)
+                while not await self._transcribe(sound, transcript, url):
                     await self._room()
         except asyncio.CancelledError:
-            page.break_off()
+            transcript.break_off()
             raise
         except AudioError as error:
             self._failed += 1
@@ -138,14 +140,14 @@ class Batch:
                 self._told.add(error.code)
                 self._hopeless = True
             if recording.name == STDIN:  # which cannot be read again
-                page.break_off()
+                transcript.break_off()
 
     async def _service(self, stack: AsyncExitStack) -> str:
         async with self._opening:
             self._url = self._url or await stack.enter_async_context(self._provider())
         return self._url
 
-    async def _transcribe(self, sound: _Sound, page: Page, url: str) -> bool:
+    async def _transcribe(self, sound: _Sound, transcript: RecordingOutput, url: str) -> bool:
         """False if the service has no room beside our other sessions."""
         options = self._options
         if self._separate:
@@ -159,7 +161,7 @@ class Batch:
                     if event["type"] in _MOMENTS:
                         self._timing.mark(_MOMENTS[event["type"]])
                     opened = True
-                    page.take(event)
+                    transcript.take(event)
         except SessionError as error:
             ours = self._speaking > 1 or loop.time() - self._ended_at < _LEAVING_S
             if not opened and ours and error.code in REFUSED_FOR_NOW:
@@ -169,7 +171,7 @@ class Batch:
             self._speaking -= 1
             if opened:
                 self._ended_at = loop.time()
-        page.end()
+        transcript.end()
         return True
 
     async def _room(self) -> None:

@@ -17,7 +17,8 @@ from streamer.chosen_service import EMBEDDED, chosen, provided
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
 from streamer.commands.arguments.parser import Parser, number
 from streamer.commands.interrupt import run_until_signal
-from streamer.terminal.lines import StatusLine, is_terminal
+from streamer.distribution import install_command
+from streamer.terminal.status_lines import StatusLines, is_terminal
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         from streamer.evaluate.reports.comparison import setting_combinations
         from streamer.evaluate.results import Unavailable
     except ImportError as error:
-        return _fail(f"evaluate needs {error.name}: pip install 'streamer[evaluate]'.")
+        return _fail(f"evaluate needs {error.name}: {install_command('evaluate')}.")
     try:
         compared = setting_combinations(options.compare)
         _check(options, compared)
@@ -180,7 +181,7 @@ class _Progress:
     """How far it is, on a terminal only."""
 
     def __init__(self, utterances: Sequence[Utterance]) -> None:
-        self._line = StatusLine(sys.stderr) if is_terminal(sys.stderr) else None
+        self._line = StatusLines(sys.stderr) if is_terminal(sys.stderr) else None
         self._all = len(utterances)
         self._done = 0
         self._seconds = 0.0
@@ -189,7 +190,7 @@ class _Progress:
         self._done += 1
         self._seconds += seconds
         if self._line:
-            self._line.show("", f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min", 1 << 30)
+            self._line.show([f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min"])
 
     def clear(self) -> None:
         if self._line:

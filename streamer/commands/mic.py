@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from streamer.chosen_service import provided
 from streamer.commands.arguments.parser import USAGE, add_server_argument
 from streamer.commands.arguments.recognition import add_recognition_arguments, option, wishes
-from streamer.terminal.destination import OutputError
+from streamer.terminal.transcript_files import OutputError
 from streamer.timing import Timing
 from streamer.transcript import FORMATS
 from streamer.triton import TritonError
 
 if TYPE_CHECKING:
     from streamer.audio.microphone import InputDevice
-    from streamer.terminal.notes import Notes
+    from streamer.terminal.live_transcript import LiveTranscript
 
 CHANNELS: Final = ("mix", "separate")
 
@@ -64,24 +64,24 @@ def run(options: argparse.Namespace) -> int:
             if options.devices:
                 return _list(found)
             device = choose_device(found, options.device)
-            from streamer.terminal.notes import Notes
+            from streamer.terminal.live_transcript import LiveTranscript
 
-            notes = Notes(options.format, options.output)
+            transcript = LiveTranscript(options.format, options.output)
         except MicrophoneError as error:
             print(f"streamer: {error}", file=sys.stderr)
             return 1
         except OutputError as error:
             print(f"streamer: {error}", file=sys.stderr)
             return USAGE
-        with closing(notes):
+        with closing(transcript):
             try:
-                return _listen(options, device, notes)
+                return _listen(options, device, transcript)
             except TritonError as error:
-                notes.say(f"streamer: {error}")
+                transcript.say(f"streamer: {error}")
                 return 1
 
 
-def _listen(options: argparse.Namespace, device: InputDevice, notes: Notes) -> int:
+def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
     with provided(options.server, Timing()) as provider:
         from streamer.audio.microphone import Microphone
         from streamer.commands.dictation import Dictation
@@ -91,7 +91,9 @@ def _listen(options: argparse.Namespace, device: InputDevice, notes: Notes) -> i
         session = wishes(options)
         if separate:
             session |= {"channels": options.input_channels, "multichannel": True}
-        dictation = Dictation(lambda: Microphone(device, options.input_channels, separate=separate), notes, session)
+        dictation = Dictation(
+            lambda: Microphone(device, options.input_channels, separate=separate), transcript, session
+        )
         return run_until_signal(dictation.run(provider))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from streamer.bridge.telemetry import logs
 from streamer.commands.arguments.parser import USAGE
 from streamer.commands.arguments.serve import add_setting_arguments, given_flags
+from streamer.distribution import install_command
 from streamer.settings.configuration import configure
 from streamer.settings.printing import as_toml
 from streamer.settings.serve import ServeSettings
@@ -105,7 +106,7 @@ def _serve(settings: ServeSettings, guarded: PortPolicy, dial: Dialer | None) ->
             from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.triton.link import LinkError
         except ImportError as error:
-            raise TritonError(f"the service needs {error.name}: pip install 'streamer[embedded]'") from error
+            raise TritonError(f"the service needs {error.name}: {install_command('embedded')}") from error
 
         sessions: int | Finding | None
         if isinstance(settings.sessions, str):

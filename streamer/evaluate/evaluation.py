@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from streamer.distribution import install_command
 from streamer.evaluate.manifest import Utterance
 from streamer.evaluate.measures.error_rates import score_utterance
 from streamer.evaluate.measures.word_figures import ReferenceAlignments
@@ -41,7 +42,7 @@ def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress:
         # Here and nowhere else: the way through a service does without torch.
         from streamer.evaluate.engine_runner import EngineRunner
     except ImportError as error:
-        raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error
+        raise Unavailable(f"--engine needs {error.name}: {install_command('engine')}.") from error
     runner = EngineRunner(setup.options, at_once=setup.sessions, bundle=setup.bundle, precision=setup.precision)
     return runner.run(utterances, progress)
 

@@ -14,7 +14,8 @@ from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.level_model import UNITS, LevelModel
 from streamer.triton import MODEL
-from streamer.triton.repository import CONFIG, asr_repository
+from streamer.triton.model_config import CONFIG
+from streamer.triton.repository import asr_repository
 
 _MODEL = """from streamer.testing.exact_repository import adapter
 

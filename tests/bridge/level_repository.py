@@ -5,10 +5,10 @@ The adapter is that of the shipped model, around another recogniser. Models that
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from streamer.triton.repository import asr_repository
+from streamer.triton.model_config import CONFIG, config_text, configured, model_config
+from streamer.triton.repository import asr_repository, linked_model
 
 SHIPPED = asr_repository() / "streaming_asr"
 _LEVELS = """
@@ -58,23 +58,14 @@ def level_model(
         right, wrong = fault
         assert source.count(right) == 1, right
         source = source.replace(right, wrong)
-    config = (SHIPPED / "config.pbtxt").read_text()
-    config, named = re.subn(r'^name: "streaming_asr"$', f'name: "{name}"', config, flags=re.MULTILINE)
-    config = config.replace("max_candidate_sequences: 64", f"max_candidate_sequences: {slots}")
-    config = config.replace("count: 1 ", f"count: {instances} ")
-    assert named == 1
+    config = configured(model_config(SHIPPED), name=name, instances=instances, slots=slots)
     folder = repository / name
     (folder / "1").mkdir(parents=True)
-    (folder / "config.pbtxt").write_text(config)
+    (folder / CONFIG).write_text(config_text(config))
     (folder / "1" / "model.py").write_text(source)
 
 
 def shipped_model(repository: Path, name: str) -> None:
     """Puts the shipped model into the repository under this name."""
-    folder = repository / name
-    (folder / "1").mkdir(parents=True)
-    for file in (SHIPPED / "1").iterdir():
-        if file.is_file():
-            (folder / "1" / file.name).symlink_to(file)
-    config = (SHIPPED / "config.pbtxt").read_text()
-    (folder / "config.pbtxt").write_text(config.replace('name: "streaming_asr"', f'name: "{name}"'))
+    repository.mkdir(parents=True, exist_ok=True)
+    linked_model(SHIPPED, repository / name)

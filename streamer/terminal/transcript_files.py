@@ -1,4 +1,4 @@
-"""The place for transcripts: standard output, one file, or a folder with a file for each recording."""
+"""Where transcripts are written: to standard output, to one file, or to a file for each recording in a folder."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path, PurePath
 from typing import Final, TextIO
 
 from streamer.audio.recording_list import ListedRecording
-from streamer.terminal.lines import is_terminal
+from streamer.terminal.status_lines import is_terminal
 from streamer.transcript import SUBTITLES
 
 ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 
 
 class OutputError(Exception):
-    """What is wrong with the place for the transcripts, in one sentence."""
+    """Transcripts cannot be written there; the message is a sentence for the user."""
 
 
-class Destination:
-    """The place for the text of all recordings; nothing is created or overwritten before there is some."""
+class TranscriptFiles:
+    """The files of all recordings. Nothing is created or overwritten before there is some text."""
 
     def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
         self.shared = True  # whether all recordings go to one place
@@ -91,7 +91,9 @@ def _in_folder(folder: Path, recordings: Sequence[ListedRecording], ending: str)
     places = Counter(named[recording] for recording in recordings)
     if clashing := next((place for place, count in places.items() if count > 1), None):
         names = " and ".join(recording.name for recording in recordings if named[recording] == clashing)
-        raise OutputError(f"two of the recordings would both become {folder / clashing}: {names}; do them one by one.")
+        raise OutputError(
+            f"two recordings would both be written to {folder / clashing}: {names}. Transcribe them one at a time."
+        )
     return {recording: folder / place for recording, place in named.items()}
 
 

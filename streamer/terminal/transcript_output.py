@@ -1,7 +1,7 @@
-"""What a command shows and writes: a page for each recording, in the order of the command line.
+"""What `streamer FILE…` shows and writes of all its recordings, in the order of the command line.
 
 Lines (text, jsonl) are written as the words come, documents (json, srt, vtt) once a recording is whole. Recordings may
-be transcribed at the same time: where all go to one place, one after the other has its turn there.
+be transcribed at the same time: where all go to one place, each has to wait for its turn there.
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ from types import TracebackType
 from typing import Any, Final
 
 from streamer.audio.recording_list import ListedRecording
-from streamer.terminal.board import Board
-from streamer.terminal.destination import Destination
-from streamer.terminal.destination import OutputError as OutputError
-from streamer.terminal.display import Display, ProgressDisplay, WordsDisplay
-from streamer.terminal.lines import is_terminal, printable
-from streamer.transcript import LINE_FORMATS, Transcript, channel_prefix, event_line, short_timestamp, text_line
+from streamer.terminal.live_words import final_lines
+from streamer.terminal.progress_board import ProgressBoard
+from streamer.terminal.status_lines import is_terminal
+from streamer.terminal.transcript_files import OutputError as OutputError
+from streamer.terminal.transcript_files import TranscriptFiles
+from streamer.terminal.transcription_display import ProgressDisplay, TranscriptionDisplay, WordsDisplay
+from streamer.transcript import LINE_FORMATS, Transcript, event_line, text_line
 
 # What waits for its turn is held in memory: no recording begins so far ahead of the one that is being written.
 MOST_AHEAD: Final = 64
 
 
-class Output:
-    """The pages of all recordings, and what they share: the place for the text, and the terminal."""
+class TranscriptOutput:
+    """The outputs of all recordings, and what they share: the files and the terminal."""
 
     def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
         """OutputError if there is no place for them."""
         self.format = format
         self.recordings = recordings
-        self.destination = Destination(format, output, recordings)
+        self.files = TranscriptFiles(format, output, recordings)
         self.times = format == "text" and output is None and is_terminal(sys.stdout)  # whether lines tell their time
-        self.display = _display(len(recordings), self.times, self.destination.on_terminal)
+        self.display = _display(len(recordings), words=self.times, on_terminal=self.files.on_terminal)
         self._turn = 0
-        self._waiting: dict[int, Page] = {}
+        self._waiting: dict[int, RecordingOutput] = {}
         self._closed: set[int] = set()
 
     @property
@@ -44,23 +45,23 @@ class Output:
 
     def may_begin(self, index: int) -> bool:
         """Whether this recording would not be too far ahead of the one that is being written."""
-        return not self.destination.shared or index < self._turn + MOST_AHEAD
+        return not self.files.shared or index < self._turn + MOST_AHEAD
 
-    def page(self, index: int) -> Page:
-        """The page of a recording; to be entered, and left once there is no more for it."""
-        page = self._waiting[index] = Page(self, index)
+    def of_recording(self, index: int) -> RecordingOutput:
+        """The output of one recording; to be entered, and left once there is no more for it."""
+        output = self._waiting[index] = RecordingOutput(self, index)
         if index == self._turn:
-            page.has_turn = True
-        return page
+            output.has_turn = True
+        return output
 
-    def close_page(self, index: int) -> None:
-        """Nothing more comes for this page: the next one has its turn."""
+    def end_recording(self, index: int) -> None:
+        """Nothing more comes of this recording: the next one has its turn."""
         self._closed.add(index)
         while self._turn in self._closed:
             self._waiting.pop(self._turn, None)
             self._turn += 1
-            if page := self._waiting.get(self._turn):
-                page.take_turn()
+            if output := self._waiting.get(self._turn):
+                output.take_turn()
 
     def say(self, message: str) -> None:
         """A line on standard error."""
@@ -70,13 +71,13 @@ class Output:
     def close(self) -> None:
         """Takes away what is left on the terminal, and closes files."""
         self.display.close()
-        self.destination.close()
+        self.files.close()
 
 
-class Page:
-    """What is written of one recording."""
+class RecordingOutput:
+    """What is shown and written of one recording."""
 
-    def __init__(self, output: Output, index: int) -> None:
+    def __init__(self, output: TranscriptOutput, index: int) -> None:
         self.has_turn = False
         self._whole = False
         self._output = output
@@ -103,7 +104,7 @@ class Page:
         if output.format == "jsonl":
             self._write(event_line(event))
         elif kind == "final" and output.times:
-            self._write(f"[{short_timestamp(event['start_ms'])}] {printable(channel_prefix(event) + event['text'])}\n")
+            self._write(final_lines(event, sys.stdout))
         elif kind == "final" and output.format == "text":
             self._write(text_line(event))
         if kind == "partial" and (self.has_turn or output.display.shows_all):
@@ -125,7 +126,7 @@ class Page:
             self._whole = False
 
     def take_turn(self) -> None:
-        """This page is the next in the place that all share."""
+        """This recording is the next in the place that all share."""
         self.has_turn = True
         if self._begun:
             self._write_heading()
@@ -133,7 +134,7 @@ class Page:
         for text in pending:
             self._write(text)
 
-    def __enter__(self) -> Page:
+    def __enter__(self) -> RecordingOutput:
         return self
 
     def __exit__(
@@ -141,16 +142,16 @@ class Page:
     ) -> None:
         if kind is None:  # what is interrupted has neither succeeded nor failed
             self._output.display.end(self._index, failed=not self._whole)
-        self._output.destination.release(self._recording)
-        self._output.close_page(self._index)
+        self._output.files.release(self._recording)
+        self._output.end_recording(self._index)
 
     def _write(self, text: str) -> None:
-        if self._output.destination.shared and not self.has_turn:
+        if self._output.files.shared and not self.has_turn:
             self._pending.append(text)
             return
-        if self._output.destination.on_terminal:
+        if self._output.files.on_terminal:
             self._output.display.clear()
-        self._output.destination.write(self._recording, text)
+        self._output.files.write(self._recording, text)
 
     def _write_heading(self) -> None:
         if self._heading:
@@ -158,12 +159,12 @@ class Page:
             self._output.say(self._recording.name)
 
 
-def _display(count: int, words: bool, shown: bool) -> Display:
-    """What suits so many recordings: `words` of theirs go to a terminal, or what is `shown` there is not for people."""
-    on_terminal = is_terminal(sys.stderr)
-    if on_terminal and count > 1:
-        return Board(sys.stderr, count, words=words)
+def _display(count: int, *, words: bool, on_terminal: bool) -> TranscriptionDisplay:
+    """What suits so many recordings. `words`: whether lines of text go to a terminal, `on_terminal`: whether any do."""
+    shows_progress = is_terminal(sys.stderr)
+    if shows_progress and count > 1:
+        return ProgressBoard(sys.stderr, count, words=words)
     if words:
-        # Beside lines on the same terminal the progress stands in front of the words.
-        return WordsDisplay(sys.stdout, share=on_terminal)
-    return ProgressDisplay(sys.stderr) if on_terminal and not shown else Display()
+        # On one terminal with the lines, the progress stands in front of the words.
+        return WordsDisplay(sys.stdout, share=shows_progress)
+    return ProgressDisplay(sys.stderr) if shows_progress and not on_terminal else TranscriptionDisplay()

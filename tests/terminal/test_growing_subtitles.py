@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.terminal.subtitles import GrowingSubtitles
+from streamer.terminal.growing_subtitles import GrowingSubtitles
 from streamer.transcript import Transcript
 
 

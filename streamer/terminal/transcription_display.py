@@ -1,17 +1,23 @@
-"""What a terminal shows while recordings are transcribed: one of them with its words, or how far all of them are."""
+"""What a terminal shows while recordings are transcribed: nothing, the words of one of them, or how far it is."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, TextIO
 
-from streamer.terminal.lines import LiveText, Progress
-from streamer.transcript import channel_prefix
+from streamer.terminal.live_words import LiveWords
+from streamer.terminal.progress_text import Progress
+from streamer.terminal.status_lines import StatusLines
+
+PATIENCE_S: Final = 1.0  # what is done sooner needs no progress
+REDRAW_S: Final = 0.2
 
 _LONG_MS: Final = 60_000
 
 
-class Display:
+class TranscriptionDisplay:
     """Nothing: there is no terminal."""
 
     shows_words = False
@@ -40,14 +46,14 @@ class Display:
         self.clear()
 
 
-class WordsDisplay(Display):
+class WordsDisplay(TranscriptionDisplay):
     """The words of one recording, as they are recognised."""
 
     shows_words = True
 
-    def __init__(self, stream: TextIO, share: bool) -> None:
-        """`share`: whether it tells how far the recording is, if there is only one and that is long."""
-        self._live = LiveText(stream)
+    def __init__(self, stream: TextIO, *, share: bool) -> None:
+        """`share`: whether to tell how far the recording is, if it is a long one."""
+        self._live = LiveWords(stream)
         self._share = share
         self._duration_ms: int | None = None
 
@@ -55,11 +61,7 @@ class WordsDisplay(Display):
         self._duration_ms = duration_ms
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
-        channel = channel_prefix(partial)
-        stable = len(channel) + partial["stable"]
-        self._live.partial(
-            channel + partial["text"], stable, partial["start_ms"], self._share_done(partial["audio_ms"])
-        )
+        self._live.partial(partial, self._share_done(partial["audio_ms"]))
 
     def clear(self) -> None:
         self._live.clear()
@@ -70,20 +72,27 @@ class WordsDisplay(Display):
         return f"{min(100, heard_ms * 100 // self._duration_ms):3} % "
 
 
-class ProgressDisplay(Display):
-    """How far one recording is, whose words go elsewhere."""
+class ProgressDisplay(TranscriptionDisplay):
+    """How far one recording is, whose words go elsewhere; drawn at most five times a second."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._progress = Progress(stream)
+        self._line = StatusLines(stream)
         self._name = ""
         self._duration_ms: int | None = None
+        self._began = self._drawn = time.monotonic()
 
     def begin(self, index: int, name: str, duration_ms: int | None) -> None:
-        self._name, self._duration_ms = name, duration_ms
-        self._progress.restart()
+        self.clear()
+        self._name, self._duration_ms = Path(name).name, duration_ms
+        self._began = self._drawn = time.monotonic()
 
     def heard(self, index: int, audio_ms: int) -> None:
-        self._progress.update(self._name, audio_ms, self._duration_ms)
+        now = time.monotonic()
+        if now - self._began < PATIENCE_S or now - self._drawn < REDRAW_S:
+            return
+        self._drawn = now
+        progress = Progress(audio_ms, now - self._began, self._duration_ms)
+        self._line.show([progress.of_one(self._name, self._line.size.columns - 1)])
 
     def clear(self) -> None:
-        self._progress.clear()
+        self._line.clear()

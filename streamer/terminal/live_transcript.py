@@ -1,4 +1,4 @@
-"""What somebody sees and gets who speaks into a microphone: the words of the moment, and the transcript as it grows."""
+"""What somebody who speaks into a microphone sees and gets: the words of the moment, and a transcript that grows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from streamer.audio.level_meter import level_bar
 from streamer.audio.recording_list import ListedRecording
-from streamer.terminal.destination import Destination
-from streamer.terminal.lines import LiveText, is_terminal
-from streamer.terminal.subtitles import GrowingSubtitles
-from streamer.transcript import SUBTITLES, Transcript, channel_prefix, event_line, text_line
+from streamer.terminal.growing_subtitles import GrowingSubtitles
+from streamer.terminal.live_words import LiveWords
+from streamer.terminal.status_lines import is_terminal
+from streamer.terminal.transcript_files import TranscriptFiles
+from streamer.transcript import SUBTITLES, Transcript, event_line, text_line
 
 NAME: Final = "microphone"
 # What stands at the beginning of the line that changes, also where there are no such characters.
@@ -20,14 +21,14 @@ SIGNS: Final = {"starting": ("…", "~"), "listening": ("●", "*"), "paused": (
 HEARING: Final = ("starting", "listening")  # the states in which what is said is kept
 
 
-class Notes:
+class LiveTranscript:
     """Takes the events of one session; lines and subtitles are written at once, a JSON document at the end."""
 
     def __init__(self, format: str, output: str | None) -> None:
         """OutputError if there is no place for it."""
         self._format = format
         self._recording = ListedRecording.named(NAME)
-        self._destination = Destination(format, output, [self._recording])
+        self._files = TranscriptFiles(format, output, [self._recording])
         self._transcript = Transcript(NAME)
         self._subtitles = GrowingSubtitles(format) if format in SUBTITLES else None
         self._partial: Mapping[str, Any] | None = None
@@ -35,7 +36,7 @@ class Notes:
         # With the words on the terminal finals stay there; else the line that changes stands beside them.
         self._stay = format == "text" and output is None and is_terminal(sys.stdout)
         stream = sys.stdout if self._stay else sys.stderr
-        self._live = LiveText(stream) if is_terminal(stream) else None
+        self._live = LiveWords(stream) if is_terminal(stream) else None
         self._plain = not (stream.encoding or "").lower().startswith("utf")
 
     @property
@@ -66,7 +67,7 @@ class Notes:
             )
         elif event["type"] == "final" and self._format == "text":
             if self._stay and self._live:
-                self._live.final(channel_prefix(event) + event["text"], event["start_ms"])
+                self._live.final(event)
             else:
                 self._write(text_line(event))
 
@@ -79,11 +80,9 @@ class Notes:
         name = "" if state == "listening" else f"{state} "
         start = f"{SIGNS[state][self._plain]} {meter}{name}{lost}"
         if self._partial is None:
-            self._live.partial("", 0, self._heard_ms, start)
+            self._live.silence(self._heard_ms, start)
         else:
-            channel = channel_prefix(self._partial)
-            text, stable = channel + self._partial["text"], len(channel) + self._partial["stable"]
-            self._live.partial(text, stable, self._partial["start_ms"], start)
+            self._live.partial(self._partial, start)
 
     def say(self, message: str) -> None:
         """A line on standard error."""
@@ -109,11 +108,11 @@ class Notes:
         """Takes away what is left on the terminal, and closes the file."""
         with suppress(OSError):
             self._clear()
-        self._destination.close()
+        self._files.close()
 
     def _write(self, text: str) -> None:
         self._clear()
-        self._destination.write(self._recording, text)
+        self._files.write(self._recording, text)
 
     def _clear(self) -> None:
         if self._live:
