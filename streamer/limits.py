@@ -10,6 +10,7 @@ from typing import Final
 
 # --- What a session may ask for ---
 
+DEFAULT_MODEL: Final = "default"  # the public name of the model that a session gets that asks for none
 STEP_MS: Final = 320
 STEPS_MS: Final = (160, 320, 640)
 SEARCH: Final = "lexicon"

@@ -20,6 +20,7 @@ from streamer.audio.audio_file import read_audio
 from streamer.bridge.upstreams.capacity import SHARE, STEP_S, Capacity, measure
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.tritons import Tritons
+from streamer.limits import DEFAULT_MODEL
 from streamer.shipped import shipped
 from streamer.testing.crowd import HEADS, Lag, Period, gathered, period
 from streamer.testing.watched_process import service
@@ -27,7 +28,6 @@ from streamer.triton import MODEL
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonError, TritonServer
-from streamer.wire.options import DEFAULT_MODEL
 
 SOUND = shipped("audio_samples/talk.flac")
 WARM_UP_S = 3.0

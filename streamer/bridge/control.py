@@ -24,9 +24,8 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.rollover import RollError
-from streamer.limits import RETIRE_LIMIT_S
+from streamer.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
 from streamer.triton import check_name
-from streamer.wire.options import DEFAULT_MODEL
 
 log = Log("streamer.bridge")
 

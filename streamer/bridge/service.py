@@ -18,11 +18,10 @@ from streamer.bridge.telemetry.traces import Tracing
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.tritons import Tritons
-from streamer.limits import RESOLVE_EVERY_S
+from streamer.limits import DEFAULT_MODEL, RESOLVE_EVERY_S
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.server import TritonServer
-from streamer.wire.options import DEFAULT_MODEL
 
 
 class Service:

@@ -7,11 +7,11 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamer.address import DEFAULT_PORT
 from streamer.commands.arguments.parser import USAGE, argument, port
-from streamer.limits import RETIRE_BOUNDS_S, RETIRE_LIMIT_S
+from streamer.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
 from streamer.settings.kinds import Number
 from streamer.triton import check_name
 
@@ -40,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=port, default=DEFAULT_PORT, help=f"the port of the service ({DEFAULT_PORT})")
     add("--control", type=Path, metavar="PATH", help="the socket that the service was given by --control")
     add(
+        "--name",
+        default=DEFAULT_MODEL,
+        metavar="PUBLIC",
+        help=f"the public name that is to stand for the model from then on ({DEFAULT_MODEL})",
+    )
+    add(
         "--limit",
         type=argument(Number(*RETIRE_BOUNDS_S)),
         metavar="SECONDS",
@@ -54,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
 
     path = options.control or default_path(options.port)
     try:
-        request = {"roll": check_name(options.model), **({} if options.limit is None else {"limit_s": options.limit})}
+        request: dict[str, Any] = {"roll": check_name(options.model), "name": options.name}
+        if options.limit is not None:
+            request["limit_s"] = options.limit
     except ValueError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE

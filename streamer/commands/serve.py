@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,12 +16,13 @@ from streamer.bridge.telemetry import logs
 from streamer.commands.arguments.parser import USAGE
 from streamer.commands.arguments.serve import add_setting_arguments, given_flags
 from streamer.distribution import install_command
-from streamer.settings.configuration import configure
+from streamer.limits import DEFAULT_MODEL
+from streamer.settings.configuration import Configuration, configure
 from streamer.settings.printing import as_toml
 from streamer.settings.serve import ServeSettings
+from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, missing_folder
 from streamer.settings.setting import SettingsError
 from streamer.triton import TritonError
-from streamer.wire.options import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from streamer.bridge.access.port_policy import PortPolicy
@@ -68,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
         if settings.repository and settings.triton:
             named = configuration.named("repository")
             raise EntranceError(f"{named} is for the embedded Triton: it does not go together with --triton.")
+        models = _models(configuration)
     except (SettingsError, EntranceError) as error:
         for sentence in str(error).splitlines():
             print(f"streamer: {sentence}", file=sys.stderr)
@@ -76,12 +78,12 @@ def run(options: argparse.Namespace) -> int:
     if not settings.tls_cert and not settings.behind_proxy and not is_local(settings.host):
         logs.say("without TLS anybody on the way can listen in: give --tls-cert, or put a proxy with TLS in front.")
     try:
-        return _serve(settings, guarded, dial)
+        return _serve(settings, models, guarded, dial)
     except TritonError as error:
         return _fail(error)
 
 
-def _serve(settings: ServeSettings, guarded: PortPolicy, dial: Dialer | None) -> int:
+def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], guarded: PortPolicy, dial: Dialer | None) -> int:
     import asyncio
 
     from streamer.commands.interrupt import run_until_signal
@@ -94,7 +96,9 @@ def _serve(settings: ServeSettings, guarded: PortPolicy, dial: Dialer | None) ->
     if not settings.triton:
         folder = settings.repository or asr_repository()
         slots = settings.slots or _slots(settings)
-        triton = TritonServer(folder, models=[settings.model], instances=settings.instances, slots=slots)
+        folders = {served.model: served.folder for served in models.values() if served.folder is not None}
+        names = [served.model for served in models.values()]
+        triton = TritonServer(folder, models=names, folders=folders, instances=settings.instances, slots=slots)
         triton.start()
     try:
         # While Triton's processes import torch, this one imports the rest.
@@ -110,7 +114,11 @@ def _serve(settings: ServeSettings, guarded: PortPolicy, dial: Dialer | None) ->
 
         sessions: int | Finding | None
         if isinstance(settings.sessions, str):
-            known = None if triton is None else circumstances(folder, settings.model, settings.instances, slots)
+            measured = models[DEFAULT_MODEL]
+            if triton is not None:
+                known = circumstances(measured.folder or folder / measured.model, settings.instances, slots)
+            else:
+                known = None
             sessions = Finding(known)
         else:
             sessions = settings.sessions
@@ -131,7 +139,7 @@ def _serve(settings: ServeSettings, guarded: PortPolicy, dial: Dialer | None) ->
             entrance=guarded,
             dial=dial,
             tracing=tracing,
-            models={DEFAULT_MODEL: settings.model},
+            models={name: served.model for name, served in models.items()},
             resolve_s=settings.resolve_every,
         )
 
@@ -156,6 +164,21 @@ def _serve(settings: ServeSettings, guarded: PortPolicy, dial: Dialer | None) ->
             triton.stop()
         if tracing and not hurrying:
             tracing.close()
+
+
+def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
+    """The models by public name; SettingsError if the service cannot have them."""
+    settings = configuration.settings
+    try:
+        models = by_public_name(settings.model)
+    except ModelsError as error:
+        raise SettingsError(f"{configuration.named('model')} {error}.") from error
+    wrong = missing_folder(settings.model)
+    if settings.triton and any(served.folder for served in settings.model):
+        wrong = "can name folders only for the embedded Triton: with --triton, give names of models in its repository"
+    if wrong:
+        raise SettingsError(f"{configuration.named('model')} {wrong}.")
+    return models
 
 
 @asynccontextmanager

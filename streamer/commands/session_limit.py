@@ -103,14 +103,13 @@ class Finding:
         return found.sessions
 
 
-def circumstances(repository: Path, model: str, instances: int | None, slots: int | None) -> dict[str, Any]:
-    """All that the capacity of this machine for a model depends on."""
-    folder = repository / model
+def circumstances(folder: Path, instances: int | None, slots: int | None) -> dict[str, Any]:
+    """All that the capacity of this machine for the model in this folder depends on."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return {
         "version": __version__,
-        "model": f"{model} {hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]}",
+        "model": f"{folder.name} {hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]}",
         "instances": instances,
         "slots": slots,
         "machine": {

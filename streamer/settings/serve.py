@@ -10,6 +10,7 @@ from streamer.address import DEFAULT_HOST, DEFAULT_PORT
 from streamer.bridge.access.rules import ANY_ORIGIN, origin_of
 from streamer.bridge.telemetry.logs import FORMATS, LEVELS
 from streamer.limits import (
+    DEFAULT_MODEL,
     DRAIN_LIMIT_S,
     HANDSHAKE_LIMIT_S,
     IDLE_LIMIT_S,
@@ -24,8 +25,9 @@ from streamer.limits import (
     START_LIMIT_S,
 )
 from streamer.settings.kinds import COUNT, PORT, Choice, FilePath, ListOf, Number, Switch, Text, Whole
+from streamer.settings.served_models import ModelList, ServedModel
 from streamer.settings.setting import Setting, setting, settings_of
-from streamer.triton import MODEL, check_name
+from streamer.triton import MODEL
 
 AUTO: Final = "auto"
 
@@ -38,13 +40,6 @@ _RUNNING: Final = "Its log, and its end"
 
 _SESSIONS: Final = Whole(1, 100_000, "N")
 _WAIT: Final = Number(SHORTEST_LIMIT_S, LONGEST_LIMIT_S, "SECONDS", unit="seconds")
-
-
-def _model(text: str) -> str | None:
-    try:
-        return check_name(text)
-    except ValueError:
-        return None
 
 
 def _address(text: str) -> str | None:
@@ -66,11 +61,13 @@ class ServeSettings:
         example='"/run/streamer/control"',
     )
 
-    model: str = setting(
-        Text("a name of letters, digits and . _ -", "NAME", _model),
+    model: tuple[ServedModel, ...] = setting(
+        ModelList(),
         _RECOGNISER,
-        "The model in Triton's repository.",
-        MODEL,
+        "The models: names in Triton's repository, or folders. Clients ask for one by its public name: the first is "
+        f"'{DEFAULT_MODEL}', others are called as in Triton or as NAME= says.",
+        (ServedModel(MODEL),),
+        example='["streaming_asr", "fast=streaming_asr_fast"]',
     )
     repository: Path | None = setting(
         FilePath("FOLDER"),

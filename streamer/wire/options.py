@@ -10,6 +10,7 @@ from streamer.limits import (
     AFTER_TEXT_BOUNDS_MS,
     AFTER_TEXT_MS,
     ALTERNATIVES,
+    DEFAULT_MODEL,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     LONGEST_HOTWORD,
@@ -37,8 +38,6 @@ SAMPLE_BYTES = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}
 ENCODINGS = tuple(SAMPLE_BYTES)
 SAMPLE_RATES = (8_000, 192_000)
 MOST_CHANNELS = 8
-# The public name of the model that a session gets that asks for none.
-DEFAULT_MODEL = "default"
 
 
 Rule = Callable[[str, Any], Any]

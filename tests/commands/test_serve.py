@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from streamer.cli import run
+from streamer.testing.level_model import say
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
+from tests.bridge.level_repository import level_model
 from tests.command_run import streamer
 from tests.samples import pcm
 from tests.serve_process import serving
@@ -112,3 +114,39 @@ def test_wrong_options(wrong: tuple[str, str], right: str) -> None:
     done = streamer("serve", *wrong)
     assert done.returncode == 2
     assert done.stderr == f"streamer: {wrong[0]} must be {right}, not '{wrong[1]}'.\n"
+
+
+async def test_models(tmp_path: Path) -> None:
+    """A name of the repository and a folder elsewhere, under public names; one of them rolls by its name."""
+    repository, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
+    for folder, name in ((repository, "one"), (repository, "three"), (elsewhere, "two")):
+        level_model(folder, name, slots=8)
+    models = f"one,fast={elsewhere / 'two'}"
+    with serving("--repository", str(repository), "--model", models, "--slots", "4") as served:
+        assert {name: state["model"] for name, state in served.state["models"].items()} == {
+            "default": "one",
+            "fast": "two",
+        }
+        audio = say("hello").tobytes()
+        for options in ({}, {"model": "fast"}):
+            assert text(await recognise(served.url, audio, **options)) == "hello"
+        assert served.roll("three", "--name", "slow").returncode == 1
+        assert served.roll("three", "--name", "fast").returncode == 0
+        assert served.state["models"]["fast"]["model"] == "three"
+        assert served.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ("one,one", "has one twice"),
+        ("no/such/folder", "which is not the folder of a Triton model"),
+        ("../one", "which is not the folder of a Triton model"),
+        ("a b", "must be a list, each the name or folder of a model"),
+    ],
+)
+def test_models_that_cannot_be(models: str, words: str) -> None:
+    """Nothing is started."""
+    done = streamer("serve", "--model", models)
+    assert done.returncode == 2
+    assert words in done.stderr

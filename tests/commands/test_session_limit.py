@@ -80,12 +80,12 @@ def test_circumstances(tmp_path: Path) -> None:
     """Other weights, another configuration and other settings are other circumstances; the same ones are the same."""
     shutil.copytree(asr_repository(), tmp_path / "repository")
     repository = tmp_path / "repository"
-    before = circumstances(repository, MODEL, None, 256)
-    assert before == circumstances(repository, MODEL, None, 256)
+    before = circumstances(repository / MODEL, None, 256)
+    assert before == circumstances(repository / MODEL, None, 256)
     assert before["machine"]["processors"] == len(os.sched_getaffinity(0))
-    assert circumstances(repository, MODEL, 2, 256) != before != circumstances(repository, MODEL, None, 64)
+    assert circumstances(repository / MODEL, 2, 256) != before != circumstances(repository / MODEL, None, 64)
     os.utime(repository / MODEL / "config.pbtxt", (1, 1))
-    assert circumstances(repository, MODEL, None, 256) != before
+    assert circumstances(repository / MODEL, None, 256) != before
 
 
 async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton: TritonServer) -> None:

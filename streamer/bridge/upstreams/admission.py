@@ -8,7 +8,7 @@ from typing import Any
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.reservation import Reservation
-from streamer.wire.options import DEFAULT_MODEL
+from streamer.limits import DEFAULT_MODEL
 
 
 class Refused(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.tritons import Tritons
-from streamer.wire.options import DEFAULT_MODEL
+from streamer.limits import DEFAULT_MODEL
 
 
 class Models:
