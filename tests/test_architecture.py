@@ -103,6 +103,7 @@ HEAVY = {
         "tomllib",
         "tomli",
     ),
+    "streamer.settings.serve": ("numpy", "websockets", "asyncio", "ssl", "argparse", "tomllib"),
     "streamer.commands.completion": ("numpy", "soundfile", "websockets", "grpc", "torch", "asyncio"),
     "streamer.commands.mic": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.commands.doctor": ("numpy", "sounddevice", "websockets", "grpc", "torch"),

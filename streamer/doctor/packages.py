@@ -21,8 +21,13 @@ from streamer.triton import TritonError
 
 # The parts of pyproject.toml, and what each adds.
 PARTS: Final = {
-    "client": ("numpy", "soundfile", "soxr", "websockets"),
-    "bridge": ("prometheus-client", "protobuf", "tritonclient"),
+    "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
+    # Later Pythons have tomli themselves.
+    "bridge": (
+        *("h11", "prometheus-client", "protobuf"),
+        *(("tomli",) if sys.version_info < (3, 11) else ()),
+        "tritonclient",
+    ),
     "engine": ("safetensors", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),

@@ -150,7 +150,7 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
         ([MANIFEST, "--half", "third"], 2, "choose from"),
         ([MANIFEST, "--compare", "step-ms"], 2, "such as step-ms=160,320"),
         ([MANIFEST, "--compare", "step-ms=100"], 2, "choose from 160, 320, 640"),
-        ([MANIFEST, "--compare", "size=1"], 2, "unrecognized arguments: --size"),
+        ([MANIFEST, "--compare", "size=1"], 2, "unknown option --size"),
         ([MANIFEST, "--compare", "step-ms=160", "--hypotheses", "a"], 2, "--hypotheses are those of one setting"),
         ([MANIFEST, "--engine", "--paced"], 2, "--paced is about a service"),
         ([MANIFEST, "--json", "missing/a.json"], 2, "there is no folder missing"),
