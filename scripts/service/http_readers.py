@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import resource
 import socket
 import ssl
@@ -32,7 +31,8 @@ DEAF_S = 30.0
 CONNECTIONS, EVERY_S, SIZE = 50, 0.1, 10_240
 IDLE_SOCKETS = 300
 SILENT = 500
-FLOOD_MB = 256
+FLOOD_MB, FLOOD_S = 64, 5.0
+MOST = 50_000_000  # bytes that are offered to somebody who should not take them
 
 Files = tuple[str, str] | None  # a certificate and its key
 
@@ -225,7 +225,7 @@ class Running:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         command = [sys.executable, __file__, "--serve", name, "--port", str(self.port), *(files or ())]
-        self._process = subprocess.Popen(command)
+        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def __enter__(self) -> Running:
         for _ in range(200):
@@ -339,11 +339,11 @@ def idle(running: Running) -> float:
 
 
 def pushed(connection: socket.socket, data: bytes, most: int, quiet_s: float = 0.5) -> int:
-    """So many bytes the other side takes until it takes no more, has had so many, or ends it."""
+    """So many bytes the other side takes until it takes no more, ends it, has had so many, or so much time."""
     connection.settimeout(quiet_s)
-    sent = 0
+    sent, until = 0, time.monotonic() + FLOOD_S
     with suppress(OSError):
-        while sent < most:
+        while sent < most and time.monotonic() < until:
             sent += connection.send(memoryview(data)[sent % len(data) :])
     return sent
 
@@ -411,15 +411,15 @@ def behaviours(running: Running, secure: Running) -> dict[str, str]:
         one.close()
     get = b"GET /plain HTTP/1.1\r\nHost: a\r\n\r\n"
     found = {}
-    taken = pushed(running.connect(endless), bytes(65_536), 10**9)
+    taken = pushed(running.connect(endless), bytes(65_536), MOST)
     found["MB of a body taken while the handler does not read"] = f"{taken / 1e6:.1f}"
-    taken = pushed(deaf, frame(2, 1000), 10**9)
+    taken = pushed(deaf, frame(2, 1000), MOST)
     found["MB of messages taken while the handler does not read"] = f"{taken / 1e6:.1f}"
     pushed(small, frame(2, LARGEST), LARGEST)
     with suppress(OSError):
         taken = small.recv(4)[:1] == b"\x88"
     found["a message of 1 MiB at a path that takes 1000 bytes"] = "refused" if taken else "taken"
-    taken = pushed(running.connect(post("/refuse", "Content-Length: 1000000000").encode()), bytes(65_536), 10**9)
+    taken = pushed(running.connect(post("/refuse", "Content-Length: 1000000000").encode()), bytes(65_536), MOST)
     found["MB taken of an upload that is refused"] = f"{taken / 1e6:.1f}"
     consent = told(running, post("/refuse", "Expect: 100-continue\r\nContent-Length: 9").encode())
     found["Expect, and a handler that reads no body"] = status(consent)
@@ -453,6 +453,7 @@ def main() -> int:
             for measure, (_, figure) in MEASURES.items():
                 with Running(name) as running:
                     found[name][measure].append(figure(running, options.seconds))
+                print(name, measure, found[name][measure][-1], file=sys.stderr, flush=True)
     print("| |", " | ".join(names), "|\n|---|", "---:|" * len(names))
     for measure, (what, _) in MEASURES.items():
         medians = [statistics.median(found[name][measure]) for name in names]
@@ -469,7 +470,6 @@ def main() -> int:
                 done[name] = behaviours(running, secure)
     for what in next(iter(done.values())):
         print(f"| {what} |", " | ".join(done[name][what] for name in names), "|")
-    print(json.dumps(found), file=sys.stderr)
     return 0
 
 

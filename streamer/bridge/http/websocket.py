@@ -240,6 +240,8 @@ class WebSocket(Channel):
             if not self._broken:
                 self._broken = True
                 self._failed(error)
+                if self._frames.open:
+                    self._frames.close(CloseCode.FAILED, "the service failed")
             messages = []
         if listening:
             self._messages.extend(messages)

@@ -259,6 +259,7 @@ async def test_a_fault_within(
             await client.send("b")
             with pytest.raises(ConnectionClosed):
                 await client.recv()
+            assert client.close_code == 1011
     assert caplog.text.count("RuntimeError: a fault of somebody's") == 1
     assert opened.failed == 1
 
