@@ -20,7 +20,7 @@ from streamer.client.connection import SessionError
 from streamer.client.events import Event, Ready
 
 if TYPE_CHECKING:
-    from streamer.client.sending import Sound
+    from streamer.client.sending import Audio
     from streamer.client.session import Session
 
 T = TypeVar("T")
@@ -203,7 +203,7 @@ class BlockingEvents:
 
 
 class BlockingSession(BlockingEvents):
-    """An open session: send sound, and iterate over its events, in one thread or in several.
+    """An open session: send audio, and iterate over its events, in one thread or in several.
 
     Events are gathered while nobody reads them: a whole recording can be sent first. What comes after a session was
     closed is a SessionError.
@@ -241,20 +241,20 @@ class BlockingSession(BlockingEvents):
         """What the service said when it opened the session."""
         return self._session.ready
 
-    def send(self, sound: Sound) -> None:
-        """Sends sound (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
-        self._do(self._session.send(sound))
+    def send(self, audio: Audio) -> None:
+        """Sends audio (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
+        self._do(self._session.send(audio))
 
     def flush(self) -> None:
         """Asks that everything so far becomes final now; answered by a `flushed` event."""
         self._do(self._session.flush())
 
     def keepalive(self) -> None:
-        """Keeps the session open while there is no sound."""
+        """Keeps the session open while there is no audio."""
         self._do(self._session.keepalive())
 
     def stop(self) -> None:
-        """Says that there is no more sound; the remaining events follow."""
+        """Says that there is no more audio; the remaining events follow."""
         self._do(self._session.stop())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:

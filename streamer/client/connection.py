@@ -1,23 +1,34 @@
-"""A connection to a service that is being made: the websocket, or a sentence that says why there is none."""
+"""One connection to a service, from the first attempt to its end; a session may have several, one after the other."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_websocket
-from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from streamer.address import websocket_url
+from streamer.wire.errors import CloseCode
+from streamer.wire.native import encode
 
 CONNECT_S: Final = 10.0
 CLOSE_S: Final = 2.0
+# The service reads on, and acknowledges audio twice a second: so much of nothing where something is due is a fault.
+PATIENCE_S: Final = 90.0
+# What a closed connection has for a code when nobody said goodbye, and what something on the way says that goes away or
+# starts again; the service itself says none of these.
+LOST_ON_THE_WAY: Final = (1006, 1001, 1012, 1014)
+# With these errors the service itself ends a session that another one may go on from; and codes of a close alone.
+ENDED: Final = ("failed", "not_ready", "shutting_down")
+UNEXPLAINED: Final = ("closed", "full")
 
 
 class SessionError(Exception):
@@ -28,20 +39,125 @@ class SessionError(Exception):
         self.code = code
 
 
-async def dial(address: str, key: str) -> ClientConnection:
-    """A websocket to a service, to which this key is shown if there is one; SessionError if it cannot be had."""
+async def dial(address: str, key: str) -> Connection:
+    """A connection to a service, to which this key is shown if there is one; SessionError if it cannot be had."""
     with _clear_errors(shown(address)):
         url = websocket_url(address)
-        return await open_websocket(
+        websocket = await open_websocket(
             url,
             proxy=None if _is_local(url) else True,
-            compression=None,  # sound does not get smaller, and the time is the service's
+            compression=None,  # audio does not get smaller, and the time is the service's
             open_timeout=CONNECT_S,
-            # A busy service reads no further: a ping would wait behind minutes of sound.
+            # A busy service reads no further: a ping would wait behind minutes of audio.
             ping_interval=None,
             close_timeout=CLOSE_S,
             additional_headers={"Authorization": f"Bearer {key}"} if key else None,
         )
+    return Connection(shown(url), websocket)
+
+
+class Connection:
+    """A websocket on which messages go both ways; SessionError says why it has ended."""
+
+    def __init__(self, url: str, websocket: ClientConnection) -> None:
+        self.url = url
+        self.patience_s = PATIENCE_S
+        self._websocket = websocket
+        self._receiving: asyncio.Task[str | bytes] | None = None
+        self._overdue = ""
+        self._closing: asyncio.Task[None] | None = None
+
+    def ended(self, error: SessionError) -> bool:
+        """Whether this error tells that the service shuts down, or that its recogniser has failed."""
+        # Who sends may see the close before anybody has read the message that tells the reason.
+        closed = error.code in UNEXPLAINED and self._websocket.close_code in (CloseCode.FAILED, CloseCode.TRY_LATER)
+        return closed or error.code in ENDED
+
+    async def open(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        """Begins a session, or takes one up; the answer, which is `ready`."""
+        # Who is refused may be told so before it has said anything: then the answer is there, and tells why.
+        with suppress(SessionError):
+            await self.send(encode({"type": "start", **start}))
+        ready = await self.receive(self.patience_s)
+        if ready is None:
+            raise self.overdue("has sent nothing")
+        if ready["type"] != "ready":
+            raise self._nonsense(ready)
+        return ready
+
+    async def send(self, message: str | bytes) -> None:
+        """Sends a message; waits while the service reads no more."""
+        timer = asyncio.get_running_loop().call_later(self.patience_s, self.overdue, "has read nothing")
+        try:
+            await self._websocket.send(message)
+        except ConnectionClosed as error:
+            raise self._ended(error) from error
+        finally:
+            timer.cancel()
+
+    async def receive(self, limit_s: float) -> dict[str, Any] | None:
+        """The next message; None if there is none within so many seconds, or another task has got it."""
+        # Not with wait_for: before Python 3.12 it can swallow a cancellation that comes together with the result, and a
+        # Ctrl-C would be lost. Nor is a message lost when whoever waits for it is cancelled.
+        receiving = self._receiving = self._receiving or asyncio.create_task(self._websocket.recv())
+        await asyncio.wait({receiving}, timeout=limit_s)
+        if not receiving.done() or self._receiving is not receiving:
+            return None
+        self._receiving = None
+        if receiving.cancelled():
+            raise self._lost()
+        try:
+            return self._read(receiving.result())
+        except ConnectionClosed as error:
+            raise self._ended(error) from error
+
+    def overdue(self, complaint: str) -> SessionError:
+        """The service has not done in time what it should: the connection is closed, and all who wait are told why."""
+        self._overdue = f"The service at {self.url} {complaint} for {self.patience_s:g} s."
+        self._closing = asyncio.create_task(self._websocket.close())
+        return SessionError("overdue", self._overdue)
+
+    def abort(self) -> None:
+        """Ends it without a goodbye."""
+        self._websocket.transport.abort()
+
+    async def close(self) -> None:
+        """Closes it, whatever is still on its way."""
+        await self._websocket.close()
+        if self._receiving is not None:
+            self._receiving.cancel()
+            await asyncio.gather(self._receiving, return_exceptions=True)
+        if self._closing is not None:
+            await self._closing
+
+    def _read(self, message: str | bytes) -> dict[str, Any]:
+        event: Any
+        try:
+            event = json.loads(message)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+            raise self._nonsense(message)
+        if event["type"] == "error" and event.get("fatal", True):
+            raise SessionError(event.get("code", "failed"), event.get("message", "The service gave no reason."))
+        return event
+
+    def _nonsense(self, message: object) -> SessionError:
+        return SessionError("not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}")
+
+    def _lost(self) -> SessionError:
+        return SessionError("lost", f"The connection to {self.url} was lost.")
+
+    def _ended(self, error: ConnectionClosed) -> SessionError:
+        if self._overdue:
+            return SessionError("overdue", self._overdue)
+        closed = error.rcvd
+        if closed is None or closed.code in LOST_ON_THE_WAY:
+            return self._lost()
+        if closed.code == CloseCode.TRY_LATER:
+            return SessionError("full", f"The service at {self.url} is full: {closed.reason or 'try again later'}.")
+        reason = f"{closed.reason} (code {closed.code})" if closed.reason else f"code {closed.code}"
+        return SessionError("closed", f"The service at {self.url} closed the session before its end: {reason}.")
 
 
 def shown(url: str) -> str:

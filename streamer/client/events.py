@@ -1,6 +1,7 @@
 """What a session tells, typed: `event["type"]` says which of these it is, for a program and for its type checker.
 
-docs/protocol.md has the meaning of each. A service that is newer may tell more: what is not known here is passed on.
+docs/protocol.md has the meaning of each but `restarted`, which is the client's own. A service that is newer may tell
+more: what is not known here is passed on.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Speech(_OfSpeech):
 
 
 class Heard(TypedDict):
-    """So much sound has been heard."""
+    """So much audio has been heard."""
 
     type: Literal["heard"]
     n: int
@@ -120,6 +121,22 @@ class Recovered(TypedDict):
     gap_ms: int
 
 
+class _OfRestarted(TypedDict, total=False):
+    channel: int  # with `multichannel`
+
+
+class Restarted(_OfRestarted):
+    """The client's own: the service has forgotten the session, and another one goes on from there.
+
+    Partials of this segment and later ones come anew.
+    """
+
+    type: Literal["restarted"]
+    n: int
+    from_ms: int
+    segment: int
+
+
 class Error(TypedDict):
     """A complaint after which the session goes on; what ends it is a SessionError."""
 
@@ -131,11 +148,11 @@ class Error(TypedDict):
 
 
 class Done(TypedDict):
-    """The end: all of the sound has been heard."""
+    """The end: all of the audio has been heard."""
 
     type: Literal["done"]
     n: int
     audio_ms: int
 
 
-Event = Ready | Partial | Final | Speech | Heard | Flushed | Recovered | Error | Done
+Event = Ready | Partial | Final | Speech | Heard | Flushed | Recovered | Restarted | Error | Done

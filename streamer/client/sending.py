@@ -1,4 +1,4 @@
-"""A source of sound on its way to a session: in pieces, paced if wanted, read beside the event loop."""
+"""A source of audio on its way to a session: in pieces, paced if wanted, read beside the event loop."""
 
 from __future__ import annotations
 
@@ -10,36 +10,40 @@ from typing import Any, Final, Protocol
 
 from streamer.audio.audio_file import Int16Samples
 from streamer.client.connection import SessionError
-from streamer.wire.options import Start
+from streamer.wire.options import Endpoint, Start
 
-Sound = bytes | Int16Samples
+Audio = bytes | Int16Samples
 
+OF_AUDIO: Final = ("encoding", "sample_rate", "channels", "multichannel", "live")
 KEEPALIVE_S: Final = 5.0
 PACED_MS: Final = 100
 LONGEST_MS: Final = 1_000
 
 
 class Sink(Protocol):
-    """What sound is sent to: a session."""
+    """What audio is sent to: a session."""
 
-    async def send(self, sound: Sound) -> None:
-        """Takes a piece of sound."""
+    async def send(self, audio: Audio) -> None:
+        """Takes a piece of audio."""
 
     async def keepalive(self) -> None:
-        """There is no sound at present."""
+        """There is no audio at present."""
 
     async def stop(self) -> None:
         """There is no more."""
 
 
 def declared(options: Mapping[str, Any]) -> Start:
-    """What sound is to be like."""
-    return Start(**{name: options[name] for name in ("encoding", "sample_rate", "channels") if name in options})
+    """What the options of a session that was accepted say of its audio, and of the length of its segments."""
+    given: Any = options.get("endpoint")
+    longest_ms = given.get("longest_ms") if isinstance(given, Mapping) else None
+    endpoint = Endpoint() if longest_ms is None else Endpoint(longest_ms=longest_ms)
+    return Start(**{name: options[name] for name in OF_AUDIO if name in options}, endpoint=endpoint)
 
 
-async def send_all(sink: Sink, blocks: Iterable[Sound] | AsyncIterable[Sound], audio: Start, paced: bool) -> None:
-    """Sends a whole source and `stop`, also when the source fails; `audio` is what it is declared to be."""
-    measure, loop = _Measure(audio.sample_rate, audio.frame_bytes), asyncio.get_running_loop()
+async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], start: Start, paced: bool) -> None:
+    """Sends a whole source and `stop`, also when the source fails; `start` says what its audio is like."""
+    measure, loop = _Measure(start.sample_rate, start.frame_bytes), asyncio.get_running_loop()
     began = active = loop.time()
     sent_s = 0.0
     try:
@@ -68,30 +72,30 @@ async def send_all(sink: Sink, blocks: Iterable[Sound] | AsyncIterable[Sound], a
 
 @dataclass(frozen=True)
 class _Measure:
-    """How long sound is: an array has a row for each sample, bytes have a frame."""
+    """How long audio is: an array has a row for each sample, bytes have a frame."""
 
     sample_rate: int
     frame_bytes: int
 
-    def seconds(self, sound: Sound) -> float:
-        frames = len(sound) / self.frame_bytes if isinstance(sound, bytes) else len(sound)
+    def seconds(self, audio: Audio) -> float:
+        frames = len(audio) / self.frame_bytes if isinstance(audio, bytes) else len(audio)
         return frames / self.sample_rate
 
-    def pieces(self, block: Sound, milliseconds: int) -> Iterator[Sound]:
+    def pieces(self, block: Audio, milliseconds: int) -> Iterator[Audio]:
         frames = max(1, self.sample_rate * milliseconds // 1000)
         size = frames * self.frame_bytes if isinstance(block, bytes) else frames
         for start in range(0, len(block), size):
             yield block[start : start + size]
 
 
-async def _read(blocks: Iterable[Sound] | AsyncIterable[Sound]) -> AsyncGenerator[Sound, None]:
+async def _read(blocks: Iterable[Audio] | AsyncIterable[Audio]) -> AsyncGenerator[Audio, None]:
     """The blocks, read beside the event loop: a slow disk or a pipe must hold up nobody else."""
     if isinstance(blocks, AsyncIterable):
         async for block in blocks:
             yield block
         return
     loop = asyncio.get_running_loop()
-    iterator: Iterator[Sound] = iter(blocks)
+    iterator: Iterator[Audio] = iter(blocks)
     while True:
         reading = loop.run_in_executor(None, next, iterator, None)
         try:

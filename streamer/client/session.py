@@ -1,63 +1,66 @@
-"""An open session of the native protocol, asynchronous: sound in, events out, over as many connections as it takes."""
+"""An open session of the native protocol, asynchronous: audio in, events out, over as many connections as it takes."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, cast
 
-from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed
-
-from streamer.client.connection import SessionError
+from streamer.client.connection import Connection, SessionError
 from streamer.client.events import Event, Ready
-from streamer.client.kept_audio import Entry, Flush, KeptAudio
-from streamer.client.sending import Sound, declared
-from streamer.wire.errors import CloseCode
-from streamer.wire.native import encode
+from streamer.client.kept_audio import Entry, KeptAudio
+from streamer.client.progress import Message, Progress
+from streamer.client.reopening import Dial, Reopening
+from streamer.client.sending import Audio, declared
+from streamer.wire.native import encode, name_of
 from streamer.wire.options import Start
 
-# The service acknowledges sound twice a second and closes a silent session itself: so much of nothing is a
-# fault.
-PATIENCE_S: Final = 90.0
-LOST: Final = 1006  # what a closed connection has for a code when nobody said goodbye
-# What something on the way says that goes away or starts again; the service itself says none of these.
-LOST_ON_THE_WAY: Final = (LOST, 1001, 1012, 1014)
-# A lost connection is made again for so long, with pauses that grow. The service's own limit is the same by default.
-RESUME_S: Final = 30.0
-FIRST_PAUSE_S: Final = 0.1
-REFUSED_FOR_NOW: Final = ("full", "too_many_sessions")  # which passes, also for a session that is there already
-LONGEST_PAUSE_S: Final = 3.0
+# What a service that shuts down says after its last finals follows at once.
+DOUBT_S: Final = 0.3
+# What was given before a connection began is sent over it at once; but the service closes a live session when 20 s wait
+# there.
+MOST_LIVE_MS: Final = 15_000
+LIVE_PAUSE_S: Final = 0.05
+# What is less than a step waits for more.
+LONGEST_STEP_MS: Final = 1_000
 
 
 class Session:
-    """An open session: send sound while iterating over its events."""
+    """An open session: send audio while iterating over its events."""
 
-    def __init__(
-        self, url: str, websocket: ClientConnection, redial: Callable[[], Awaitable[ClientConnection]] | None = None
-    ) -> None:
-        """`redial` makes another connection; without it the session ends with the first."""
-        self.url = url
+    def __init__(self, connection: Connection) -> None:
+        self.url = connection.url
         self.ready: Ready = cast(Ready, {})
-        self._websocket = websocket
-        self._redial = redial
+        self._connection = connection
+        self._reopening: Reopening | None = None
         self._kept = KeptAudio(Start())
+        self._progress = Progress(Start())
+        self._told: deque[Message] = deque()  # what nobody has read yet
+        self._doubt_until = 0.0
+        self._live = False
+        self._stopping = False
         self._sending = asyncio.Lock()
         self._mending = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
-        self._seen = 0  # the number of the last event
-        self._left = False
-        self._done = False
-        self._overdue = ""
-        self._closing: asyncio.Task[None] | None = None
+        self._behind_ms = 0.0  # audio up to here was given before the present connection began
+        self._failure: SessionError | None = None  # why there is no other connection
 
-    async def send(self, sound: Sound) -> None:
-        """Sends sound (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
-        data = sound if isinstance(sound, bytes) else sound.astype("<i2", copy=False).tobytes()
-        self._kept.add(data)
+    async def start(self, options: Mapping[str, Any], dial: Dial, *, resume: bool, restart: bool) -> None:
+        """Opens the session on its first connection; `connect` has done it. `dial` makes the others."""
+        ready = await self._connection.open(options)
+        start, token = declared(options), ready.get("token", "")
+        self.ready = cast(Ready, ready)
+        self._live = start.live
+        self._kept, self._progress = kept, progress = KeptAudio(start), Progress(start)
+        if token:
+            self._reopening = Reopening(dial, options, token, kept, progress, resume=resume, restart=restart)
+
+    async def send(self, audio: Audio) -> None:
+        """Sends audio (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
+        self._kept.add(audio if isinstance(audio, bytes) else audio.astype("<i2", copy=False).tobytes())
         await self._catch_up()
 
     async def flush(self) -> None:
@@ -66,18 +69,20 @@ class Session:
         await self._catch_up()
 
     async def keepalive(self) -> None:
-        """Keeps the session open while there is no sound."""
-        await self._send(self._websocket, encode({"type": "keepalive"}))
+        """Keeps the session open while there is no audio."""
+        await self._send(self._connection, encode({"type": "keepalive"}))
 
     async def stop(self) -> None:
-        """Says that there is no more sound; the remaining events follow."""
+        """Says that there is no more audio; the remaining events follow."""
+        self._stopping = True
         self._kept.stop()
         await self._catch_up()
 
     async def close(self) -> None:
         """Closes the connection, whatever is still on its way."""
-        self._left = True
-        await self._websocket.close()
+        if self._reopening is not None:
+            self._reopening.unwanted = True
+        await self._connection.close()
         if self._catching_up is not None:
             self._catching_up.cancel()
             await asyncio.gather(self._catching_up, return_exceptions=True)
@@ -86,21 +91,11 @@ class Session:
         return self
 
     async def __anext__(self) -> Event:
-        if self._done:
-            raise StopAsyncIteration
-        while True:
-            event = await self._receive(self._websocket)
-            if event is None:
-                continue  # over another connection
-            number = event.get("n")
-            if isinstance(number, int):
-                if number <= self._seen:
-                    continue
-                self._seen = number
-            if isinstance(event.get("audio_ms"), int):
-                self._kept.heard(event["audio_ms"])
-            self._done = event["type"] == "done"
-            return cast(Event, event)
+        while not self._told:
+            if self._progress.done:
+                raise StopAsyncIteration
+            await self._hear()
+        return cast(Event, self._told.popleft())
 
     async def __aenter__(self) -> Session:
         return self
@@ -110,143 +105,108 @@ class Session:
     ) -> None:
         await self.close()
 
-    async def start(self, options: Mapping[str, Any]) -> None:
-        """Opens the session on a new connection; `connect` has done it."""
-        # Who is refused may be told so before it has said anything: then the answer is there, and tells why.
-        with suppress(SessionError):
-            await self._send(self._websocket, encode({"type": "start", **options}))
-        ready = await self._receive(self._websocket)
-        if ready is None or ready["type"] != "ready":
-            raise self._nonsense(ready)
-        self.ready = cast(Ready, ready)
-        self._seen = ready.get("n", 1)
-        self._kept = KeptAudio(declared(options))
+    @property
+    def _asked(self) -> bool:
+        """Whether the end of a segment was asked for, and has not come."""
+        return self._stopping or self._kept.flushes > self._progress.flushes
+
+    @property
+    def _due(self) -> bool:
+        """Whether the service has something to say."""
+        return self._asked or self._kept.given_ms - self._progress.heard_ms > LONGEST_STEP_MS
+
+    async def _hear(self) -> None:
+        """Takes the next message, if one comes."""
+        loop, connection, doubtful, due = (
+            asyncio.get_running_loop(),
+            self._connection,
+            self._progress.doubtful,
+            self._due,
+        )
+        began = loop.time()
+        try:
+            message = await connection.receive(self._doubt_until - began if doubtful else connection.patience_s)
+        except SessionError as error:
+            try:
+                await self._mend(connection, error)
+            except SessionError:
+                self._tell(self._progress.believe())
+                if not self._told:
+                    raise
+            return
+        if connection is not self._connection:
+            return  # what it said comes again
+        if message is not None:
+            self._tell(self._progress.receive(message, asked=self._asked))
+            if not doubtful:
+                self._doubt_until = loop.time() + DOUBT_S
+        elif doubtful:
+            self._tell(self._progress.believe())
+        elif due and self._due and loop.time() - began > connection.patience_s / 2:  # nobody else has got it
+            connection.overdue("has sent nothing")
+
+    def _tell(self, messages: Iterable[Message]) -> None:
+        self._told.extend(messages)
+        self._kept.answered(self._progress.flushes)
+        self._kept.let_go(min(self._progress.cuts_ms))
 
     async def _catch_up(self) -> None:
-        """Sends what is on the kept, over as many connections as it takes."""
+        """Sends what is kept and was not sent, over as many connections as it takes."""
         async with self._sending:
             while (entry := self._kept.next()) is not None:
-                websocket = self._websocket
+                connection = self._connection
+                if self._live and not await self._may_send(connection):
+                    continue
                 # What went into a connection that has been replaced meanwhile is sent again.
-                if await self._send(websocket, _message(entry)) and websocket is self._websocket:
+                if await self._send(connection, _message(entry)) and connection is self._connection:
                     self._kept.sent()
 
-    async def _send(self, websocket: ClientConnection, message: str | bytes) -> bool:
+    async def _may_send(self, connection: Connection) -> bool:
+        """Waits until the service has heard enough of what a live session sends again; False if it is another one."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + connection.patience_s
+        while connection is self._connection and self._failure is None and loop.time() < until:
+            sent_ms = self._kept.sent_ms
+            if sent_ms >= self._behind_ms or sent_ms - self._progress.heard_ms <= MOST_LIVE_MS:
+                break
+            await asyncio.sleep(LIVE_PAUSE_S)
+        return connection is self._connection
+
+    async def _send(self, connection: Connection, message: str | bytes) -> bool:
         """Whether it could be sent; if not, there is another connection now."""
         try:
-            with self._patience("has read nothing"):
-                await websocket.send(message)
-        except ConnectionClosed as error:
-            await self._mend(websocket, error)
+            await connection.send(message)
+        except SessionError as error:
+            await self._mend(connection, error)
             return False
         return True
 
-    async def _mend(self, websocket: ClientConnection, error: ConnectionClosed) -> None:
-        """Another connection in the place of this one, which was lost; SessionError if there is none to be had."""
+    async def _mend(self, connection: Connection, error: SessionError) -> None:
+        """Another connection in the place of this one, which has ended; SessionError if there is none to be had."""
         async with self._mending:
-            if self._websocket is not websocket:
+            if self._connection is not connection:
                 return
-            lost = self._closed(error)
-            if lost.code != "lost" or self._left or self._redial is None or "token" not in self.ready:
-                raise lost from error
-            until, pause = asyncio.get_running_loop().time() + RESUME_S, FIRST_PAUSE_S
-            redial, self._redial = self._redial, None
-            while not await self._resume(redial, until, lost):
-                if asyncio.get_running_loop().time() + pause > until or self._left:
-                    raise lost from error
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_S)
-            self._redial = redial
-        # Beside the one who reads: the service may read no further before its events are read.
-        self._catching_up = asyncio.create_task(self._catch_up_quietly())
+            if self._failure is not None:
+                raise SessionError(self._failure.code, str(self._failure)) from self._failure
+            if self._reopening is None or self._reopening.unwanted:
+                raise error
+            try:
+                self._connection, events = await self._reopening.connection(error, ended=connection.ended(error))
+            except SessionError as failure:
+                if failure is not error:
+                    self._failure = failure
+                raise
+            self._told.extend(events)
+            self._behind_ms = self._kept.given_ms
+        if self._catching_up is None or self._catching_up.done():
+            # Beside the one who reads: the service may read no further before its events are read.
+            self._catching_up = asyncio.create_task(self._catch_up_quietly())
+        await connection.close()
 
     async def _catch_up_quietly(self) -> None:
         with suppress(SessionError):  # whoever reads is told
             await self._catch_up()
 
-    async def _resume(
-        self, redial: Callable[[], Awaitable[ClientConnection]], until: float, lost: SessionError
-    ) -> bool:
-        """Whether another connection has the session now; `lost` is raised if none can have it."""
-        loop = asyncio.get_running_loop()
-        try:
-            websocket = await redial()
-        except SessionError:
-            return False
-        timer = loop.call_at(until, websocket.transport.abort)
-        resumed = False
-        try:
-            resume = {"token": self.ready["token"], "after": self._seen}
-            await websocket.send(encode({"type": "start", "resume": resume}))
-            ready = self._read(await websocket.recv())
-            if ready["type"] != "ready" or not self._kept.rewind(ready.get("from_sample", -1), ready.get("flushes", 0)):
-                raise self._nonsense(ready)
-            if not self._left:
-                resumed, self._websocket = True, websocket
-        except SessionError as error:
-            if error.code not in REFUSED_FOR_NOW:
-                raise lost from error
-        except ConnectionClosed:
-            pass
-        finally:
-            timer.cancel()
-            if not resumed:
-                await websocket.close()
-        return resumed
-
-    async def _receive(self, websocket: ClientConnection) -> dict[str, Any] | None:
-        """The next event; None if there is another connection now."""
-        try:
-            with self._patience("has sent nothing"):
-                message = await websocket.recv()
-        except ConnectionClosed as error:
-            await self._mend(websocket, error)
-            return None
-        return self._read(message)
-
-    def _read(self, message: str | bytes) -> dict[str, Any]:
-        event: Any
-        try:
-            event = json.loads(message)
-        except ValueError:
-            event = None
-        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-            raise self._nonsense(message)
-        if event["type"] == "error" and event.get("fatal", True):
-            raise SessionError(event.get("code", "failed"), event.get("message", "The service gave no reason."))
-        return event
-
-    @contextmanager
-    def _patience(self, complaint: str) -> Iterator[None]:
-        """Bounds a wait."""
-        # Not with wait_for: before Python 3.12 it can swallow a cancellation that comes together with the result,
-        # and a Ctrl-C would be lost.
-        timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._give_up, complaint)
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _give_up(self, complaint: str) -> None:
-        self._overdue = f"The service at {self.url} {complaint} for {PATIENCE_S:g} s."
-        self._closing = asyncio.create_task(self.close())
-
-    def _nonsense(self, message: object) -> SessionError:
-        return SessionError("not_understood", f"{self.url} does not speak Streamer's protocol: {message!r:.80}")
-
-    def _closed(self, error: ConnectionClosed) -> SessionError:
-        if self._overdue:
-            return SessionError("overdue", self._overdue)
-        closed = error.rcvd
-        if closed is None or closed.code in LOST_ON_THE_WAY:
-            return SessionError("lost", f"The connection to {self.url} was lost.")
-        if closed.code == CloseCode.TRY_LATER:
-            return SessionError("full", f"The service at {self.url} is full: {closed.reason or 'try again later'}.")
-        reason = f"{closed.reason} (code {closed.code})" if closed.reason else f"code {closed.code}"
-        return SessionError("closed", f"The service at {self.url} closed the session before its end: {reason}.")
-
 
 def _message(entry: Entry) -> str | bytes:
-    if isinstance(entry, bytes):
-        return entry
-    return encode({"type": "flush" if isinstance(entry, Flush) else "stop"})
+    return entry if isinstance(entry, bytes) else encode({"type": name_of(entry)})

@@ -1,4 +1,4 @@
-/** How long sound takes to become text. Pure. */
+/** How long audio takes to become text. Pure. */
 
 /** So many results are looked at. */
 const RECENT = 21;
@@ -20,7 +20,7 @@ export class Delay {
         return this.#given.length ? this.#given[0].at : Infinity;
     }
 
-    /** @param {number} endMs where the sound so far ends @param {number} now */
+    /** @param {number} endMs where the audio so far ends @param {number} now */
     given(endMs, now) {
         this.#given.push({endMs, at: now});
     }

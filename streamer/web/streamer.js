@@ -1,5 +1,5 @@
 /**
- * A session with a Streamer service: sound in, text out. docs/javascript.md shows its use.
+ * A session with a Streamer service: audio in, text out. docs/javascript.md shows its use.
  *
  *     const session = new Session({url: "wss://speech.example.org"});
  *     session.addEventListener("final", (event) => console.log(event.detail.text));
@@ -10,8 +10,9 @@
  * `heard`, `flushed`, `recovered`, `done`, `error`. Of its own it has
  * - `state`: {state, reason, code, retryMs}, see `Session.state`
  * - `restarted`: {fromMs, segment}: the service had forgotten the session, another one goes on from there. Times,
- *   segments and numbers go on too; partials of this segment and later ones come anew
- * - `overflow`: {ms, totalMs}: so much sound was dropped, because nobody took it for too long
+ *   segments and numbers go on too; partials of this segment and later ones come anew. With `multichannel` there is one
+ *   for each `channel`
+ * - `overflow`: {ms, totalMs}: so much audio was dropped, because nobody took it for too long
  *
  * A connection that is lost is made again, and the session is resumed. If the service was started anew in the meantime,
  * a new session is opened and hears again what has not become final.
@@ -20,8 +21,8 @@
 import {Connection, websocketUrl} from "./connection.js";
 import {Delay} from "./delay.js";
 import {StreamerError, asError, forgotten} from "./errors.js";
+import {KeptAudio, MOST_UNHEARD_MS} from "./kept-audio.js";
 import {Progress} from "./progress.js";
-import {Tape} from "./tape.js";
 import {Waiting} from "./waiting.js";
 
 export {StreamerError};
@@ -29,19 +30,17 @@ export {StreamerError};
 /** @typedef {import("./connection.js").Message} Message */
 /** @typedef {"connecting" | "open" | "resuming" | "closed"} State */
 
-/** Largest piece of sound in one message, and what may wait in the browser's socket: more is kept on the tape. */
-const LARGEST_BYTES = 32_768;
+/** Bytes that may wait in the browser's socket: more is kept back. */
 const SOCKET_MARK_BYTES = 65_536;
 /** What waits or is not acknowledged below this leaves room for more of a recording. */
 const ROOM_MS = 30_000;
-/** Sound that the service does not have: more is dropped. If 20 s of a live session wait there, it closes it. */
-const MOST_UNHEARD_MS = 300_000;
+/** The service closes a live session when 20 s wait there. */
 const MOST_LIVE_MS = 15_000;
 /** A lost connection is mended for so long unless told otherwise, with pauses that grow. */
 const PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
-/** The service acknowledges sound twice a second: after so much of nothing the connection is taken for dead. */
+/** The service acknowledges audio twice a second: after so much of nothing the connection is taken for dead. */
 const SILENT_MS = 25_000;
 const LONGEST_STEP_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
@@ -51,7 +50,7 @@ const TICK_MS = 50;
 /** What passes, so that trying again is worth it; and what is answered with another session. */
 const PASSING = ["lost", "unreachable", "full", "not_ready"];
 const FORGOTTEN = ["unknown_token", "bad_resume"];
-/** Sound on which the recogniser fails again and again is not played to it for ever. */
+/** Audio on which the recogniser fails again and again is not played to it for ever. */
 const MOST_RESTARTS = 3;
 
 export class Session extends EventTarget {
@@ -59,7 +58,7 @@ export class Session extends EventTarget {
     ready;
     /** @type {State} */
     state = "connecting";
-    /** Sound that was given but had to be dropped, in milliseconds. */
+    /** Audio that was given but had to be dropped, in milliseconds. */
     overflowedMs = 0;
     #url;
     #key;
@@ -69,11 +68,12 @@ export class Session extends EventTarget {
     #patienceMs;
     /** @type {Connection | null} */
     #connection = null;
-    #tape;
+    #kept;
     #progress;
     #delay = new Delay();
     #token = "";
     #lastSentAt = performance.now();
+    #doubtfulAt = 0;
     #stopping = false;
     /** @type {StreamerError | null} */
     #error = null;
@@ -97,48 +97,47 @@ export class Session extends EventTarget {
         this.#options = {...options};
         this.#resume = resume;
         this.#patienceMs = patienceMs;
-        // The channels of a session become final at different places.
-        this.#restart = restart && !options.multichannel;
+        this.#restart = restart;
         this.#progress = new Progress(options);
-        this.#tape = Tape.of(options);
+        this.#kept = new KeptAudio(options);
         this.#ticking = setInterval(() => this.#tick(), TICK_MS);
         this.ready = this.#begin();
         this.ready.catch(() => {}); // it is an event, too
     }
 
-    /** Milliseconds of sound that have not left the browser. */
+    /** Milliseconds of audio that have not left the browser. */
     get bufferedMs() {
-        return this.#tape.milliseconds(this.#tape.unsent + (this.#connection?.bufferedAmount ?? 0));
+        const {givenMs, sentMs} = this.#kept;
+        return givenMs - sentMs + this.#kept.milliseconds(this.#connection?.bufferedAmount ?? 0);
     }
 
-    /** Milliseconds of sound that were given. */
+    /** Milliseconds of audio that were given. */
     get sentMs() {
-        return this.#tape.milliseconds(this.#tape.end);
+        return this.#kept.givenMs;
     }
 
-    /** How far the shown text is behind the sound that was given: the median of the last few, in milliseconds. */
+    /** How far the shown text is behind the audio that was given: the median of the last few, in milliseconds. */
     get latencyMs() {
         return this.#delay.median;
     }
 
     /**
-     * Sends sound: 16-bit samples, 16 kHz, mono, unless the options say otherwise. Never waits; what cannot go now is
+     * Sends audio: 16-bit samples, 16 kHz, mono, unless the options say otherwise. Never waits; what cannot go now is
      * kept, five minutes of it at most: see `room` and `overflowedMs`.
-     * @param {Int16Array | ArrayBuffer} sound
+     * @param {Int16Array | ArrayBuffer} audio
      */
-    send(sound) {
+    send(audio) {
         if (this.#stopping || this.state === "closed") return;
-        const bytes = ArrayBuffer.isView(sound)
-            ? new Uint8Array(sound.buffer, sound.byteOffset, sound.byteLength)
-            : new Uint8Array(sound);
-        const ms = this.#tape.milliseconds(bytes.length);
+        const bytes = ArrayBuffer.isView(audio)
+            ? new Uint8Array(audio.buffer, audio.byteOffset, audio.byteLength)
+            : new Uint8Array(audio);
+        const ms = this.#kept.milliseconds(bytes.length);
         if (this.#unheardMs + ms > MOST_UNHEARD_MS) {
             this.overflowedMs += ms;
             this.#dispatch("overflow", {ms, totalMs: this.overflowedMs});
             return;
         }
-        // The caller may use his array again.
-        for (let at = 0; at < bytes.length; at += LARGEST_BYTES) this.#tape.add(bytes.slice(at, at + LARGEST_BYTES));
+        this.#kept.add(bytes);
         this.#delay.given(this.sentMs, performance.now());
         this.#pump();
     }
@@ -151,19 +150,19 @@ export class Session extends EventTarget {
     /** Everything so far becomes final now. @returns {Promise<void>} resolves when it has */
     flush() {
         if (this.#stopping) return this.stop().then(() => {});
-        const number = this.#tape.flush();
+        const number = this.#kept.flush();
         this.#pump();
         return this.#until(() => this.#progress.flushes > number || this.#progress.done !== null);
     }
 
     /**
-     * There is no more sound.
+     * There is no more audio.
      * @returns {Promise<Message>} `done`, after the last finals; rejects with a StreamerError
      */
     stop() {
         if (!this.#stopping) {
             this.#stopping = true;
-            this.#tape.stop();
+            this.#kept.stop();
             this.#pump();
         }
         return this.#until(() => this.#progress.done !== null).then(() => /** @type {Message} */ (this.#progress.done));
@@ -182,7 +181,6 @@ export class Session extends EventTarget {
                 connection.leave(1000);
                 throw this.#error;
             }
-            this.#progress.seen = ready.n ?? 1;
             this.#token = ready.token ?? "";
             this.#attach(connection);
             this.#dispatch("ready", ready);
@@ -204,19 +202,19 @@ export class Session extends EventTarget {
 
     /** @param {Message} message */
     #receive(message) {
-        const asked = this.#stopping || this.#tape.flushes > this.#progress.flushes;
+        const asked = this.#stopping || this.#kept.flushes > this.#progress.flushes;
+        if (!this.#progress.doubtful) this.#doubtfulAt = performance.now();
         this.#tell(this.#progress.receive(message, asked));
         this.#pump();
     }
 
     /** @param {Message[]} messages */
     #tell(messages) {
-        const {heardMs, settledMs, flushes} = this.#progress;
+        const {heardMs, cutsMs, flushes} = this.#progress;
         const shown = messages.some(({type}) => type === "partial" || type === "final");
         this.#delay.heard(heardMs, performance.now(), shown);
-        this.#tape.heard(heardMs);
-        this.#tape.settled(this.#tape.place(settledMs));
-        this.#tape.flushed(flushes - 1);
+        this.#kept.answered(flushes);
+        this.#kept.letGo(Math.min(...cutsMs));
         for (const message of messages) this.#dispatch(message.type, message);
         if (this.#progress.done) this.#end(null);
     }
@@ -225,16 +223,15 @@ export class Session extends EventTarget {
     #pump() {
         const connection = this.#connection;
         if (!connection || this.state !== "open") return;
-        for (let entry = this.#tape.next(); entry; entry = this.#tape.next()) {
-            if ("sound" in entry) {
+        for (let entry = this.#kept.next(); entry; entry = this.#kept.next()) {
+            if ("audio" in entry) {
                 if (connection.bufferedAmount > SOCKET_MARK_BYTES) break;
-                const ahead = this.#tape.milliseconds(entry.begin) - this.#progress.heardMs;
-                if (this.#options.live && ahead > MOST_LIVE_MS) break;
-                connection.send(/** @type {Uint8Array<ArrayBuffer>} */ (entry.sound));
+                if (this.#options.live && this.#kept.sentMs - this.#progress.heardMs > MOST_LIVE_MS) break;
+                connection.send(/** @type {Uint8Array<ArrayBuffer>} */ (entry.audio));
             } else {
                 connection.send(JSON.stringify({type: "stop" in entry ? "stop" : "flush"}));
             }
-            this.#tape.sent();
+            this.#kept.sent();
             this.#lastSentAt = performance.now();
         }
         this.#waiting.look(this.#error);
@@ -245,7 +242,7 @@ export class Session extends EventTarget {
         if (connection && this.state === "open") {
             const now = performance.now();
             const silentMs = now - connection.receivedAt;
-            if (silentMs > DOUBT_MS) this.#tell(this.#progress.believe());
+            if (this.#progress.doubtful && now - this.#doubtfulAt > DOUBT_MS) this.#tell(this.#progress.believe());
             // What is less than a step waits for more.
             const waitingMs = this.#unheardMs > LONGEST_STEP_MS ? now - this.#delay.waitingSince : 0;
             if (Math.min(silentMs, waitingMs) > SILENT_MS) {
@@ -298,32 +295,29 @@ export class Session extends EventTarget {
     }
 
     async #resumeSession() {
-        const {place, after, flushes} = this.#progress.present;
-        const resume = {token: this.#token, after};
+        const resume = {token: this.#token, after: this.#progress.after};
         const {connection, ready} = await Connection.open(this.#url, this.#key, {resume});
-        this.#rewind(connection, place + ready.from_sample * this.#tape.frameBytes, flushes + (ready.flushes ?? 0));
+        this.#require(connection, this.#kept.resume(ready.from_sample, ready.flushes ?? 0));
         this.#attach(connection);
     }
 
     async #restartSession() {
         if (this.#progress.restarts === MOST_RESTARTS) {
-            throw new StreamerError("failed", "The service fails again and again with this sound.");
+            throw new StreamerError("failed", "The service fails again and again with this audio.");
         }
         const {connection, ready} = await Connection.open(this.#url, this.#key, this.#options);
-        const place = this.#tape.place(this.#progress.settledMs);
-        this.#rewind(connection, place, this.#progress.flushes);
+        const fromMs = this.#kept.restart(this.#progress.cutsMs);
+        this.#require(connection, fromMs !== null);
         this.#token = ready.token ?? "";
-        const fromMs = this.#tape.milliseconds(place);
-        const segment = this.#progress.restart(place, fromMs);
-        this.#dispatch("restarted", {fromMs, segment});
+        for (const event of this.#progress.restart(fromMs ?? 0)) this.#dispatch(event.type, event);
         this.#attach(connection);
     }
 
-    /** @param {Connection} connection @param {number} place @param {number} flushes what is sent over it first */
-    #rewind(connection, place, flushes) {
-        if (!this.#error && this.#tape.rewind(place, flushes)) return;
+    /** @param {Connection} connection @param {boolean} kept whether what is to be sent over it first is here */
+    #require(connection, kept) {
+        if (!this.#error && kept) return;
         connection.leave(1000);
-        throw this.#error ?? new StreamerError("lost_sound", "The service asks for sound that is not kept any more.");
+        throw this.#error ?? new StreamerError("lost_audio", "The service asks for audio that is not kept any more.");
     }
 
     /** @param {StreamerError | null} error @param {boolean} [quiet] because the caller knows */
@@ -343,7 +337,7 @@ export class Session extends EventTarget {
     }
 
     get #unheardMs() {
-        return this.#tape.milliseconds(this.#tape.unheard);
+        return this.#kept.givenMs - this.#progress.heardMs;
     }
 
     /** @param {() => boolean} holds @returns {Promise<void>} */

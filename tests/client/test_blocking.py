@@ -169,7 +169,7 @@ def test_a_failing_source_still_gets_its_words(service: Service) -> None:
 
     def source() -> Iterator[bytes]:
         yield pcm("airplane.mp3")
-        raise AudioError("the kept is torn.")
+        raise AudioError("the recording is torn.")
 
     heard: list[Any] = []
     with pytest.raises(AudioError, match="torn"):

@@ -19,7 +19,6 @@ from websockets.exceptions import ConnectionClosed
 
 import streamer.client.connection
 import streamer.client.sending
-import streamer.client.session
 from streamer.audio.recording_check import AudioError
 from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
@@ -177,7 +176,7 @@ async def test_a_failing_source_still_gets_its_words() -> None:
 
     def source() -> Iterator[bytes]:
         yield bytes(3200)
-        raise AudioError("the kept is torn.")
+        raise AudioError("the recording is torn.")
 
     async with peer(script := Polite()) as address:
         events = transcribe(source(), address)
@@ -332,7 +331,7 @@ async def test_a_lost_connection_is_said() -> None:
 @pytest.mark.parametrize("answers", [[], [READY]])
 async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, answers: list[str]) -> None:
     """No wait is without a limit, before `ready` and after it."""
-    monkeypatch.setattr(streamer.client.session, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(streamer.client.connection, "PATIENCE_S", 0.2)
     monkeypatch.setattr(streamer.client.connection, "CLOSE_S", 0.1)
 
     async def script(websocket: ServerConnection) -> None:
@@ -372,6 +371,15 @@ async def test_a_flush_of_the_real_service(service: Service) -> None:
         assert event["audio_ms"] == 3000
         await session.stop()
         assert [event["type"] async for event in session if event["type"] == "final"] == []
+
+
+async def test_silence_of_the_real_service_is_not_kept(service: Service) -> None:
+    """No more than the longest segment and what the recogniser may still owe."""
+    async with connect(service.url, {"endpoint": {"longest_ms": 6000}}) as session:
+        await session.send(bytes(25 * 32_000))
+        await session.stop()
+        assert [event["type"] async for event in session][-1] == "done"
+        assert 16_000 <= session._kept.kept_ms < 17_100
 
 
 async def test_an_option_that_the_real_service_refuses(service: Service) -> None:

@@ -1,61 +1,219 @@
-"""What a client keeps for a service that may ask for it again."""
+"""What the client keeps of what it sent: pure, in orders that nobody thought of."""
 
 from __future__ import annotations
 
-from streamer.client.kept_audio import Flush, KeptAudio, Stop
-from streamer.wire.options import Start
+import random
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from streamer.client.kept_audio import Entry, KeptAudio
+from streamer.wire.native import Flush, Stop
+from streamer.wire.options import Endpoint, Start
+
+SECOND = 32_000  # bytes
 
 
-def played(kept: KeptAudio) -> list[object]:
-    """All that is to be sent."""
-    found: list[object] = []
+def sent(kept: KeptAudio) -> list[Entry]:
+    """All that is to be sent, which is done then."""
+    found = []
     while (entry := kept.next()) is not None:
         found.append(entry)
         kept.sent()
     return found
 
 
-def test_it_is_played_again_from_a_sample() -> None:
-    """Sound goes on within a piece; flushes that arrived are left out, the end never is."""
+def seconds(number: int, **options: Any) -> KeptAudio:
+    """So many seconds of 16-bit audio, each of its own value, and all of them sent."""
+    kept = KeptAudio(Start(**options))
+    for value in range(number):
+        kept.add(bytes([value]) * SECOND)
+    sent(kept)
+    return kept
+
+
+def test_a_session_is_resumed_from_a_sample() -> None:
+    """Also within a piece; flushes that arrived are left out, the end never is."""
     kept = KeptAudio(Start())
     kept.add(b"aabb")
     kept.flush()
     kept.flush()
     kept.add(b"ccdd")
     kept.stop()
-    assert played(kept) == [b"aabb", Flush(0), Flush(1), b"ccdd", Stop()]
-    assert kept.rewind(1, 0)
-    assert played(kept) == [b"bb", Flush(0), Flush(1), b"ccdd", Stop()]
-    assert kept.rewind(2, 1)
-    assert played(kept) == [Flush(1), b"ccdd", Stop()]
-    assert kept.rewind(3, 2)
-    assert played(kept) == [b"dd", Stop()]
-    assert kept.rewind(4, 2)
-    assert played(kept) == [Stop()]
-    assert not kept.rewind(1, 2)
-    assert not kept.rewind(5, 2)
+    assert sent(kept) == [b"aabb", Flush(), Flush(), b"ccdd", Stop()]
+    assert kept.resume(1, 0)
+    assert sent(kept) == [b"bb", Flush(), Flush(), b"ccdd", Stop()]
+    assert kept.resume(2, 1)
+    assert sent(kept) == [Flush(), b"ccdd", Stop()]
+    assert kept.resume(3, 2)
+    assert sent(kept) == [b"dd", Stop()]
+    assert kept.resume(4, 2)
+    assert sent(kept) == [Stop()]
+    assert not kept.resume(5, 2)
 
 
-def test_what_was_heard_is_forgotten() -> None:
-    """But for a margin, as times are rounded; and nothing that was not sent."""
+def test_audio_goes_in_pieces() -> None:
+    """No message is longer than a service takes, whatever is given at once."""
     kept = KeptAudio(Start())
-    for _ in range(10):
-        kept.add(bytes(3200))
-    for _ in range(5):
-        kept.sent()
-    kept.heard(300)
-    assert not kept.rewind(3199, 0)
-    assert kept.rewind(3200, 0)
-    assert len(b"".join(piece for piece in played(kept) if isinstance(piece, bytes))) == 32_000 - 6400
-    kept.heard(5000)
-    assert kept.next() is None
+    audio = bytes(range(250)) * 10_000
+    kept.add(audio)
+    pieces = [piece for piece in sent(kept) if isinstance(piece, bytes)]
+    assert b"".join(pieces) == audio
+    assert max(map(len, pieces)) == 32_768
 
 
-def test_a_service_that_tells_nothing() -> None:
-    """What would be too much is not kept: such a session cannot be resumed."""
+def test_what_is_not_final_is_kept_for_another_session() -> None:
+    """Although it was sent; what is final is gone. The new session counts samples from its own beginning."""
+    kept = seconds(10)
+    kept.let_go(4500)
+    assert 5500 <= kept.kept_ms < 6600
+    assert kept.restart([3000]) is None
+    assert kept.restart([4500]) == 4500
+    audio = kept.next()
+    assert isinstance(audio, bytes)
+    assert (audio[0], kept.sent_ms) == (4, 4500)
+    assert kept.resume(16_000, 0)
+    assert kept.sent_ms == 5500
+    assert not kept.resume(-24_000, 0)
+
+
+def test_nothing_is_let_go_that_was_not_sent() -> None:
+    """However much is said to be final."""
     kept = KeptAudio(Start())
-    for _ in range(20):
-        kept.add(bytes(1024 * 1024))
-        kept.sent()
-    assert not kept.whole
-    assert not kept.rewind(0, 0)
+    kept.add(bytes(SECOND))
+    kept.let_go(1000)
+    assert kept.kept_ms == 1000
+
+
+def test_an_unanswered_flush_is_asked_again_of_another_session() -> None:
+    """And one that was answered is not."""
+    kept = KeptAudio(Start())
+    for _ in range(2):
+        kept.add(bytes(SECOND))
+        kept.flush()
+    kept.add(bytes(SECOND))
+    kept.stop()
+    sent(kept)
+    kept.answered(1)
+    kept.let_go(1000)
+    assert kept.restart([1000]) == 1000
+    assert sent(kept) == [bytes(SECOND), Flush(), bytes(SECOND), Stop()]
+    assert kept.resume(16_000, 1)
+    assert sent(kept) == [bytes(SECOND), Stop()]
+
+
+@pytest.mark.parametrize(("encoding", "silence"), [("pcm_s16le", 0), ("mulaw", 0xFF), ("alaw", 0xD5)])
+def test_a_channel_that_was_ahead_hears_silence_first(encoding: str, silence: int) -> None:
+    """Each channel is heard from its own cut on, also where pieces end within a sample, and after another loss."""
+    start = Start(encoding=encoding, sample_rate=8000, channels=2, multichannel=True)
+    kept, audio = KeptAudio(start), bytes([7]) * 8 * 8 * start.frame_bytes
+    for at in range(0, len(audio), 13):
+        kept.add(audio[at : at + 13])
+    sent(kept)
+    assert kept.restart([2, 5]) == 2
+    assert kept.resume(8, 0)
+    heard = b"".join(piece for piece in sent(kept) if isinstance(piece, bytes))
+    width = start.frame_bytes // 2
+    frames = [heard[at : at + start.frame_bytes] for at in range(0, len(heard), start.frame_bytes)]
+    assert [frame[:width] for frame in frames] == [bytes([7]) * width] * 40
+    assert [frame[width:] for frame in frames] == [bytes([silence]) * width] * 16 + [bytes([7]) * width] * 24
+
+
+def test_there_is_a_bound() -> None:
+    """Of what a service never says it has heard only so much is kept; from further back no session goes on."""
+    kept = seconds(100, endpoint=Endpoint(longest_ms=6000), encoding="pcm_f32le")
+    assert kept.kept_ms == 50_000
+    kept = KeptAudio(Start(sample_rate=192_000, channels=8, endpoint=Endpoint(longest_ms=6000)))
+    most = 66 * 192_000 * 16 + 16 * 1024 * 1024
+    for _ in range(80):
+        kept.add(bytes(192_000 * 16))
+        sent(kept)
+    assert kept.place(kept.kept_ms) <= most + 32_768
+    assert not kept.resume(0, 0)
+    assert kept.restart([0]) is None
+    assert kept.resume(15 * 192_000, 0)
+
+
+def test_a_flush_that_is_not_kept_is_not_forgotten_silently() -> None:
+    """A service that has not got it cannot go on."""
+    kept = KeptAudio(Start(sample_rate=192_000, channels=8))
+    kept.flush()
+    for _ in range(100):
+        kept.add(bytes(192_000 * 16))
+        sent(kept)
+    assert not kept.resume(50 * 192_000, 0)
+    assert kept.resume(50 * 192_000, 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_sample_and_flush_arrives_once(seed: int) -> None:
+    """In order, wherever connections and services are lost; and what is final is not kept."""
+    dice = random.Random(seed)
+    kept = KeptAudio(Start())
+    given: list[Entry] = []
+    arrived: list[Entry] = []  # at whichever session
+    final = answered = origin = origin_flushes = 0  # bytes; flushes
+
+    def size() -> int:
+        return sum(len(entry) for entry in arrived if isinstance(entry, bytes))
+
+    def flushes() -> int:
+        return sum(isinstance(entry, Flush) for entry in arrived)
+
+    def flush_places() -> list[int]:
+        places = accumulate(len(entry) if isinstance(entry, bytes) else 0 for entry in arrived)
+        return [place for place, entry in zip(places, arrived, strict=True) if isinstance(entry, Flush)]
+
+    def lose(least: int) -> None:
+        """The last of what was sent has not arrived, down to this place at most."""
+        while arrived and isinstance(arrived[-1], bytes) and dice.random() < 0.7 and size() - len(arrived[-1]) >= least:
+            arrived.pop()
+
+    for number in range(400):
+        kind = dice.randrange(10)
+        if kind < 4:
+            audio = bytes((number + at) % 251 for at in range(32 * dice.randint(1, 250)))
+            kept.add(audio)
+            given.append(audio)
+        elif kind == 4:
+            kept.flush()
+            given.append(Flush())
+        elif kind < 8:
+            while (entry := kept.next()) is not None and dice.random() < 0.7:
+                arrived.append(entry)
+                kept.sent()
+            if answered < flushes() and dice.random() < 0.5:
+                answered += 1
+                final = max(final, flush_places()[answered - 1])
+            elif answered == flushes() and dice.random() < 0.3:
+                final = size() // 32 * 32
+            kept.answered(answered)
+            kept.let_go(final / 32)
+            assert kept.kept_ms <= kept.given_ms - final / 32 + 1100
+        elif kind == 8:
+            lose(max(final, origin))
+            assert kept.resume((size() - origin) // 2, flushes() - origin_flushes)
+        elif answered == flushes():
+            # Another session: all that is not final is heard again.
+            lose(final)
+            while size() > final:
+                over, last = size() - final, arrived.pop()
+                assert isinstance(last, bytes)
+                arrived += [last[:-over]] if over < len(last) else []
+            assert kept.restart([final / 32]) == final / 32
+            origin, origin_flushes = final, answered
+    assert kept.resume((size() - origin) // 2, flushes() - origin_flushes)
+    arrived += sent(kept)
+    assert joined(arrived) == joined(given)
+
+
+def joined(entries: list[Entry]) -> list[Entry]:
+    """The same with audio in one piece between flushes."""
+    whole: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, bytes) and whole and isinstance(whole[-1], bytes):
+            whole[-1] += entry
+        else:
+            whole.append(entry)
+    return whole

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.async_api import Page
 
@@ -148,13 +149,51 @@ async def test_a_service_that_is_started_anew(
             (word["start_ms"], word["end_ms"]) for word in right["words"]
         ]
     numbers = [event["n"] for event in told if "n" in event]
-    assert numbers == sorted(set(numbers))
+    assert numbers == list(range(1, len(numbers) + 1))
     (restarted,) = of(told, "restarted")
     assert restarted["fromMs"] > 0
     assert restarted["segment"] == sum(final["end_ms"] <= restarted["fromMs"] for final in finals)
     codes = [event["code"] for event in of(told, "state")]
     assert ("not_ready" if how is signal.SIGTERM else "unknown_token") in codes
     assert codes[-1] == "done"
+
+
+async def test_two_channels_of_a_service_that_is_started_anew(served: ServeProcess, open_bench: OpenPage) -> None:
+    """Each goes on at its own cut: the one that is behind as if nothing had happened, and nothing is told twice."""
+    bench = await open_bench(expected=[CONNECTIONS])
+    await bench.evaluate(
+        """async (url) => {
+            globalThis.session = await begin({url, options: {channels: 2, multichannel: true}});
+            globalThis.both = new Int16Array(2 * (await pcm("talk")).length);
+            (await pcm("talk")).forEach((sample, at) => (both[2 * at] = sample));
+            (await pcm("quilter")).forEach((sample, at) => (both[2 * (at + 24000) + 1] = sample));
+            session.send(both.subarray(0, 2 * 16000 * 15));
+        }""",
+        served.site,
+    )
+    await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms >= 14000)")
+    await served.stop(signal.SIGKILL)
+    await served.start()
+    await bench.evaluate("session.send(both.subarray(2 * 16000 * 15)); session.stop()")
+    told = await bench.evaluate("session.told")
+    talk, quilter = np.frombuffer(pcm("talk.flac"), "<i2"), np.zeros(len(pcm("talk.flac")) // 2, "<i2")
+    quilter[24_000 : 24_000 + len(pcm("quilter.ogg")) // 2] = np.frombuffer(pcm("quilter.ogg"), "<i2")
+    both = [np.stack([talk, quilter], 1).tobytes()]
+    options = {"channels": 2, "multichannel": True}
+    expected = [event async for event in transcribe(both, served.site, options=options) if event["type"] == "final"]
+    restarted, finals = of(told, "restarted"), of(told, "final")
+    assert [event["channel"] for event in restarted] == [0, 1]
+    assert [event["segment"] for event in restarted] == [2, 1]
+    slow = 0 if restarted[0]["fromMs"] < restarted[1]["fromMs"] else 1
+    for channel in (0, 1):
+        own, right = ([event for event in some if event["channel"] == channel] for some in (finals, expected))
+        assert [event["segment"] for event in own] == list(range(len(right)))
+        if channel == slow:
+            assert [(event["text"], event["start_ms"], event["end_ms"]) for event in own] == [
+                (event["text"], event["start_ms"], event["end_ms"]) for event in right
+            ]
+    numbers = [event["n"] for event in told if "n" in event]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 async def test_a_connection_on_which_nothing_comes(served: ServeProcess, open_bench: OpenPage) -> None:

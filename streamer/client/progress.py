@@ -1,0 +1,202 @@
+"""How far a session has got, over several sessions of the service if need be: what was told, and what may come again.
+
+Pure: messages of the service in; events out, in the times, segments and numbers of one session. The JavaScript client
+has the same in streamer/web/progress.js.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamer.client.kept_audio import LAG_MS
+from streamer.wire.options import Start
+
+Message = dict[str, Any]
+# A final whose last word ends so shortly before what was heard was not ended by a pause.
+ABRUPT_MS: Final = 400
+# Milliseconds that are no times of the audio.
+DURATIONS: Final = ("gap_ms", "unrecognised_ms")
+
+
+class Progress:
+    """What the service has said, what of it was told, and from where on another session would have to hear again."""
+
+    def __init__(self, start: Start) -> None:
+        """`start`: the options of the session, as far as they are about channels and segments."""
+        self.seen = 1  # the number of the last message; the first is the greeting
+        self.heard_ms = 0.0
+        self.flushes = 0  # how many were answered
+        self.done = False
+        self.restarts = 0  # how often the service's session was replaced since the last final
+        self._multichannel = start.multichannel
+        window_ms = start.endpoint.longest_ms + LAG_MS
+        self._channels = [_Channel(window_ms) for _ in range(start.channels if start.multichannel else 1)]
+        self._doubtful = _Doubtful()
+        self._from_ms = 0.0  # where the service's present session began in ours,
+        self._n = 0  # and what is added to its numbers
+
+    @property
+    def cuts_ms(self) -> list[float]:
+        """For each channel, from where on audio may become part of a final: another session would begin there."""
+        return [channel.cut_ms for channel in self._channels]
+
+    @property
+    def after(self) -> int:
+        """The service's own number of the last message."""
+        return self.seen - self._n
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether something waits to be told because the service may be about to end the session."""
+        return bool(self._doubtful.kept)
+
+    def receive(self, message: Message, *, asked: bool) -> list[Message]:
+        """What may be told now; `asked`: the client has asked for the end of a segment."""
+        message = self._shifted(message)
+        number = message.get("n")
+        if isinstance(number, int):
+            if number <= self.seen:
+                return []
+            self.seen = number
+        self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
+        if self._doubtful.keep(message, asked=asked):
+            return []
+        told = [*self.believe(), *self._told([message])]
+        if not told and number is not None:
+            # It was told before a restart: the next one has its number.
+            self.seen -= 1
+            self._n -= 1
+        return told
+
+    def believe(self) -> list[Message]:
+        """The service goes on: what may be told now of that which was doubtful."""
+        return self._told(self._doubtful.take())
+
+    def restart(self, from_ms: float) -> list[Message]:
+        """Another session of the service goes on from there; the events that say so, one for each channel."""
+        # What was not told is heard again: its numbers are free.
+        again = [message["n"] for message in self._doubtful.take() if "n" in message]
+        self.seen = min(again, default=self.seen + 1) - 1
+        self.restarts += 1
+        self.heard_ms = self._from_ms = from_ms
+        return [self._restarted(number, channel) for number, channel in enumerate(self._channels)]
+
+    def _restarted(self, number: int, channel: _Channel) -> Message:
+        # The last of these events has the number of the new greeting.
+        self._n = self.seen
+        self.seen += 1
+        segment = channel.restart()
+        event = {"type": "restarted", "n": self.seen, "from_ms": int(channel.cut_ms), "segment": segment}
+        return {**event, "channel": number} if self._multichannel else event
+
+    def _told(self, messages: Iterable[Message]) -> list[Message]:
+        return [message for message in messages if self._tell(message)]
+
+    def _tell(self, message: Message) -> bool:
+        if message["type"] == "flushed":
+            self.flushes += 1
+        elif message["type"] == "final":
+            self.restarts = 0
+        elif message["type"] == "done":
+            self.done = True
+        return all(channel.tell(message) for channel in self._concerned(message))
+
+    def _concerned(self, message: Message) -> Sequence[_Channel]:
+        return [self._channels[message["channel"]]] if "channel" in message else self._channels
+
+    def _shifted(self, message: Message) -> Message:
+        if self._n == 0:
+            return message
+        moved: Message = _later(message, self._from_ms)
+        if isinstance(moved.get("n"), int):
+            moved["n"] += self._n
+        if isinstance(moved.get("segment"), int):
+            moved["segment"] += self._concerned(moved)[0].first_segment
+        return moved
+
+
+@dataclass
+class _Channel:
+    """What was told of one channel, or of all of them if they are mixed."""
+
+    window_ms: int  # no final has audio in it from so long before what was heard
+    cut_ms: float = 0
+    heard_ms: float = 0
+    first_segment: int = 0  # of the service's present session
+    _segments: int = 0
+    _speaking: bool = False
+    _changed_ms: float = -1  # when that last changed
+    _again_until_ms: float | None = None  # what comes again of that after a restart
+
+    def restart(self) -> int:
+        """Another session of the service goes on at the cut; its first segment."""
+        self.first_segment = self._segments
+        self._again_until_ms = self._changed_ms
+        return self.first_segment
+
+    def tell(self, message: Message) -> bool:
+        """Notes what is about to be told; False if it was told before."""
+        kind = message["type"]
+        if kind == "speech":
+            return self._tell_speech(message)
+        if kind == "final":
+            self._segments = message["segment"] + 1
+        cut_ms = message.get("audio_ms" if kind == "flushed" else "cut_ms", 0)
+        self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
+        self.cut_ms = max(self.cut_ms, cut_ms, self.heard_ms - self.window_ms)
+        return True
+
+    def _tell_speech(self, speech: Message) -> bool:
+        speaking = speech["state"] == "start"
+        again = self._again_until_ms
+        if again is not None and (speech["at_ms"] <= again or speaking == self._speaking):
+            return False
+        self._speaking, self._changed_ms = speaking, speech["at_ms"]
+        return True
+
+
+class _Doubtful:
+    """Messages from a final on that may have been cut in a word, because the service shuts down: it says so next.
+
+    They are not told before it is known whether the service goes on; if it does not, another session hears it again.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[Message] = []
+        self._doubts: dict[object, float] = {}  # of which channels, and how much these had heard
+
+    def keep(self, message: Message, *, asked: bool) -> bool:
+        """Whether it is not to be told yet; `asked`: the client has asked for the end of a segment."""
+        kind, channel, heard_ms = message["type"], message.get("channel"), message.get("audio_ms", 0)
+        if kind == "final" and not asked and heard_ms - message["end_ms"] < ABRUPT_MS:
+            self._doubts[channel] = heard_ms
+        elif kind == "partial":
+            self._doubts.pop(channel, None)
+        elif kind not in ("final", "speech"):
+            self._doubts = {} if kind == "done" else {of: ms for of, ms in self._doubts.items() if ms >= heard_ms}
+        if self._doubts:
+            self.kept.append(message)
+        return bool(self._doubts)
+
+    def take(self) -> list[Message]:
+        """What was kept; nothing is any more."""
+        kept, self.kept, self._doubts = self.kept, [], {}
+        return kept
+
+
+def _later(value: Any, ms: float) -> Any:
+    """A copy whose times are later."""
+    if isinstance(value, list):
+        return [_later(each, ms) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: math.floor(each + ms + 0.5) if _is_time(name, each) else _later(each, ms) for name, each in value.items()
+    }
+
+
+def _is_time(name: str, value: Any) -> bool:
+    return name.endswith("_ms") and name not in DURATIONS and isinstance(value, (int, float))

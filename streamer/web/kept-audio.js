@@ -1,0 +1,217 @@
+/**
+ * What was given to a session, as far as it may be needed again: audio, and where flushes and the end stand in it.
+ *
+ * Pure. Audio is kept until no further final can have any of it: until then another session of the service may have to
+ * hear it again. docs/protocol.md says what a client has to keep. The Python client has the same in
+ * streamer/client/kept_audio.py. Places are bytes of audio since the start of the session.
+ */
+
+/** No segment is longer, unless the options say otherwise. */
+const LONGEST_MS = 20_000;
+/** How far the recogniser may be behind what the service says it has heard. */
+const LAG_MS = 10_000;
+/** Audio that the service does not have: more is not taken. */
+export const MOST_UNHEARD_MS = 300_000;
+/** Bytes of audio in one message. */
+const LARGEST_MESSAGE = 32_768;
+/** A sample of silence. */
+const SILENCE = new Map(Object.entries({pcm_s16le: [0, 0], pcm_f32le: [0, 0, 0, 0], mulaw: [0xff], alaw: [0xd5]}));
+
+/**
+ * @typedef {{audio: Uint8Array, begin: number}
+ *     | {flush: number, begin: number}
+ *     | {stop: true, begin: number}} Entry
+ */
+
+/**
+ * From so long before what was heard no final has any audio, with these options of a session.
+ * @param {Record<string, any>} options @returns {number} milliseconds
+ */
+export function windowMs(options) {
+    const longest = options.endpoint?.longest_ms;
+    return (typeof longest === "number" ? longest : LONGEST_MS) + LAG_MS;
+}
+
+export class KeptAudio {
+    /** @type {Entry[]} in order */
+    #entries = [];
+    #next = 0; // of the entries, the one to be sent next
+    #skip = 0; // bytes of it that are not to be sent
+    #begin = 0; // audio before this is not kept,
+    #dropped = 0; // nor are so many flushes that may not have been answered
+    #end = 0;
+    #flushes = 0;
+    #answered = 0; // of the flushes
+    // Where the service's present session began, and where its channels begin to hear what was said.
+    #origin = 0;
+    #originFlushes = 0;
+    #cuts = [0];
+    #sampleRate;
+    #frameBytes; // one sample of every channel
+    #silence;
+    #most;
+
+    /** @param {Record<string, any>} options of the session */
+    constructor(options) {
+        const {encoding = "pcm_s16le", sample_rate = 16_000, channels = 1} = options;
+        this.#silence = SILENCE.get(encoding) ?? [0, 0];
+        this.#sampleRate = sample_rate;
+        this.#frameBytes = this.#silence.length * channels;
+        this.#most = this.#place(windowMs(options) + MOST_UNHEARD_MS);
+    }
+
+    /** How many flushes were asked for. */
+    get flushes() {
+        return this.#flushes;
+    }
+
+    /** Where the audio ends. */
+    get givenMs() {
+        return this.milliseconds(this.#end);
+    }
+
+    /** Where that ends which was sent over the present connection. */
+    get sentMs() {
+        const entry = this.#entries[this.#next];
+        return this.milliseconds(entry ? entry.begin + this.#skip : this.#end);
+    }
+
+    /** How much audio is kept. */
+    get keptMs() {
+        return this.milliseconds(this.#end - this.#begin);
+    }
+
+    /** @param {number} place @returns {number} its time */
+    milliseconds(place) {
+        return (place * 1000) / (this.#frameBytes * this.#sampleRate);
+    }
+
+    /** @param {Uint8Array} audio more of it; it is copied */
+    add(audio) {
+        for (let at = 0; at < audio.length; at += LARGEST_MESSAGE) {
+            const piece = audio.slice(at, at + LARGEST_MESSAGE);
+            this.#entries.push({audio: piece, begin: this.#end});
+            this.#end += piece.length;
+        }
+        // Only a service that does not say what it has heard gets here. What is dropped it cannot ask for again.
+        while (this.#end - this.#begin > this.#most && this.#next > 0) this.#drop(1);
+    }
+
+    /** A flush is asked for here. @returns {number} its number, from 0 */
+    flush() {
+        this.#entries.push({flush: this.#flushes, begin: this.#end});
+        return this.#flushes++;
+    }
+
+    /** This was all. */
+    stop() {
+        this.#entries.push({stop: true, begin: this.#end});
+    }
+
+    /** What is to be sent next. @returns {Entry | undefined} */
+    next() {
+        const entry = this.#entries[this.#next];
+        if (!entry || !("audio" in entry)) return entry;
+        const begin = entry.begin + this.#skip;
+        return {audio: this.#silenced(entry.audio.subarray(this.#skip), begin), begin};
+    }
+
+    /** The next entry has been sent over the present connection. */
+    sent() {
+        this.#next += 1;
+        this.#skip = 0;
+    }
+
+    /** No further final has anything of what was before this. @param {number} ms */
+    letGo(ms) {
+        const place = Math.min(this.#place(ms), this.#end);
+        let number = 0;
+        for (; number < this.#next; number++) {
+            const entry = this.#entries[number];
+            // An unanswered flush keeps what is behind it; it is answered soon.
+            if (!("audio" in entry) || entry.begin + entry.audio.length > place) break;
+        }
+        this.#drop(number);
+    }
+
+    /** So many flushes have been answered. @param {number} flushes */
+    answered(flushes) {
+        if (flushes <= this.#answered) return;
+        this.#answered = flushes;
+        const sent = this.#entries.slice(0, this.#next);
+        this.#next -= sent.filter((entry) => isFlushBefore(entry, flushes)).length;
+        this.#entries = this.#entries.filter((entry) => !isFlushBefore(entry, flushes));
+    }
+
+    /**
+     * Another connection: the service's session has so many samples and flushes.
+     * @param {number} fromSample @param {number} flushes
+     * @returns {boolean} whether what follows is here
+     */
+    resume(fromSample, flushes) {
+        return this.#rewind(this.#origin + fromSample * this.#frameBytes, this.#originFlushes + flushes);
+    }
+
+    /**
+     * Another session of the service hears each channel from its cut on. It begins at the earliest cut. A channel with
+     * a later one has silence until there: what was said in it is final already.
+     * @param {number[]} cutsMs
+     * @returns {number | null} where it begins; null if that is not here
+     */
+    restart(cutsMs) {
+        const cuts = cutsMs.map((ms) => this.#place(ms));
+        const origin = Math.min(...cuts);
+        if (!this.#rewind(origin, this.#answered)) return null;
+        this.#origin = origin;
+        this.#originFlushes = this.#answered;
+        this.#cuts = cuts;
+        return this.milliseconds(origin);
+    }
+
+    /** @param {number} place @param {number} flushes what follows these is to be sent @returns {boolean} if it is here */
+    #rewind(place, flushes) {
+        if (!(place >= this.#begin && place <= this.#end) || flushes < this.#dropped) return false;
+        this.#next = this.#entries.findIndex((entry) => {
+            if ("audio" in entry) return entry.begin + entry.audio.length > place;
+            return entry.begin >= place && !isFlushBefore(entry, flushes);
+        });
+        if (this.#next < 0) this.#next = this.#entries.length;
+        const first = this.#entries[this.#next];
+        this.#skip = first && "audio" in first ? Math.max(0, place - first.begin) : 0;
+        return true;
+    }
+
+    /** @param {Uint8Array} audio @param {number} begin @returns {Uint8Array} with silence where a channel is to have it */
+    #silenced(audio, begin) {
+        if (begin >= Math.max(...this.#cuts)) return audio;
+        const changed = audio.slice();
+        const width = this.#silence.length;
+        this.#cuts.forEach((cut, channel) => {
+            const end = Math.min(audio.length, cut - begin);
+            for (let at = 0; at < end; at++) {
+                const byte = ((begin + at) % this.#frameBytes) - channel * width;
+                if (byte >= 0 && byte < width) changed[at] = this.#silence[byte];
+            }
+        });
+        return changed;
+    }
+
+    /** @param {number} ms @returns {number} where the sample of this time begins */
+    #place(ms) {
+        return Math.floor((ms * this.#sampleRate) / 1000) * this.#frameBytes;
+    }
+
+    /** @param {number} number of the first entries */
+    #drop(number) {
+        for (const entry of this.#entries.splice(0, number)) {
+            if ("audio" in entry) this.#begin += entry.audio.length;
+            else if ("flush" in entry) this.#dropped = entry.flush + 1;
+        }
+        this.#next -= number;
+    }
+}
+
+/** @param {Entry} entry @param {number} flushes */
+function isFlushBefore(entry, flushes) {
+    return "flush" in entry && entry.flush < flushes;
+}

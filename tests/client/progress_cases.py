@@ -1,0 +1,197 @@
+"""What a service says and what a client has to tell of it, for the clients in both languages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Message = dict[str, Any]
+# Here another session of the service goes on, at the earliest cut.
+RESTART: Message = {"type": "RESTART"}
+STEREO = {"channels": 2, "multichannel": True}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is said, and what is to be seen of the session then; what is None is not looked at."""
+
+    name: str
+    said: list[Message]
+    options: dict[str, Any] = field(default_factory=dict)
+    asked: bool = False  # whether the client has asked for the end of a segment
+    told: list[Message] | None = None
+    believed: list[Message] = field(default_factory=list)  # what is told of the rest once nothing has followed
+    cuts: list[int] | None = None
+    after: int | None = None
+    restarts: int = 0
+
+
+def final(n: int, segment: int, start: int, end: int, heard: int, cut: int = 0, **more: Any) -> Message:
+    """One word."""
+    word = {"word": "a", "start_ms": start, "end_ms": end, "confidence": 1}
+    return {
+        "type": "final", "n": n, "segment": segment, "text": "a", "start_ms": start, "end_ms": end, "audio_ms": heard,
+        "words": [word], "cut_ms": cut or heard, **more,
+    }  # fmt: skip
+
+
+def partial(n: int, segment: int, start: int, heard: int, **more: Any) -> Message:
+    """What is not final."""
+    said = {"type": "partial", "n": n, "segment": segment, "text": "b", "stable": 0}
+    return {**said, "start_ms": start, "audio_ms": heard, **more}
+
+
+def speech(n: int, state: str, at: int, **more: Any) -> Message:
+    """Somebody began or stopped speaking."""
+    return {"type": "speech", "n": n, "state": state, "at_ms": at, **more}
+
+
+def heard(n: int, ms: int) -> Message:
+    """An acknowledgement."""
+    return {"type": "heard", "n": n, "audio_ms": ms}
+
+
+def flushed(n: int, ms: int) -> Message:
+    """The answer to a flush."""
+    return {"type": "flushed", "n": n, "audio_ms": ms}
+
+
+def restarted(n: int, from_ms: int, segment: int, **more: Any) -> Message:
+    """What the client itself tells."""
+    return {"type": "restarted", "n": n, "from_ms": from_ms, "segment": segment, **more}
+
+
+ABRUPT = [final(2, 0, 500, 3950, 4000), speech(3, "end", 3950)]
+
+CASES = [
+    Case(
+        "times, segments and numbers go on: also the times of words, but not how long something took",
+        [
+            final(2, 0, 500, 3000, 4000, 3520),
+            partial(3, 1, 4200, 4800),
+            RESTART,
+            partial(2, 0, 700, 1500),
+            {"type": "recovered", "n": 3, "gap_ms": 123},
+            final(4, 0, 700, 2000, 3000),
+            flushed(5, 3000),
+            RESTART,
+            heard(2, 600),
+        ],
+        told=[
+            final(2, 0, 500, 3000, 4000, 3520),
+            partial(3, 1, 4200, 4800),
+            restarted(4, 3520, 1),
+            partial(5, 1, 4220, 5020),
+            {"type": "recovered", "n": 6, "gap_ms": 123},
+            final(7, 1, 4220, 5520, 6520),
+            flushed(8, 6520),
+            restarted(9, 6520, 2),
+            heard(10, 7120),
+        ],
+        cuts=[6520],
+        after=2,
+        restarts=1,
+    ),
+    Case(
+        "a message that comes again is not told again",
+        [heard(2, 100), heard(3, 200), heard(2, 100), heard(3, 200), heard(4, 300)],
+        told=[heard(2, 100), heard(3, 200), heard(4, 300)],
+        after=4,
+    ),
+    Case(
+        "a session that is replaced again and again gets nowhere, until there is a final",
+        [heard(2, 100), RESTART, heard(2, 100), RESTART, heard(2, 100), RESTART],
+        after=1,
+        restarts=3,
+    ),
+    Case("what follows a final begins at its cut", [final(2, 0, 500, 3000, 4000, 3520)], cuts=[3520]),
+    Case(
+        "what follows a flush begins there",
+        [final(2, 0, 500, 3000, 3500, 3480), flushed(3, 3500)],
+        cuts=[3500],
+    ),
+    Case("no segment reaches further back than the longest, and the lag", [heard(2, 60_000)], cuts=[30_000]),
+    Case("the longest may be longer", [heard(2, 80_000)], {"endpoint": {"longest_ms": 60_000}}, cuts=[10_000]),
+    Case("or the usual one", [heard(2, 60_000)], {"endpoint": "off"}, cuts=[30_000]),
+    Case(
+        "each channel has cuts of its own, and silence in one is not what another has heard",
+        [
+            heard(2, 20_000),
+            final(3, 0, 500, 3000, 33_000, 3520, channel=1),
+            partial(4, 1, 4000, 41_000, channel=1),
+            final(5, 0, 25_000, 31_000, 32_000, 31_500, channel=0),
+        ],
+        STEREO,
+        cuts=[31_500, 11_000],
+    ),
+    Case(
+        "channels go on each with its own segments, one event for each",
+        [
+            final(2, 0, 500, 3000, 4000, 3520, channel=0),
+            final(3, 0, 600, 1000, 2000, 1500, channel=1),
+            final(4, 1, 1600, 3000, 5000, 4000, channel=1),
+            RESTART,
+            partial(2, 0, 700, 1500, channel=1),
+            final(3, 0, 500, 900, 2000, 1800, channel=0),
+            flushed(4, 2000),
+        ],
+        STEREO,
+        told=[
+            final(2, 0, 500, 3000, 4000, 3520, channel=0),
+            final(3, 0, 600, 1000, 2000, 1500, channel=1),
+            final(4, 1, 1600, 3000, 5000, 4000, channel=1),
+            restarted(5, 3520, 1, channel=0),
+            restarted(6, 4000, 2, channel=1),
+            partial(7, 2, 4220, 5020, channel=1),
+            final(8, 1, 4020, 4420, 5520, 5320, channel=0),
+            flushed(9, 5520),
+        ],
+        cuts=[5520, 5520],
+        after=4,
+    ),
+    Case(
+        "speech that began or ended is not told again; numbers have no gap for that",
+        [
+            final(2, 0, 500, 3000, 4000, 3520),
+            speech(3, "start", 5000),
+            speech(4, "end", 7000),
+            speech(5, "start", 9000),
+            RESTART,
+            speech(2, "start", 1480),
+            speech(3, "end", 3500),
+            speech(4, "start", 5490),
+            speech(5, "end", 8000),
+            heard(6, 8500),
+        ],
+        told=[
+            final(2, 0, 500, 3000, 4000, 3520),
+            speech(3, "start", 5000),
+            speech(4, "end", 7000),
+            speech(5, "start", 9000),
+            restarted(6, 3520, 1),
+            speech(7, "end", 11_520),
+            heard(8, 12_020),
+        ],
+        after=6,
+        restarts=1,
+    ),
+    Case("a final that may be cut in a word waits for what follows", ABRUPT, told=[], believed=ABRUPT, cuts=[0]),
+    Case("more audio shows that the service goes on", [*ABRUPT, heard(4, 4300)], told=[*ABRUPT, heard(4, 4300)]),
+    Case("so does a partial", [*ABRUPT, partial(4, 1, 1, 1)], told=[*ABRUPT, partial(4, 1, 1, 1)]),
+    Case("the end of a segment was asked for", ABRUPT, asked=True, told=ABRUPT),
+    Case(
+        "a session that begins anew hears it again",
+        [*ABRUPT, RESTART, final(2, 0, 500, 3950, 5000)],
+        told=[restarted(2, 0, 0), final(3, 0, 500, 3950, 5000)],
+        cuts=[5000],
+        after=2,
+    ),
+    Case(
+        "what another channel says shows nothing, and waits with it",
+        [final(2, 0, 500, 3950, 4000, channel=0), partial(3, 0, 1, 9000, channel=1), heard(4, 4000)],
+        STEREO,
+        told=[],
+        believed=[final(2, 0, 500, 3950, 4000, channel=0), partial(3, 0, 1, 9000, channel=1), heard(4, 4000)],
+        cuts=[0, 0],
+    ),
+]

@@ -1,0 +1,282 @@
+"""Sessions whose service is killed in mid-speech and started again at the same address: their users see one session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamer.bridge.service import Service
+from streamer.client import Session, connect, transcribe
+from streamer.transcript import Transcript
+from streamer.triton.server import TritonServer
+from tests.project import SAMPLES
+from tests.samples import pcm
+from tests.web.serving import ServeProcess
+
+Event = dict[str, Any]
+SECOND = 32_000  # bytes
+PATIENCE_S = 60.0
+TALK, SHORT = pcm("talk.flac"), SAMPLES / "airplane.mp3"
+# So much is given before the service is killed, and what was heard by then is in the middle of a segment.
+BEFORE_S, HEARD_MS = 15, 14_000
+STEREO = {"channels": 2, "multichannel": True}
+
+
+def beside(first: bytes, second: bytes) -> bytes:
+    """Two channels; the second speaks a little later."""
+    late = np.concatenate([np.zeros(24_000, "<i2"), np.frombuffer(second, "<i2")])
+    left = np.frombuffer(first, "<i2")[: len(late)]
+    return np.stack([left, np.resize(late, len(left))], 1).tobytes()
+
+
+BOTH = beside(TALK, pcm("quilter.ogg") + bytes(4 * SECOND) + pcm("airplane.mp3") + bytes(20 * SECOND))
+
+
+@dataclass
+class Gate:
+    """Clients that have got somewhere wait here until the service has been killed."""
+
+    expected: int
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    full: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait(self) -> None:
+        self.expected -= 1
+        if self.expected == 0:
+            self.full.set()
+        await self.opened.wait()
+
+
+async def told(session: Session, events: list[Event], until: Callable[[Event], bool] = lambda event: False) -> None:
+    """Reads up to such an event, or to the end."""
+    async for event in session:
+        events.append(dict(event))
+        if until(events[-1]):
+            return
+
+
+def has_heard(milliseconds: int) -> Callable[[Event], bool]:
+    return lambda event: bool(event.get("audio_ms", 0) >= milliseconds)
+
+
+async def speak(url: str, gate: Gate, audio: bytes = TALK, **options: Any) -> list[Event]:
+    """All that an asynchronous client is told of a recording; it is in the middle of it when the service is killed."""
+    events: list[Event] = []
+    before = BEFORE_S * SECOND * options.get("channels", 1)
+    async with connect(url, options) as session:
+        await session.send(audio[:before])
+        await told(session, events, has_heard(HEARD_MS))
+        reading = asyncio.create_task(told(session, events))
+        await gate.wait()
+        await session.send(audio[before:])
+        await session.stop()
+        await reading
+    return events
+
+
+async def flush(url: str, gate: Gate) -> list[Event]:
+    """The same with flushes: the last of them and the end have been sent, but are not answered."""
+    events: list[Event] = []
+    async with connect(url) as session:
+        for second in (3, 6):
+            await session.send(TALK[(second - 3) * SECOND : second * SECOND])
+            await session.flush()
+            await told(session, events, lambda event: event["type"] == "flushed")
+        reading = asyncio.create_task(told(session, events))
+        await gate.wait()
+        await session.send(TALK[6 * SECOND : 9 * SECOND])
+        await session.flush()
+        await session.send(TALK[9 * SECOND : 12 * SECOND])
+        await session.stop()
+        await reading
+    return events
+
+
+def speak_blocking(url: str, at_gate: Callable[[], None]) -> list[Event]:
+    """The same in a program that is not asynchronous."""
+    events: list[Event] = []
+    with connect(url) as session:
+        session.send(TALK[: BEFORE_S * SECOND])
+        while not events or not has_heard(HEARD_MS)(events[-1]):
+            event = session.receive(PATIENCE_S)
+            assert event is not None
+            events.append(dict(event))
+        at_gate()
+        session.send(TALK[BEFORE_S * SECOND :])
+        session.stop()
+        return events + [dict(event) for event in session]
+
+
+async def command_line(url: str, gate: Gate) -> list[Event]:
+    """What `streamer FILE` writes; its exit status is the last event."""
+    command = ["-m", "streamer", str(SHORT), "--server", url, "--format", "jsonl", "--paced"]
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=PIPE)
+    assert process.stdout is not None
+    events: list[Event] = []
+    async for line in process.stdout:
+        events.append(json.loads(line))
+        if events[-1]["type"] == "partial" and not gate.opened.is_set():
+            await gate.wait()
+    return [*events, {"type": "exit", "status": await process.wait()}]
+
+
+async def all_disturbed(triton: TritonServer, log: Path) -> dict[str, list[Event]]:
+    """What all of them are told, of one service that is killed while all of them speak."""
+    served = ServeProcess(triton.grpc_address, log)
+    await served.start()
+    gate, loop = Gate(5), asyncio.get_running_loop()
+
+    def at_gate() -> None:
+        asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
+
+    try:
+        clients = {
+            "asynchronous": asyncio.create_task(speak(served.site, gate)),
+            "two channels": asyncio.create_task(speak(served.site, gate, BOTH, **STEREO)),
+            "flushes": asyncio.create_task(flush(served.site, gate)),
+            "blocking": asyncio.create_task(asyncio.to_thread(speak_blocking, served.site, at_gate)),
+            "command line": asyncio.create_task(command_line(served.site, gate)),
+        }
+        all_there = asyncio.create_task(gate.full.wait())
+        await asyncio.wait([all_there, *clients.values()], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        served.send(signal.SIGSTOP)
+        gate.opened.set()
+        await asyncio.sleep(0.3)  # what they send now, no service reads
+        await served.stop(signal.SIGKILL)
+        await served.start()
+        return dict(zip(clients, await asyncio.gather(*clients.values()), strict=True))
+    finally:
+        await served.stop()
+        show(log)
+
+
+@pytest.fixture(scope="module")
+def disturbed(triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Event]]:
+    """What each client is told."""
+    return asyncio.run(all_disturbed(triton, tmp_path_factory.mktemp("restart") / "serve.log"))
+
+
+def show(log: Path) -> None:
+    """If the test fails."""
+    print(log.read_text())
+
+
+def undisturbed(service: Service, audio: bytes | Path, **options: Any) -> list[Event]:
+    """What a client is told whose service lives."""
+    return [
+        dict(event) for event in transcribe(audio if isinstance(audio, Path) else [audio], service.url, options=options)
+    ]
+
+
+@pytest.fixture(scope="module")
+def right(service: Service) -> list[Event]:
+    """What a client is told of the talk."""
+    return lasting(undisturbed(service, TALK))
+
+
+def lasting(events: list[Event]) -> list[Event]:
+    """Finals and speech, and how much was heard in the end, without numbers and confidences."""
+    kept = [{**event, "n": 0, "confidence": 0} for event in events if event["type"] in ("final", "speech", "done")]
+    for event in kept:
+        event["words"] = [(word["word"], word["start_ms"], word["end_ms"]) for word in event.get("words", ())]
+    return kept
+
+
+def check_numbers(events: list[Event]) -> None:
+    """They rise by one, whatever was told."""
+    first = events[0]["n"]
+    assert [event["n"] for event in events] == list(range(first, first + len(events)))
+
+
+@pytest.mark.parametrize("client", ["asynchronous", "blocking"])
+def test_it_is_one_session(right: list[Event], disturbed: dict[str, list[Event]], client: str) -> None:
+    """Words, times and segments are those of a session whose service lives; one event tells of the other."""
+    events = disturbed[client]
+    assert lasting(events) == right
+    check_numbers(events)
+    [restarted] = [event for event in events if event["type"] == "restarted"]
+    before = [event for event in events if event["n"] < restarted["n"]]
+    last = [event for event in before if event["type"] == "final"][-1]
+    assert (restarted["from_ms"], restarted["segment"]) == (last["cut_ms"], last["segment"] + 1)
+    assert [event for event in before if event["type"] == "partial"][-1]["segment"] == restarted["segment"]
+
+
+def test_the_command_line_does_not_notice(service: Service, disturbed: dict[str, list[Event]]) -> None:
+    """`streamer FILE` writes what it would have written, and that it has."""
+    *events, last = disturbed["command line"]
+    assert last == {"type": "exit", "status": 0}
+    assert lasting(events) == lasting(undisturbed(service, SHORT))
+    assert [event["type"] for event in events].count("restarted") == 1
+    transcript = Transcript("")
+    for event in events:
+        transcript.add(event)
+    assert transcript.complete
+
+
+def test_flushes_and_the_end_are_asked_for_again(service: Service, disturbed: dict[str, list[Event]]) -> None:
+    """Those that had no answer; each is answered once, in its place."""
+    events = disturbed["flushes"]
+    check_numbers(events)
+    assert [event["audio_ms"] for event in events if event["type"] == "flushed"] == [3000, 6000, 9000]
+    assert [event["from_ms"] for event in events if event["type"] == "restarted"] == [6000]
+    assert events[-1] == {"type": "done", "n": events[-1]["n"], "audio_ms": 12_000}
+    pieces = [TALK[at * SECOND : (at + 3) * SECOND] for at in (0, 3, 6, 9)]
+    said = [event for event in events if event["type"] == "final"]
+    assert [event["segment"] for event in said] == list(range(len(said)))
+    right = [event["text"] for piece in pieces for event in undisturbed(service, piece) if event["type"] == "final"]
+    assert [event["text"] for event in said] == right
+
+
+def test_each_channel_goes_on_at_its_own_cut(service: Service, disturbed: dict[str, list[Event]]) -> None:
+    """Nothing is told twice. The channel that was behind is as it would have been.
+
+    The other began with silence: it has other words now and then, as if it had been heard from another place on.
+    """
+    events, right = disturbed["two channels"], undisturbed(service, BOTH, **STEREO)
+    check_numbers(events)
+    restarted = [event for event in events if event["type"] == "restarted"]
+    assert [event["channel"] for event in restarted] == [0, 1]
+    slow = min(restarted, key=lambda event: int(event["from_ms"]))["channel"]
+    for channel in (0, 1):
+        own = [event for event in events if event.get("channel") == channel]
+        expected = [event for event in right if event.get("channel") == channel]
+        if channel == slow:
+            assert lasting(own) == lasting(expected)
+        finals, finals_expected = ([event for event in some if event["type"] == "final"] for some in (own, expected))
+        for final, one_expected in zip(finals, finals_expected, strict=True):
+            assert final["segment"] == one_expected["segment"]
+            alike = SequenceMatcher(None, final["text"].split(), one_expected["text"].split()).ratio()
+            assert alike > 0.8, (final["text"], one_expected["text"])
+            assert abs(final["start_ms"] - one_expected["start_ms"]) <= 100
+            assert abs(final["end_ms"] - one_expected["end_ms"]) <= 100
+
+
+async def test_a_service_that_shuts_down(triton: TritonServer, right: list[Event], tmp_path: Path) -> None:
+    """What it makes final in the middle of a word is not told: another session hears the word whole."""
+    served = ServeProcess(triton.grpc_address, tmp_path / "serve.log", "--drain-limit", "0")
+    await served.start()
+    try:
+        gate = Gate(1)
+        speaking = asyncio.create_task(speak(served.site, gate))
+        await asyncio.wait_for(gate.full.wait(), PATIENCE_S)
+        await served.stop(signal.SIGTERM)
+        await served.start()
+        gate.opened.set()
+        events = await speaking
+    finally:
+        await served.stop()
+        show(tmp_path / "serve.log")
+    assert lasting(events) == right
+    check_numbers(events)
+    assert [event["type"] for event in events].count("restarted") == 1
