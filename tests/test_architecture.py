@@ -37,7 +37,6 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.bridge.upstreams": (
         *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.limits", "streamer.triton"),
-        *("streamer.wire",),
     ),
     "streamer.bridge.http": (
         *("streamer.bridge.access", "streamer.bridge.http.request", "streamer.bridge.session"),
@@ -49,7 +48,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.upstreams", "streamer.limits", "streamer.triton", "streamer.wire"),
     ),
     "streamer.bridge.server": ("streamer.bridge", "streamer.triton", "streamer.wire"),
-    "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton", "streamer.wire"),
+    "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton"),
     # What is right for a setting is known where it is used: origins, and the forms of the log.
     "streamer.settings": (
         *("streamer.address", "streamer.bridge.access", "streamer.bridge.telemetry", "streamer.limits"),
@@ -134,6 +133,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_flow.py",
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
+    "tests/client/test_restart.py",
     "tests/engine/test_pauses.py",
     "tests/scripts/test_search_scripts.py",
     "tests/scripts/test_setup.py",
@@ -229,7 +229,8 @@ def may_be_about(test: Path) -> list[Path]:
     inner = Path(*test.parts[1:-1])
     places = [ROOT / "streamer" / inner, ROOT / inner]
     package = [place / "__init__.py" for place in places if place.name == name]
-    return package + [place / f"{name}{ending}" for place in places for ending in (".py", ".js", "")]
+    names = [f"{name}.py", f"{name.replace('_', '-')}.js", name]
+    return package + [place / each for place in places for each in names]
 
 
 @pytest.mark.parametrize("part", HEAVY)
