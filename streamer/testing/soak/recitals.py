@@ -15,7 +15,7 @@ import numpy as np
 
 from streamer.evaluate.manifest import read_manifest
 from streamer.shipped import shipped
-from streamer.testing.level_model import silence
+from streamer.testing.exact_speech import silence
 from streamer.testing.soak.plan import LONGEST_AWAY_S, STOP, Audio, Deed, Item, Plan
 from streamer.testing.soak.speech import PER_MS, Said, Speech
 from streamer.testing.soak.talker import Talker

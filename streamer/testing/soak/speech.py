@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.audio.conversion import SAMPLE_RATE
-from streamer.testing.level_model import FRAME, say, silence
+from streamer.testing.exact_speech import FRAME, say, silence
 
 PER_MS = SAMPLE_RATE // 1000
 BASE = len(ascii_lowercase)

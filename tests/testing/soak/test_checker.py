@@ -13,7 +13,7 @@ import pytest
 from streamer.bridge.session.replay import Replay
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import as_json
-from streamer.testing.exact_repository import exact_recogniser
+from streamer.testing.exact_adapter import exact_recogniser
 from streamer.testing.soak.checker import Verdict, check
 from streamer.testing.soak.plan import STOP, Audio, Plan, Text
 from streamer.testing.soak.speech import Speech, speech, word
@@ -26,7 +26,7 @@ STEP = 5120
 
 def events(spoken: Speech, flush: int) -> list[Event]:
     """All that a session is told of this, with a flush at this sample."""
-    recogniser = exact_recogniser(None, slots=1)  # type: ignore[arg-type]
+    recogniser = exact_recogniser(1)
     recogniser.open(1)
     account = Replay()
     told: list[Event] = [{"type": "ready"}]

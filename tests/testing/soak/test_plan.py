@@ -11,7 +11,7 @@ import pytest
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
-from streamer.testing.exact_repository import exact_recogniser
+from streamer.testing.exact_adapter import exact_recogniser
 from streamer.testing.soak.plan import KINDS, STOP, Audio, Deed, Plan, plan
 from streamer.testing.soak.speech import MOST_WORDS, VOICES, speech, whose, word
 
@@ -33,7 +33,7 @@ def test_a_word_tells_whose_it_is() -> None:
 def test_it_is_heard_exactly(step_ms: int, longest_ms: int) -> None:
     """Whatever ends a segment, and with flushes between words, the exact model hears these words at these places."""
     spoken = speech(77, 30, random.Random(step_ms))
-    recogniser = exact_recogniser(None, slots=1)  # type: ignore[arg-type]
+    recogniser = exact_recogniser(1)
     options = {"step_ms": step_ms, "endpoint": {"longest_ms": longest_ms}}
     recogniser.open(1, StreamOptions.from_dict(options, STEPS, ["lexicon"]))
     heard = []
