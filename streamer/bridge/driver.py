@@ -61,16 +61,16 @@ class SessionDriver:
         self._gone = False  # nobody comes back
         self._draining = False
         self._passed_on = False  # its client meant another session, and has it
-        self._parked_until: float | None = None
         self._told = 0  # the number of the last message that has left
         self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
+        self._asking: set[asyncio.Task[None]] = set()  # requests to the model, one of each stream at most
         self._wake = asyncio.Event()  # something happened that the pump has to look at
         self._room = asyncio.Event()  # the reader may go on
 
     @property
     def parked(self) -> bool:
         """Whether nobody is connected, but somebody may come back."""
-        return self._parked_until is not None
+        return self.session.parked
 
     @property
     def resumable(self) -> bool:
@@ -115,6 +115,7 @@ class SessionDriver:
                     seconds = len(frame) / session.start.bytes_per_s * max(1, len(session.streams))
                     if self._visit is not None and (denied := self._visit.charge(seconds)) is not None:
                         session.exhaust(denied.code, denied.message)
+                self._advance()
                 self._look()
         except ConnectionClosed:
             self._lose(connection)
@@ -126,20 +127,19 @@ class SessionDriver:
     async def pump(self) -> None:
         """Serve the session until both sides have ended; the sequence is ended also if this is cancelled."""
         session = self.session
-        asking: dict[int, asyncio.Task[None]] = {}
         try:
             while True:
                 self._wake.clear()
                 now = time.monotonic()
+                was_parked = session.parked
                 session.tick(now)
-                self._check_parked(now)
+                if was_parked and not session.parked:
+                    self._leave()
                 self._observed.ticked(now)
-                for task in asking.values():
-                    if task.done():
-                        task.result()
-                self._admit()
-                for stream, request in session.requests(now):
-                    asking[stream] = asyncio.create_task(self._ask(stream, request))
+                for task in [task for task in self._asking if task.done()]:
+                    self._asking.discard(task)
+                    task.result()
+                self._advance()
                 self._look(wake=False)
                 await self._deliver()
                 # What was said while other messages were on their way comes before the close, unless nobody reads it.
@@ -162,7 +162,7 @@ class SessionDriver:
             log.exception("the bridge failed")
             session.vanish("internal")
         finally:
-            for running in asking.values():
+            for running in self._asking:
                 running.cancel()
             connection = self._connection
             self._finish()
@@ -176,7 +176,6 @@ class SessionDriver:
         if not self.session.resume(after, time.monotonic()):
             return False
         former, self._connection = self._connection, connection
-        self._parked_until = None
         if former is not None:
             former.interrupt()  # whatever is being sent there is sent here again
             self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
@@ -224,8 +223,7 @@ class SessionDriver:
         if possible and not (connection.fault or wanted or self._gone or self._resumption.full):
             self._connection = None
             self._observed.outgoing = 0
-            self._parked_until = time.monotonic() + kept_s
-            session.park()
+            session.park(time.monotonic())
             log.info("parked", seconds=kept_s)
         else:
             session.vanish(connection.fault or "vanished")
@@ -235,13 +233,8 @@ class SessionDriver:
     def _leave(self) -> None:
         """Nobody comes back any more."""
         self.session.vanish()
-        self._gone, self._parked_until = True, None
+        self._gone = True
         self._look()
-
-    def _check_parked(self, now: float) -> None:
-        self.session.check_kept()
-        if self._parked_until is not None and (now >= self._parked_until or self.session.ended_by == "not_fetched"):
-            self._leave()
 
     def _look(self, *, wake: bool = True) -> None:
         if self.session.full:
@@ -252,11 +245,17 @@ class SessionDriver:
             self._wake.set()
 
     async def _rest(self) -> None:
-        due = min((at for at in (self.session.due_at(), self._parked_until) if at is not None), default=None)
+        due = self.session.due_at()
         wait = None if due is None else max(0.0, due - time.monotonic())
         # Without a time there is a request under way, and its answer or its failure wakes the pump.
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._wake.wait(), wait)
+
+    def _advance(self) -> None:
+        """Send what the session has for the model now."""
+        self._admit()
+        for stream, request in self.session.requests(time.monotonic()):
+            self._asking.add(asyncio.create_task(self._ask(stream, request)))
 
     def _admit(self) -> None:
         """The slots of all streams before any request, or none of them: half a session would wait for the other."""
@@ -293,6 +292,7 @@ class SessionDriver:
                     log.info("moved", stream=stream, model=reservation.upstream.model)
             session.answer(stream, events, now, leaving=reservation.leaving)
             self._observed.answered(now - started, now)
+            self._advance()
         finally:
             self._wake.set()
 
@@ -347,7 +347,7 @@ class SessionDriver:
         """Release what is left, once, however the session ended."""
         session = self.session
         session.vanish("cut_off")
-        self._gone, self._parked_until = True, None
+        self._gone = True
         self._release()
         self._resumption.remove(session.token)
         self._room.set()

@@ -34,7 +34,7 @@ class TritonPythonModel:
         if not gpu:
             torch.set_num_threads(1)  # instances share the cores, so more threads each would only wait for one another
 
-        # Triton does not say when it drops an idle sequence, so the recogniser drops its stream a little later by itself.
+        # Triton does not say when it drops an idle sequence: the recogniser drops its stream a little later.
         self._recogniser = load_recogniser(
             Path(args["model_repository"]) / args["model_version"],
             slots=slots,

@@ -70,7 +70,7 @@ class Session:
         self.close: Close | None = None
         self.ended_by = ""  # the error's code, "done" or "vanished"; empty until the client's side is closed
         self.resuming: Resume | None = None  # the session that this client means instead
-        self.parked = False  # nobody is connected, but somebody may come back
+        self._parked_until: float | None = None
         self.token = token
         self.limits = limits or Limits()
         self._outbox = Outbox()
@@ -95,6 +95,11 @@ class Session:
     def over(self) -> bool:
         """Whether both sides have ended and nothing is under way."""
         return self.state is State.CLOSED and self.streams.over
+
+    @property
+    def parked(self) -> bool:
+        """Whether nobody is connected, but somebody may come back."""
+        return self._parked_until is not None
 
     @property
     def wanted(self) -> int:
@@ -168,19 +173,20 @@ class Session:
 
     def vanish(self, reason: str = "vanished") -> None:
         """The client is gone: nothing more can be said to it, its sequence is still ended."""
+        self._parked_until = None
         if self.state is not State.CLOSED:
             self._shut(reason)
 
-    def park(self) -> None:
-        """The connection is lost: what was received goes on being computed, and what is said is kept."""
-        self.parked = True
+    def park(self, now: float) -> None:
+        """The connection is lost: what was received goes on being computed, and what is said is kept for a while."""
+        self._parked_until = now + self.limits.resume_s
 
     def resume(self, after: int, now: float) -> bool:
         """The client is back and has seen the messages up to this one; False if it cannot have, or too long ago."""
         after = max(after, 1)  # the greeting stands for the first `ready`
         if not self._outbox.has_after(after):
             return False
-        self.parked = False
+        self._parked_until = None
         self._stir(now)
         # What was spoken meanwhile comes at once.
         self._live_mark = LIVE_MARK + int(self.limits.resume_s) * BYTES_PER_S
@@ -264,6 +270,10 @@ class Session:
 
     def tick(self, now: float) -> None:
         """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
+        if self._parked_until is not None and now >= self._parked_until:
+            self.vanish()
+        elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
+            self.vanish("not_fetched")
         if self.state is State.OPENING and now - self._opened_at >= self.limits.start_s:
             self._fail(endings.no_start(self.limits.start_s))
             return
@@ -287,7 +297,7 @@ class Session:
         """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
         if self.state is State.OPENING:
             return self._opened_at + self.limits.start_s
-        due = [self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
+        due = [self._parked_until, self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
         if self.state is State.STREAMING:
             if not self.parked:
                 due.append(self._active_at + self.limits.idle_s)
@@ -297,11 +307,6 @@ class Session:
     def take_messages(self) -> list[dict[str, Any]]:
         """The messages for the client since the last call, in order."""
         return self._outbox.take()
-
-    def check_kept(self) -> None:
-        """While nobody is connected the messages are kept, but not without a bound."""
-        if self.parked and self._outbox.overfull:
-            self.vanish("not_fetched")
 
     def _stir(self, now: float) -> None:
         """There is a sign of life, or a reason for silence."""

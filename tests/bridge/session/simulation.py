@@ -18,7 +18,7 @@ from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS
 
 SLOTS = 16
-UNLIMITED = Limits(idle_s=1e6, recover_s=1e6)
+UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
 Event = dict[str, Any]
 T = TypeVar("T")
 

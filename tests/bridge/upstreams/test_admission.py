@@ -13,7 +13,7 @@ from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.reservation import Reservation
 from streamer.testing.faulty_proxy import FaultyProxy
-from streamer.triton.link import LinkError
+from streamer.triton.link import ConnectionLost, LinkError
 from streamer.triton.server import TritonServer
 from tests.bridge.upstreams.opened_models import opened
 
@@ -37,8 +37,11 @@ async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[Models, str,
         yield models, way.address, part
 
 
-async def begun(sessions: list[list[Reservation]]) -> None:
-    await asyncio.gather(*(reservation.begin({}) for session in sessions for reservation in session))
+async def moved(reservation: Reservation) -> None:
+    """A stream whose upstream is lost before it began goes on elsewhere."""
+    with pytest.raises(ConnectionLost):
+        await reservation.begin({})
+    await reservation.begin({})
 
 
 async def test_at_most(triton: TritonServer) -> None:
@@ -118,7 +121,6 @@ async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> No
         admission.open(models)
         each = admission.most // 2
         sessions = [admission.take({}) for _ in range(each + 10)]
-        await begun(sessions)
         lost = [session for session in sessions if session[0].upstream.name == parting]
         await part()
         assert models.default.free == each - (len(sessions) - len(lost))
@@ -129,7 +131,7 @@ async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> No
         with pytest.raises(Refused, match="taken"):
             admission.take({})
         for [reservation] in lost[10:]:
-            await reservation.begin({})
+            await moved(reservation)
         assert models.default.free == 0
         admission.give_back(sessions[-1])
         assert len(admission.take({})) == 1
@@ -142,14 +144,13 @@ async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
         admission.open(models, carried=6)
         assert admission.most == 6
         sessions = [admission.take({}) for _ in range(4)]
-        await begun(sessions)
         await part()
         # The four that were let in go on, on what was good for three.
         with pytest.raises(Refused, match="taken"):
             admission.take({})
         for session in sessions:
             if session[0].upstream.name == parting:
-                await session[0].begin({})
+                await moved(session[0])
         admission.give_back(sessions.pop())
         with pytest.raises(Refused, match="taken"):
             admission.take({})
