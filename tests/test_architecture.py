@@ -61,8 +61,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.__main__": ("streamer.cli",),
     "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (
-        *("streamer.audio", "streamer.client", "streamer.engine", "streamer.evaluate", "streamer.shipped"),
-        *("streamer.triton",),
+        *("streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine", "streamer.evaluate"),
+        *("streamer.shipped", "streamer.triton"),
     ),
     "asr_repo": ("streamer.engine",),
     "scripts": ("streamer",),
@@ -94,6 +94,7 @@ HEAVY = {
     "streamer.bridge.service": ("torch", "torchaudio", "streamer.engine"),
     "streamer.evaluate.evaluation": ("torch", "streamer.engine"),
     "streamer.engine.recogniser": ("grpc", "tritonclient", "websockets", "torchaudio"),
+    "streamer.testing": ("torch", "grpc", "websockets", "streamer.bridge", "streamer.engine"),
 }
 
 MOST_MODULES = 12

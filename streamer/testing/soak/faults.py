@@ -135,7 +135,7 @@ class Faults:
                 await place.way.cut()
             await asyncio.sleep(fault.seconds)
         finally:
-            place.way.flow()
+            place.way.resume()
             place.way.refusing = False
 
     def _now(self) -> float:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from streamer.testing.level_model import say, silence
 from websockets.asyncio.client import connect
 
 from streamer.bridge.service import Service
 from streamer.bridge.upstreams.rollover import RollError
-from streamer.testing.level_model import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import receive, recognise, rest, session, stubs, text
 from tests.bridge.level_repository import level_model
