@@ -13,8 +13,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamer.audio.recording import AudioError
-from streamer.evaluate.manifest import ManifestError, chosen, read_manifest
+from streamer.audio.recording_check import AudioError
+from streamer.evaluate.manifest import ManifestError, read_manifest, select_utterances
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.data.degradation import degradations, degrade
 
@@ -34,7 +34,7 @@ def main() -> int:
         for name in options.ways or ():
             if name not in known:
                 raise CorpusError(f"there is no way {name!r}; there are {', '.join(known)}")
-        utterances = chosen(read_manifest(options.manifest), limit=options.limit)
+        utterances = select_utterances(read_manifest(options.manifest), limit=options.limit)
         for name in options.ways or known:
             print(degrade(utterances, known[name], options.to, name, options.seed), flush=True)
     except (AudioError, CorpusError, ManifestError) as error:

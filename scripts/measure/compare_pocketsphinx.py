@@ -14,14 +14,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamer.audio.recording import AudioError
+from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
 from streamer.commands.evaluate import heard_by
-from streamer.evaluate.hearing import Unavailable
-from streamer.evaluate.manifest import ManifestError, chosen, read_manifest
-from streamer.evaluate.measures.scores import scored
+from streamer.evaluate.manifest import ManifestError, read_manifest, select_utterances
+from streamer.evaluate.measures.error_rates import score_utterance
 from streamer.evaluate.normalise import normalise
+from streamer.evaluate.results import Unavailable
 from streamer.training.comparison.pocketsphinx import comparison, heard_by_pocketsphinx
 from streamer.triton import TritonError
 
@@ -36,14 +36,18 @@ def main() -> int:
     if options.processes < 1:
         parser.error("--processes is 1 or more")
     try:
-        utterances = chosen(read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half)
+        utterances = select_utterances(
+            read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half
+        )
         heard = list(heard_by_pocketsphinx(utterances, options.cache, options.processes))
         run = heard_by(utterances, hearing_setup(options), options.server)
     except (ManifestError, AudioError, Unavailable, TritonError, SessionError, OSError) as error:
         print(f"compare_pocketsphinx: {error}", file=sys.stderr)
         return 1
-    theirs = [scored(utterance, normalise(found.text)) for utterance, found in zip(utterances, heard, strict=True)]
-    ours = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
+    theirs = [
+        score_utterance(utterance, normalise(found.text)) for utterance, found in zip(utterances, heard, strict=True)
+    ]
+    ours = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     print(comparison(theirs, ours))
     audio_s = sum(found.seconds for found in heard)
     print(

@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import sys
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.shipped import shipped
 from streamer.testing.load.capacity_curve import live, step_table, steps
 from streamer.testing.load.live_sessions import HEADS

@@ -15,7 +15,7 @@ import argparse
 import asyncio
 import sys
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.shipped import shipped
 from streamer.testing.load.live_sessions import session_limit
 from streamer.testing.load.overload import failures, report, run

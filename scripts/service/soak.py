@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from streamer.audio.recording import AudioError
+from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
 from streamer.evaluate.manifest import ManifestError
 from streamer.shipped import shipped

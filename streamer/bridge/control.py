@@ -22,8 +22,9 @@ from typing import Any, Final
 
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.models import Models
-from streamer.bridge.upstreams.pool import RETIRE_LIMIT_S, UpstreamPool
+from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.rollover import RollError
+from streamer.limits import RETIRE_LIMIT_S
 from streamer.triton import check_name
 from streamer.wire.options import DEFAULT_MODEL
 

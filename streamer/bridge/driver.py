@@ -12,10 +12,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from websockets.exceptions import ConnectionClosed
-
 from streamer.bridge.access.quotas import Admittance, Denied
-from streamer.bridge.connection import Connection, NotRead
+from streamer.bridge.http.websocket import ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.session import Session
 from streamer.bridge.session.stream import Request
@@ -36,7 +34,7 @@ class SessionDriver:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: WebSocket,
         session: Session,
         admission: Admission,
         metrics: Metrics,
@@ -48,7 +46,7 @@ class SessionDriver:
     ) -> None:
         """`key`: the name of its caller's; `barred`: why it may resume a session, but not open one."""
         self.session = session
-        self._connection: Connection | None = connection
+        self._connection: WebSocket | None = connection
         self._resumption = resumption
         self._key = key
         self._barred = barred
@@ -87,7 +85,7 @@ class SessionDriver:
         """Whether a connection may only resume a session, and has not done so."""
         return self._barred is not None and not self._passed_on
 
-    async def read(self, connection: Connection) -> None:
+    async def read(self, connection: WebSocket) -> None:
         """Take frames until the connection is closed, by whomever, or replaced."""
         session = self.session
         try:
@@ -117,7 +115,7 @@ class SessionDriver:
                         session.exhaust(denied.code, denied.message)
                 self._advance()
                 self._look()
-        except ConnectionClosed:
+        except ConnectionEnded:
             self._lose(connection)
         except BaseException:
             if self._connection is connection:
@@ -171,7 +169,7 @@ class SessionDriver:
             if self._closings:
                 await asyncio.wait(self._closings)
 
-    def take_over(self, connection: Connection, after: int) -> bool:
+    def take_over(self, connection: WebSocket, after: int) -> bool:
         """Its client has come back with this connection; False if it cannot have seen that message, or too long ago."""
         if not self.session.resume(after, time.monotonic()):
             return False
@@ -210,7 +208,7 @@ class SessionDriver:
             other = None
         return other
 
-    def _lose(self, connection: Connection) -> None:
+    def _lose(self, connection: WebSocket) -> None:
         """This connection is closed: the session ends, or is kept for a client that did not want that."""
         if self._connection is not connection:
             return
@@ -312,7 +310,7 @@ class SessionDriver:
         except NotRead as late:
             if self._connection is connection:
                 self.session.stall(late.limit_s)
-        except ConnectionClosed:
+        except ConnectionEnded:
             self._lose(connection)
 
     def _welcome(self) -> None:
@@ -328,7 +326,7 @@ class SessionDriver:
             self._told = message["n"]
             self._observed.said(message, time.monotonic())
 
-    def _close(self, connection: Connection, code: CloseCode, reason: str) -> None:
+    def _close(self, connection: WebSocket, code: CloseCode, reason: str) -> None:
         closing = connection.close(code, reason)
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)

@@ -17,7 +17,8 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.traces import Tracing
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.bridge.upstreams.tritons import RESOLVE_EVERY_S, Tritons
+from streamer.bridge.upstreams.tritons import Tritons
+from streamer.limits import RESOLVE_EVERY_S
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.server import TritonServer

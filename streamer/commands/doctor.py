@@ -11,7 +11,7 @@ from typing import Final
 from streamer import __version__
 from streamer.commands.arguments.parser import server
 from streamer.doctor.examination import Examination, usable
-from streamer.terminal.lines import is_terminal
+from streamer.terminal.status_lines import is_terminal
 
 EXAMPLES: Final = """\
 ✓ is well, ! is a warning (something is missing or slow, recordings are transcribed all the same), ✗ has to be mended:

@@ -17,16 +17,17 @@ from streamer.chosen_service import EMBEDDED, chosen, provided
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
 from streamer.commands.arguments.parser import Parser, number
 from streamer.commands.interrupt import run_until_signal
-from streamer.terminal.lines import StatusLine, is_terminal
+from streamer.distribution import install_command
+from streamer.terminal.status_lines import StatusLines, is_terminal
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
 if TYPE_CHECKING:
     from streamer.evaluate.evaluation import Setup
-    from streamer.evaluate.hearing import Run
     from streamer.evaluate.manifest import Utterance
     from streamer.evaluate.reports.comparison import Setting
     from streamer.evaluate.reports.report import Evaluation
+    from streamer.evaluate.results import EvaluationRun
 
 EXAMPLES: Final = """\
 A manifest is a table with tabs and a header: `file` and `text`, and perhaps `corpus` and `speaker`; or `shard`,
@@ -67,13 +68,13 @@ def run(options: argparse.Namespace) -> int:
     """Evaluates; 0 only if every utterance was heard to its end."""
     try:
         from streamer.client import SessionError
-        from streamer.evaluate.hearing import Unavailable
         from streamer.evaluate.manifest import ManifestError
-        from streamer.evaluate.reports.comparison import settings
+        from streamer.evaluate.reports.comparison import setting_combinations
+        from streamer.evaluate.results import Unavailable
     except ImportError as error:
-        return _fail(f"evaluate needs {error.name}: pip install 'streamer[evaluate]'.")
+        return _fail(f"evaluate needs {error.name}: {install_command('evaluate')}.")
     try:
-        compared = settings(options.compare)
+        compared = setting_combinations(options.compare)
         _check(options, compared)
     except ValueError as error:
         return _fail(f"{error}.", 2)
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         return _fail(str(error))
 
 
-def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> Run:
+def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> EvaluationRun:
     """The utterances through what is asked for, with the progress on a terminal; a signal ends the program in order."""
     from streamer.evaluate.evaluation import hear_through_engine, hear_through_service
 
@@ -93,7 +94,7 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
         if setup.engine:
             return hear_through_engine(utterances, setup, progress)
         where = chosen(server)
-        runs: list[Run] = []
+        runs: list[EvaluationRun] = []
         with provided(where, Timing()) as provider:
 
             async def work() -> int:
@@ -126,17 +127,16 @@ def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
     """The same options but for some of them; the program ends where these are none."""
     parser = Parser(prog="streamer evaluate", allow_abbrev=False)
     add_hearing_arguments(parser)
-    return parser.parse_args([options.manifest, *setting], argparse.Namespace(**vars(options)))
+    return parser.read([options.manifest, *setting], argparse.Namespace(**vars(options)))
 
 
 def _evaluations(options: argparse.Namespace, varied: Sequence[argparse.Namespace]) -> list[Evaluation]:
     from streamer.evaluate.evaluation import evaluation
-    from streamer.evaluate.manifest import chosen as chosen_utterances
-    from streamer.evaluate.manifest import read_manifest
-    from streamer.evaluate.measures.alignment import read_alignment
+    from streamer.evaluate.manifest import read_manifest, select_utterances
+    from streamer.evaluate.measures.reference_alignment import read_alignment
 
     manifest = read_manifest(Path(options.manifest))
-    utterances = chosen_utterances(manifest, options.corpus, options.limit, options.half)
+    utterances = select_utterances(manifest, options.corpus, options.limit, options.half)
     alignments = read_alignment(Path(options.alignment), utterances) if options.alignment else None
     found = []
     for each in varied:
@@ -147,31 +147,31 @@ def _evaluations(options: argparse.Namespace, varied: Sequence[argparse.Namespac
 
 
 def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluation]]) -> int:
-    from streamer.evaluate.reports.comparison import comparison
-    from streamer.evaluate.reports.report import content, hypothesis_line, text
+    from streamer.evaluate.reports.comparison import comparison_text
+    from streamer.evaluate.reports.report import hypothesis_line, report_json, report_text
 
     [*_, (setting, evaluation)] = found
     if setting:
-        sys.stdout.write(f"{comparison(found)}\n")
-        report: dict[str, Any] = {"settings": [content(each, options.worst) for _, each in found]}
+        sys.stdout.write(f"{comparison_text(found)}\n")
+        report: dict[str, Any] = {"settings": [report_json(each, options.worst) for _, each in found]}
     else:
-        sys.stdout.write(text(evaluation, options.worst))
-        report = content(evaluation, options.worst)
+        sys.stdout.write(report_text(evaluation, options.worst))
+        report = report_json(evaluation, options.worst)
     try:
         if options.json:
             _write(options.json, [json.dumps(report, ensure_ascii=False, indent=1)])
         if options.hypotheses:
             lines = (
-                hypothesis_line(result, hearing.emissions)
-                for result, hearing in zip(evaluation.results, evaluation.run.hearings, strict=True)
+                hypothesis_line(scored, result.timed_words)
+                for scored, result in zip(evaluation.scored, evaluation.run.results, strict=True)
             )
             _write(options.hypotheses, (json.dumps(line, ensure_ascii=False) for line in lines))
     except OSError as error:
         return _fail(f"{error.filename} cannot be written: {error.strerror}.")
     failed = max(len(each.failed) for _, each in found)
-    broken = sum(hearing.showings.broken for _, each in found for hearing in each.run.hearings)
+    broken = sum(result.partials.broken for _, each in found for result in each.run.results)
     if failed:
-        return _fail(f"{failed} of {len(evaluation.results)} utterances failed; the report names them.")
+        return _fail(f"{failed} of {len(evaluation.scored)} utterances failed; the report names them.")
     if broken:
         return _fail(f"{broken} words that were shown as stable did not stay: this must never happen.")
     return 0
@@ -181,7 +181,7 @@ class _Progress:
     """How far it is, on a terminal only."""
 
     def __init__(self, utterances: Sequence[Utterance]) -> None:
-        self._line = StatusLine(sys.stderr) if is_terminal(sys.stderr) else None
+        self._line = StatusLines(sys.stderr) if is_terminal(sys.stderr) else None
         self._all = len(utterances)
         self._done = 0
         self._seconds = 0.0
@@ -190,7 +190,7 @@ class _Progress:
         self._done += 1
         self._seconds += seconds
         if self._line:
-            self._line.show("", f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min", 1 << 30)
+            self._line.show([f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min"])
 
     def clear(self) -> None:
         if self._line:

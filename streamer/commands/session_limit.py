@@ -80,8 +80,8 @@ class Finding:
 
     async def __call__(self, pool: UpstreamPool) -> int | None:
         """So many sessions; None for all that there are places for, if it cannot be found out."""
-        from streamer.audio.files import read_audio
-        from streamer.audio.recording import AudioError
+        from streamer.audio.audio_file import read_audio
+        from streamer.audio.recording_check import AudioError
         from streamer.bridge.upstreams.capacity import SHARE, STEP_S, measure
         from streamer.triton.link import LinkError
 

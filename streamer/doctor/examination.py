@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from streamer.address import is_ready
+from streamer.distribution import install_command
 from streamer.doctor import machine, model, packages, service, sound
 from streamer.doctor.finding import WARNING, WRONG, Finding
 
@@ -63,7 +64,7 @@ class Examination:
         if self._server or is_ready():
             return
         said = "this is the light client, and no service runs here: nothing can be transcribed without one"
-        yield Finding("service", WRONG, said, "--server URL, or for one of your own: pip install 'streamer[embedded]'")
+        yield Finding("service", WRONG, said, f"--server URL, or for one of your own: {install_command('embedded')}")
 
 
 def usable(found: Iterable[Finding]) -> bool:

@@ -26,7 +26,7 @@ NEEDED: Final = (
     "1/language.safetensors",
 )
 OPTIONAL: Final = {"1/calibration.json": "times and confidences are raw", "1/activity.pt": "nobody hears silences"}
-REMEDY: Final = "in a clone: git checkout -- asr_repo (git lfs pull, if it is kept there); else reinstall streamer"
+REMEDY: Final = "in a clone: git checkout -- asr_repo (or git lfs pull); else install Streamer's wheel again"
 
 _POINTER: Final = b"version https://git-lfs"
 _LONGEST_HEADER: Final = 1 << 26

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer import __version__
+from streamer.distribution import install_command
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
@@ -21,7 +22,7 @@ from streamer.triton import TritonError
 # The parts of pyproject.toml, and what each adds.
 PARTS: Final = {
     "client": ("numpy", "soundfile", "soxr", "websockets"),
-    "bridge": ("prometheus-client", "tritonclient"),
+    "bridge": ("prometheus-client", "protobuf", "tritonclient"),
     "engine": ("safetensors", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
@@ -67,7 +68,8 @@ def packages() -> Iterator[Finding]:
         said = ", ".join(f"{name} {number}" for name in names if (number := installed(name)))
         lacking = missing(part)
         if not lacking and part == "client" and (broken := _broken(names)):
-            yield Finding(part, WRONG, broken, "pip install --force-reinstall streamer")
+            name, reason = broken
+            yield Finding(part, WRONG, f"{name} cannot be imported: {reason}", f"pip install --force-reinstall {name}")
         elif not lacking:
             yield Finding(part, FINE, said)
         else:
@@ -103,7 +105,7 @@ def torch() -> Iterator[Finding]:
 
 def triton() -> Iterator[Finding]:
     """The server's program, and the library through which it runs Python; both are really loaded."""
-    from streamer.triton.installation import find_tritonserver
+    from streamer.triton.installation import REINSTALL, find_tritonserver
 
     if is_light():
         return
@@ -111,7 +113,7 @@ def triton() -> Iterator[Finding]:
         found = find_tritonserver()
     except TritonError as error:
         said, _, remedy = str(error).rpartition(": ")
-        yield Finding("Triton", WRONG, *((said, remedy) if remedy.startswith(("pip", "reinstall")) else (str(error),)))
+        yield Finding("Triton", WRONG, *((said, remedy) if remedy.startswith("pip") else (str(error),)))
         return
     with tempfile.TemporaryDirectory(prefix="streamer-doctor-") as folder:
         try:
@@ -121,18 +123,17 @@ def triton() -> Iterator[Finding]:
             yield Finding("libpython", WRONG, said, remedy)
             return
         yield Finding("libpython", FINE, f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0 is there")
-        reinstall = "pip install --force-reinstall nvidia-pytriton==0.7.0"
         try:
             command = [str(found.binary), "--help"]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
         except (OSError, subprocess.SubprocessError) as error:
-            yield Finding("Triton", WRONG, f"{found.binary} does not start: {error}", reinstall)
+            yield Finding("Triton", WRONG, f"{found.binary} does not start: {error}", REINSTALL)
             return
     if "Usage: tritonserver" in done.stdout + done.stderr:
         yield Finding("Triton", FINE, f"tritonserver of nvidia-pytriton {installed('nvidia-pytriton')} starts")
     else:
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        yield Finding("Triton", WRONG, f"{found.binary} does not start: {reason}", reinstall)
+        yield Finding("Triton", WRONG, f"{found.binary} does not start: {reason}", REINSTALL)
 
 
 def _commit() -> str:
@@ -156,18 +157,17 @@ def _weight(part: str) -> str:
 def _installing(part: str) -> str:
     if CLONE:
         return "make install"
-    extra = {"client": "", "mic": "[mic]"}.get(part, "[embedded]")
-    return f"pip install 'streamer{extra}'"
+    return install_command({"client": "", "mic": "mic"}.get(part, "embedded"))
 
 
-def _broken(names: Iterable[str]) -> str:
-    """What keeps one of these from being imported, as what it rests on may be missing."""
+def _broken(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first of these that is installed and cannot be imported, and why: a library under it may be missing."""
     for name in names:
         try:
             import_module(name)
         except (ImportError, OSError) as error:
-            return f"{name} cannot be imported: {error}"
-    return ""
+            return name, str(error)
+    return None
 
 
 def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
@@ -183,7 +183,7 @@ def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
         remedy = f"install a driver for CUDA {told['cuda']}; in a container: docker run --gpus all"
         yield Finding("GPU", WARNING, f"{driver} is there, but torch cannot use it: {on_cpu}", remedy)
     else:
-        remedy = f"pip install --force-reinstall 'torch=={TORCH}.*' from PyPI"
+        remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple 'torch=={TORCH}.*'"
         yield Finding("GPU", WARNING, f"{driver} is there, but this torch is for the CPU: {on_cpu}", remedy)
 
 

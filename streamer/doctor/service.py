@@ -97,7 +97,7 @@ async def _heard(subject: str, url: str, where: str) -> Finding:
 
 async def _words(url: str) -> tuple[list[str], float]:
     """What was understood of the sample, and how long it is; without a sample it is some noise."""
-    from streamer.audio.files import SAMPLE_RATE, read_audio
+    from streamer.audio.audio_file import SAMPLE_RATE, read_audio
     from streamer.client import transcribe
 
     sound = read_audio(SAMPLE) if SAMPLE.exists() else _noise(SILENCE_S * SAMPLE_RATE)

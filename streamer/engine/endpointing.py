@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.limits import AFTER_TEXT_MS, LONGEST_SEGMENT_MS, WITHOUT_TEXT_MS
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class EndpointRule:
     noise, and the words alone decide. Without `silence` only the maximum length ends a segment.
     """
 
-    after_text_ms: int = 1000
-    without_text_ms: int = 2400
-    longest_ms: int = 20_000
+    after_text_ms: int = AFTER_TEXT_MS
+    without_text_ms: int = WITHOUT_TEXT_MS
+    longest_ms: int = LONGEST_SEGMENT_MS
     silence: bool = True
     # A word that has just begun may not have been emitted yet, so a cut in silence lies this far back.
     look_back_ms: int = 320

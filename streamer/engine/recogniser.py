@@ -165,8 +165,8 @@ class Recogniser:
         emissions = self.model.step(self._state, torch.tensor(slots, device=self.model.device), audio)
         activity: dict[int, list[float]] = {}
         if ACTIVITY in emissions:
-            told = emissions[ACTIVITY].squeeze(2).exp().tolist()
-            activity = {stream.lease.slot: row for stream, row in zip(streams, told, strict=True)}
+            probabilities = emissions[ACTIVITY].squeeze(2).exp().tolist()
+            activity = {stream.lease.slot: row for stream, row in zip(streams, probabilities, strict=True)}
         ended = []
         for stream, hypothesis in self._searched(streams, emissions):
             if stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)):

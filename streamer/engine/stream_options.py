@@ -9,18 +9,31 @@ from typing import Any
 
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
+from streamer.limits import (
+    AFTER_TEXT_BOUNDS_MS,
+    ALTERNATIVES,
+    HEAVIEST_HOTWORD,
+    HOTWORD_WEIGHT,
+    LONGEST_HOTWORD,
+    LONGEST_SEGMENT_BOUNDS_MS,
+    MOST_ALTERNATIVES,
+    MOST_HOTWORD_WORDS,
+    MOST_HOTWORDS,
+    OFF,
+    SEARCH,
+    SETTLE_BOUNDS_MS,
+    SETTLE_MS,
+    STABILITIES,
+    STABILITY,
+    STEP_MS,
+    WITHOUT_TEXT_BOUNDS_MS,
+)
 
-STABILITIES = ("low", "medium", "high")
-OFF = "off"
-
-MOST_ALTERNATIVES = 10
-SETTLE_MS = (500, 10_000)
-MOST_HOTWORDS = 200
-MOST_HOTWORD_WORDS = 6
-LONGEST_HOTWORD = 60
-HEAVIEST_HOTWORD = 5.0
-# Bounds for the limits of a segment. Lower ones would cut words, higher ones would keep too much audio.
-ENDPOINT_LIMITS = {"after_text_ms": (400, 10_000), "without_text_ms": (400, 20_000), "longest_ms": (6_000, 60_000)}
+_ENDPOINT_BOUNDS = {
+    "after_text_ms": AFTER_TEXT_BOUNDS_MS,
+    "without_text_ms": WITHOUT_TEXT_BOUNDS_MS,
+    "longest_ms": LONGEST_SEGMENT_BOUNDS_MS,
+}
 
 
 class BadOptions(ValueError):
@@ -31,16 +44,16 @@ class BadOptions(ValueError):
 class StreamOptions:
     """The options of one stream, given when it is opened."""
 
-    step_ms: int = 320
+    step_ms: int = STEP_MS
     partials: bool = True
     words: bool = True  # on finals
     partial_words: bool = False
     speech: bool = True
-    search: str = "lexicon"
-    alternatives: int = 0
+    search: str = SEARCH
+    alternatives: int = ALTERNATIVES
     written: bool = False
-    stability: str = "low"
-    settle_ms: int = 0
+    stability: str = STABILITY
+    settle_ms: int = SETTLE_MS
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
     speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
@@ -64,7 +77,7 @@ class StreamOptions:
         _one_of("stability", options.stability, STABILITIES)
         _within("alternatives", options.alternatives, (0, MOST_ALTERNATIVES))
         if options.settle_ms:
-            _within("settle_ms", options.settle_ms, SETTLE_MS, "0 or ")
+            _within("settle_ms", options.settle_ms, SETTLE_BOUNDS_MS, "0 or ")
         return options
 
 
@@ -77,10 +90,10 @@ def _endpoint(given: object) -> EndpointRule:
     for name, value in given.items():
         if name == "silence":
             _typed("'silence' of the endpoint", value, bool)
-        elif name in ENDPOINT_LIMITS:
-            _within(f"{name} of the endpoint", _typed(f"{name!r} of the endpoint", value, int), ENDPOINT_LIMITS[name])
+        elif name in _ENDPOINT_BOUNDS:
+            _within(f"{name} of the endpoint", _typed(f"{name!r} of the endpoint", value, int), _ENDPOINT_BOUNDS[name])
         else:
-            raise BadOptions(f"the endpoint has no {name!r}; known are silence, {', '.join(ENDPOINT_LIMITS)}")
+            raise BadOptions(f"the endpoint has no {name!r}; known are silence, {', '.join(_ENDPOINT_BOUNDS)}")
     return replace(rule, **given)
 
 
@@ -96,7 +109,7 @@ def _hotword(entry: object) -> Hotword:
     content = {"text": entry} if isinstance(entry, str) else entry
     if not isinstance(content, dict) or not content.keys() <= {"text", "weight"} or "text" not in content:
         raise BadOptions(f'a hotword is a string or {{"text":…,"weight":…}}, not {json.dumps(entry)}')
-    text, weight = _typed("the text of a hotword", content["text"], str), content.get("weight", 1.0)
+    text, weight = _typed("the text of a hotword", content["text"], str), content.get("weight", HOTWORD_WEIGHT)
     if not text.strip() or len(text) > LONGEST_HOTWORD or len(text.split()) > MOST_HOTWORD_WORDS:
         raise BadOptions(
             f"a hotword has 1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters: {text!r:.80}"

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamer.evaluate.hearing import Progress, Run, Unavailable
+from streamer.distribution import install_command
 from streamer.evaluate.manifest import Utterance
-from streamer.evaluate.measures.scores import scored
-from streamer.evaluate.measures.words import Alignments
+from streamer.evaluate.measures.error_rates import score_utterance
+from streamer.evaluate.measures.word_figures import ReferenceAlignments
 from streamer.evaluate.reports.report import Evaluation
-from streamer.evaluate.sessions import Sessions
+from streamer.evaluate.results import EvaluationRun, ProgressCallback, Unavailable
+from streamer.evaluate.service_runner import ServiceRunner
 
 
 @dataclass(frozen=True)
@@ -35,31 +36,35 @@ class Setup:
         return "the engine" if self.engine else "the service"
 
 
-def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress: Progress) -> Run:
+def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress: ProgressCallback) -> EvaluationRun:
     """All of them, by a recogniser in this process; Unavailable if there is none."""
     try:
         # Here and nowhere else: the way through a service does without torch.
-        from streamer.evaluate.bare import Bare
+        from streamer.evaluate.engine_runner import EngineRunner
     except ImportError as error:
-        raise Unavailable(f"--engine needs {error.name}: pip install 'streamer[engine]'.") from error
-    bare = Bare(setup.options, at_once=setup.sessions, bundle=setup.bundle, precision=setup.precision)
-    return bare.hear(utterances, progress)
+        raise Unavailable(f"--engine needs {error.name}: {install_command('engine')}.") from error
+    runner = EngineRunner(setup.options, at_once=setup.sessions, bundle=setup.bundle, precision=setup.precision)
+    return runner.run(utterances, progress)
 
 
 async def hear_through_service(
-    utterances: Sequence[Utterance], setup: Setup, url: str, progress: Progress, *, ours: bool = False
-) -> Run:
+    utterances: Sequence[Utterance], setup: Setup, url: str, progress: ProgressCallback, *, ours: bool = False
+) -> EvaluationRun:
     """All of them, by the service there; `ours` if it is in this process. SessionError if there is no service."""
-    sessions = Sessions(url, setup.options, at_once=setup.sessions, paced=setup.paced, ours=ours)
-    return await sessions.hear(utterances, progress)
+    runner = ServiceRunner(url, setup.options, at_once=setup.sessions, paced=setup.paced, ours=ours)
+    return await runner.run(utterances, progress)
 
 
 def evaluation(
-    manifest: str, setup: Setup, run: Run, alignments: Alignments | None = None, half: str | None = None
+    manifest: str,
+    setup: Setup,
+    run: EvaluationRun,
+    alignments: ReferenceAlignments | None = None,
+    half: str | None = None,
 ) -> Evaluation:
     """All that is to be told of a manifest, or of half of it, that was heard this way."""
-    results = [scored(hearing.utterance, hearing.words, hearing.failure) for hearing in run.hearings]
+    scored = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     used = {**setup.options, "sessions": setup.sessions, "paced": setup.paced}
     if half:
         used["half"] = half
-    return Evaluation(manifest, setup.through, used, run, results, alignments, setup.paced)
+    return Evaluation(manifest, setup.through, used, run, scored, alignments, setup.paced)

@@ -5,12 +5,12 @@ Triton, its configuration and the adapter `model.py` are those that are shipped;
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final, Literal
 
 from streamer.triton import MODEL
-from streamer.triton.repository import CONFIG, asr_repository, configured
+from streamer.triton.model_config import CONFIG, config_text, configured, model_config
+from streamer.triton.repository import asr_repository
 
 Fault = Literal["does not load", "fails", "says nothing", "talks nonsense", "hangs", "hangs later"]
 
@@ -45,11 +45,9 @@ def add_exact_model(
     fault: Fault | None = None,
 ) -> Path:
     """Puts an exact model of this name into a repository, and returns its folder; slots are those of an instance."""
-    config = configured(asr_repository() / MODEL / CONFIG, instances=instances, slots=slots)
-    [named] = re.finditer(rf'(?m)^name: "({MODEL})"$', config)
-    config = f"{config[: named.start(1)]}{name}{config[named.end(1) :]}"
+    config = configured(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
     folder = repository / name
     (folder / "1").mkdir(parents=True)
-    (folder / CONFIG).write_text(config, encoding="utf-8")
+    (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
     (folder / "1" / "model.py").write_text(_ADAPTER.format(fault=fault), encoding="utf-8")
     return folder

@@ -3,9 +3,10 @@
     with TritonServer(asr_repository()) as server:
         ...  # server.grpc_address
 
-Everything is synchronous, safe to call from any thread and made of the standard library, so that a command
-line can call start() before it imports anything else. In asyncio use `asyncio.to_thread(server.wait_ready)`,
-where stop() makes a wait_ready() that is under way fail at once.
+Everything is synchronous and safe to call from any thread. It needs the standard library and, to read the models'
+configurations where settings of our own are asked for, protobuf: so a command line can call start() before it imports
+anything else. In asyncio use `asyncio.to_thread(server.wait_ready)`, where stop() makes a wait_ready() that is under
+way fail at once.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_without_portaudio_and_with_a_microphone(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with what `pip install streamer` brings, and nothing else."""
+    """A Python with what `pip install streamer-asr` brings, and nothing else."""
     folder = tmp_path_factory.mktemp("light")
     venv.create(folder, symlinks=True)
     there = Path(sysconfig.get_path("purelib"))
@@ -133,7 +133,11 @@ def test_a_client_that_cannot_be_imported(light: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
-    assert re.search(r"^✗ client          soundfile cannot be imported: .* → pip install", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^✗ client          soundfile cannot be imported: .* → pip install --force-reinstall soundfile$",
+        done.stdout,
+        re.MULTILINE,
+    )
 
 
 def test_a_wrong_argument_is_one_sentence() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.commands.arguments.parser import Parser
-from streamer.commands.serve import add_arguments
+from streamer.cli import run
 from streamer.commands.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.shipped import shipped
 from streamer.triton.repository import asr_repository
@@ -131,8 +130,5 @@ def test_a_number(triton: TritonServer) -> None:
 @pytest.mark.parametrize("wrong", ["0", "-1", "many", ""])
 def test_no_number(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Anything else is refused with a sentence."""
-    parser = Parser(prog="streamer serve")
-    add_arguments(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--sessions", wrong])
-    assert "is no number of them" in capsys.readouterr().err
+    assert run(["serve", "--sessions", wrong]) == 2
+    assert "--sessions must be 1 or more, or 'auto', not" in capsys.readouterr().err

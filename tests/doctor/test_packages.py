@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamer.distribution import NAME
 from streamer.doctor import packages
 from streamer.doctor.finding import FINE, WARNING, WRONG
 from streamer.triton import installation
@@ -22,7 +23,7 @@ def test_the_parts_are_those_of_the_package() -> None:
         listed = re.search(rf"^{field} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
         assert listed is not None
         required = re.findall(r'^    "([\w-]+)', listed[1], re.MULTILINE)
-        assert [name for name in required if name != "streamer"] == list(names)
+        assert [name for name in required if name != NAME] == list(names)
 
 
 def test_all_parts_are_here() -> None:
@@ -33,7 +34,7 @@ def test_all_parts_are_here() -> None:
     assert not packages.is_light()
 
 
-@pytest.mark.parametrize(("clone", "remedy"), [(True, "make install"), (False, "pip install 'streamer[mic]'")])
+@pytest.mark.parametrize(("clone", "remedy"), [(True, "make install"), (False, "pip install 'streamer-asr[mic]'")])
 def test_a_part_that_is_missing(monkeypatch: pytest.MonkeyPatch, clone: bool, remedy: str) -> None:
     """It is installed as the rest was; without a microphone recordings are transcribed all the same."""
     monkeypatch.setattr(packages, "PARTS", {**packages.PARTS, "mic": ("no-such-package", "sounddevice")})
@@ -89,7 +90,7 @@ def test_a_triton_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence is split into what is wrong and what mends it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (found,) = packages.triton()
-    assert (found.state, found.remedy) == (WRONG, "pip install 'streamer[embedded]'")
+    assert (found.state, found.remedy) == (WRONG, "pip install 'streamer-asr[embedded]'")
 
 
 def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:

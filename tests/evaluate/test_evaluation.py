@@ -11,8 +11,8 @@ import pytest
 
 from streamer.bridge.service import Service
 from streamer.evaluate.evaluation import Setup, evaluation, hear_through_engine, hear_through_service
-from streamer.evaluate.hearing import Unavailable
 from streamer.evaluate.manifest import read_manifest
+from streamer.evaluate.results import Unavailable
 from tests.project import SAMPLES
 
 LIGHT = (
@@ -31,7 +31,7 @@ def test_a_recording_is_heard_and_judged(service: Service) -> None:
     found = evaluation("samples.tsv", setup, run, half="first")
     assert (found.through, found.failed) == ("the service", [])
     assert found.options == {"step_ms": 640, "sessions": 2, "paced": False, "half": "first"}
-    assert [" ".join(result.hypothesis) for result in found.results] == [" ".join(run.hearings[0].words)]
+    assert [" ".join(result.hypothesis) for result in found.scored] == [" ".join(run.results[0].words)]
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
 
 
 def test_it_works_without_torch() -> None:
-    """The client's side neither loads it nor needs it."""
+    """Evaluation through a service neither loads nor needs torch."""
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    assert "streamer.evaluate.sessions" in done.stdout
+    assert "streamer.evaluate.service_runner" in done.stdout
     assert not [name for name in done.stdout.split() if name.startswith(("streamer.engine", "streamer.bridge", "grpc"))]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamer.audio.codecs import Decoder
+from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.wire.errors import CloseCode, WireError, shown
 from streamer.wire.options import Start
@@ -78,7 +78,7 @@ def bad_options(message: str) -> Ending:
     return Ending("bad_option", CloseCode.BAD_MESSAGE, f"The recogniser refused the options: {message}")
 
 
-def odd_bytes(decoder: Decoder, start: Start) -> Ending:
+def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:
     """The audio ended within a sample."""
     whole = "a sample" if start.channels == 1 else f"a sample of each of the {start.channels} channels"
     message = (

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamer.audio.codecs import Decoder
+from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending
@@ -25,6 +25,7 @@ from streamer.bridge.session.messages import Messages
 from streamer.bridge.session.outbox import Outbox
 from streamer.bridge.session.stream import Request
 from streamer.bridge.session.stream_group import StreamGroup
+from streamer.limits import IDLE_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
 from streamer.wire.errors import WireError
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
@@ -49,11 +50,11 @@ class State(Enum):
 class Limits:
     """How long a session waits, in seconds."""
 
-    start_s: float = 10.0  # for `start` after the connection
-    idle_s: float = 60.0  # for audio or keepalive
+    start_s: float = START_LIMIT_S  # for `start` after the connection
+    idle_s: float = IDLE_LIMIT_S  # for audio or keepalive
     refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
     recover_s: float = 20.0  # for a recogniser that failed, until it or another one goes on
-    resume_s: float = 30.0  # for a client that lost its connection; 0: the session ends with it
+    resume_s: float = RESUME_LIMIT_S  # for a client that lost its connection; 0: the session ends with it
 
 
 class Session:
@@ -76,7 +77,7 @@ class Session:
         self._outbox = Outbox()
         self._models = models
         self._messages = Messages(self.streams, self._outbox, {"session": number, "token": token}, now)
-        self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
+        self._decoder = AudioDecoder(self.start.encoding, self.start.sample_rate)
         self._ending = DONE
         self._complained = False
         self._failure = ""  # of the recogniser, the last one
@@ -316,7 +317,7 @@ class Session:
         self.start = start
         self.state = State.STREAMING
         self._messages.begin(start)
-        self._decoder = Decoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
+        self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
         self.streams.begin(self._decoder.streams, start.step_ms, self.limits.refresh_s, now)
 
     def _add(self, blocks: Iterable[npt.NDArray[np.int16]]) -> None:

@@ -90,6 +90,9 @@ MESSAGES: Final = (
     "error",
 )
 
+# Why the port cut off a connection: too many were opening, its TLS failed, it sent or read too slowly.
+DROPS: Final = ("not_read", "tls", "too_many", "too_slow")
+
 # A request answers within some tens of milliseconds when nothing is behind; the limit for an answer is the end.
 _ANSWER_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
 # From the arrival of the last audio that a message is about: computing, and waiting for it. A bucket for each 50 ms
@@ -164,6 +167,9 @@ class Metrics:
         # gave.
         self.held: Callable[[], Mapping[str, Mapping[str, int]]] = dict
         registry.register(_Models(self))
+        # How many connections there are in each state.
+        self.connections: Callable[[], Mapping[str, int]] = dict
+        registry.register(_Connections(self))
 
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"streamer_{name}", text, registry=registry)
@@ -194,6 +200,10 @@ class Metrics:
         self.sessions_opened = counter("sessions_opened", "Sessions that got ready.")
         self.sessions_ended = words("sessions_ended", "Sessions that ended after they were ready.", "reason", REASONS)
         self.refusals = words("refusals", "Connections closed by the service before ready.", "reason", REASONS)
+        # What the port had to do with connections, whatever they were for.
+        self.connections_dropped = words("connections_dropped", "Connections that the port cut off.", "reason", DROPS)
+        self.accept_failures = counter("accept_failures", "Times that no connection could be accepted.")
+        self.http_errors = counter("http_errors", "Failures inside the reader of HTTP and websockets.")
         # How soon words come.
         self.partial_latency = by_pace(
             "partial_latency_seconds", "From the arrival of the last audio of a partial until it is sent.", _LATENCY_S
@@ -247,6 +257,20 @@ class _Models(Collector):
             for model, number in models.items():
                 held.add_metric([name, model], number)
         yield held
+
+
+class _Connections(Collector):
+    """What the connections of the port are doing."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Asks for their numbers."""
+        numbers = GaugeMetricFamily("streamer_connections", "Connections at the port, by state.", labels=["state"])
+        for state, number in self._metrics.connections().items():
+            numbers.add_metric([state], number)
+        yield numbers
 
 
 class _Sessions(Collector):

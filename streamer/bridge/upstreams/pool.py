@@ -17,14 +17,11 @@ from streamer.bridge.upstreams.rollover import RollError, successors
 from streamer.bridge.upstreams.supervision import Supervisor
 from streamer.bridge.upstreams.tritons import Tritons
 from streamer.bridge.upstreams.upstream import Upstream
+from streamer.limits import RETIRE_LIMIT_S
 from streamer.triton import TritonError
 from streamer.triton.link import LinkError
 
 log = Log("streamer.bridge")
-
-# Streams go on elsewhere at their next cut, which comes after a minute of audio at the latest. Who says nothing for
-# longer is moved as if the Triton had failed.
-RETIRE_LIMIT_S: Final = 120.0
 CANCEL_AGAIN_S: Final = 1.0
 # Other bridges may use a model for longer than we.
 UNUSED_LIMIT_S: Final = 600.0

@@ -9,13 +9,13 @@ from typing import Final
 
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.supervision import EmbeddedTriton, RemoteTriton, Supervisor
+from streamer.limits import RESOLVE_EVERY_S
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.link import ConnectionLost
 from streamer.triton.server import TritonServer
 
 log = Log("streamer.bridge")
 
-RESOLVE_EVERY_S: Final = 30.0
 RESOLVE_LIMIT_S: Final = 5.0
 
 

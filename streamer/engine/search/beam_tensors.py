@@ -68,7 +68,7 @@ class Beams:
 class BeamBuffer:
     """Views of one buffer of a BeamWorkspace: the hypotheses of its first `batch` streams.
 
-    The columns behind the beam hold the hypotheses that follow when a word ends.
+    The columns after the beam hold the hypotheses that follow when a word ends.
     """
 
     def __init__(self, nodes: Tensor, numbers: Tensor, mass: Tensor, batch: int) -> None:

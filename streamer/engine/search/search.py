@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streamer.engine.models.streaming_model import Emissions
+from streamer.limits import HOTWORD_WEIGHT
 
 BLANK = 0
 
@@ -34,7 +35,7 @@ class Hotword:
     """
 
     text: str
-    weight: float = 1.0
+    weight: float = HOTWORD_WEIGHT
 
 
 @dataclass(frozen=True)

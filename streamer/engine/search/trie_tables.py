@@ -1,6 +1,6 @@
 """The trie of the search as tables: the lexicon, which all streams share, and small tries with the hotwords of streams.
 
-The trie of a stream's hotwords lies in an area behind the lexicon's nodes. Its first nodes are children of the same
+The trie of a stream's hotwords lies in an area after the lexicon's nodes. Its first nodes are children of the same
 root, so a hypothesis at the root may grow into either trie.
 """
 

@@ -154,9 +154,9 @@ def _date(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
     sure = words.at(at) not in _DOUBTFUL_MONTHS
     day = integer(words, at + 1 + (words.at(at + 1) == "the"))
     if day is not None and 1 <= day.value <= 31:
-        behind = _full_year(words, day.end)
-        if behind is not None:
-            return f"{month} {day.value}, {behind.text}", behind.end
+        following = _full_year(words, day.end)
+        if following is not None:
+            return f"{month} {day.value}, {following.text}", following.end
         opens = not said or _last(said) in _BEFORE_DATES
         if day.ordinal and (sure or opens or day.value > 2):
             return f"{month} {day.value}", day.end
@@ -298,8 +298,8 @@ def _amount(words: TrackedWords, found: Number, said: Sequence[str]) -> _Found |
     if sign is None or (word == "pounds" and (words.at(end) == "of" or _last(said) in _WEIGHING)):
         return None
     if sign in _CENTS and found.text.replace(",", "").isdigit():
-        behind = end + (words.at(end) == "and")
-        part = integer(words, behind) if words.at(behind) != "a" else None
+        after = end + (words.at(end) == "and")
+        part = integer(words, after) if words.at(after) != "a" else None
         if part is not None and not part.ordinal and part.value < 100 and words.at(part.end) in _CENTS[sign]:
             return f"{sign}{found.text}.{part.value:02}", part.end + 1
     return sign + found.text, end

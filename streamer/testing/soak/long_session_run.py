@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.audio.files import SAMPLE_RATE
+from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.client import connect
-from streamer.evaluate.manifest import chosen, read_manifest
+from streamer.evaluate.manifest import read_manifest, select_utterances
 from streamer.testing.soak.long_session_record import LongSessionRecord, Recording, Sample, Turn
 from streamer.testing.watched_process import Watched
 
@@ -36,7 +36,7 @@ def read_recordings(manifest: Path, limit: int | None = None) -> list[Recording]
     """Those of a manifest, or so many of them, evenly spread."""
     return [
         Recording(_whole_ms(utterance.samples()), utterance.words)
-        for utterance in chosen(read_manifest(manifest), limit=limit)
+        for utterance in select_utterances(read_manifest(manifest), limit=limit)
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.background_sounds import BackgroundSounds, held_out
 from streamer.training.activity.synthetic_sounds import KINDS, Audio, quantised

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import pocketsphinx  # type: ignore[import-untyped]
 
-from streamer.audio.files import SAMPLE_RATE
+from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.evaluate.manifest import Utterance
-from streamer.evaluate.measures.bootstrap import Counts, Interval, Sample, interval
-from streamer.evaluate.measures.scores import ALL, Rates, Scored, by_corpus, rates
-from streamer.evaluate.reports.report import shown
+from streamer.evaluate.measures.bootstrap import CorpusSample, Counts, Interval, interval
+from streamer.evaluate.measures.error_rates import ALL, CorpusRates, ScoredUtterance, by_corpus, corpus_rates
+from streamer.evaluate.reports.report import rate_text
 from streamer.evaluate.reports.table import table
 from streamer.training.data.replaced_file import replacing
 
@@ -36,25 +36,32 @@ class Heard:
     cpu_s: float
 
 
-def comparison(theirs: Sequence[Scored], ours: Sequence[Scored]) -> str:
+def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> str:
     """Word error rates of both by corpus and in all; below zero the service makes fewer errors."""
     rows = []
-    for their, our in zip(rates(theirs), rates(ours), strict=True):
+    for their, our in zip(corpus_rates(theirs), corpus_rates(ours), strict=True):
         found = relative(_of(their, theirs), _of(our, ours))
         rows.append(
-            [our.name, str(our.utterances), str(our.errors.words), shown(their.wer), shown(our.wer), shown(found)]
+            [
+                our.name,
+                str(our.utterances),
+                str(our.errors.words),
+                rate_text(their.wer),
+                rate_text(our.wer),
+                rate_text(found),
+            ]
         )
     return table(["corpus", "utterances", "words", "PocketSphinx %", "service %", "service's errors, relative %"], rows)
 
 
-def relative(theirs: Sequence[Scored], ours: Sequence[Scored]) -> Interval:
+def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> Interval:
     """Our word error rate against theirs, less one; utterances or speakers are drawn for both together."""
     pairs = zip(by_corpus(theirs).values(), by_corpus(ours).values(), strict=True)
     samples = []
     for their, our in pairs:
         errors = [(t.errors.word_errors, o.errors.word_errors) for t, o in zip(their, our, strict=True)]
         speakers = [result.utterance.speaker for result in our]
-        samples.append(Sample(our[0].utterance.corpus, np.array(errors, dtype=np.float64), speakers))
+        samples.append(CorpusSample(our[0].utterance.corpus, np.array(errors, dtype=np.float64), speakers))
     return interval(samples, _relative)
 
 
@@ -93,7 +100,7 @@ def _hear(utterance: Utterance, cache: Path | None) -> Heard:
     return heard
 
 
-def _of(line: Rates, results: Sequence[Scored]) -> list[Scored]:
+def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtterance]:
     return [result for result in results if line.name in (ALL, result.utterance.corpus)]
 
 

@@ -28,9 +28,9 @@ from streamer.engine.text.calibration import (
     StepCalibration,
     confidence_features,
 )
-from streamer.evaluate.measures.confidence import Judged, reliability
-from streamer.evaluate.measures.errors import RIGHT, aligned
-from streamer.evaluate.measures.times import Offset, time_errors
+from streamer.evaluate.measures.confidence import JudgedConfidence, reliability
+from streamer.evaluate.measures.time_errors import TimeOffset, time_errors
+from streamer.evaluate.measures.word_errors import RIGHT, pair_words
 from streamer.evaluate.reports.table import table
 from streamer.training.acoustic.evaluation_batches import FRAME_MS
 from streamer.training.data.alignment import Alignment, read_alignments
@@ -58,7 +58,7 @@ class Found:
 
 def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignment: Alignment) -> Found:
     """What a search found, beside the reference and where its words lie."""
-    pairs = aligned(spoken.words, [word.text for word in words])
+    pairs = pair_words(spoken.words, [word.text for word in words])
     matches = {pair.hypothesis: pair.reference for pair in pairs if pair.kind == RIGHT}
     places = {}
     if alignment.aligned and [word for word, _, _ in alignment.words] == spoken.words:
@@ -115,12 +115,12 @@ def judged(found: Sequence[Found], calibration: Calibration, search: str, step_m
     for one in found:
         spans = calibration.spans(one.words, FRAME_MS, step_ms, search)
         offsets += [
-            Offset(spans[number][0] - start, spans[number][1] - end) for number, (start, end) in one.places.items()
+            TimeOffset(spans[number][0] - start, spans[number][1] - end) for number, (start, end) in one.places.items()
         ]
         sure = [calibration.confidence(word, step_ms, search) for word in one.words]
-        words += [Judged(each, right) for each, right in zip(sure, one.right, strict=True)]
+        words += [JudgedConfidence(each, right) for each, right in zip(sure, one.right, strict=True)]
         if sure:
-            finals.append(Judged(calibration.final(sure), sum(one.right) / len(sure)))
+            finals.append(JudgedConfidence(calibration.final(sure), sum(one.right) / len(sure)))
     times, of_words, of_finals = time_errors(offsets), reliability(words), reliability(finals)
     if times is None or of_words is None or of_finals is None:
         return [f"{search}, {step_ms} ms", *["-"] * 8]

@@ -24,7 +24,7 @@ from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hotword
-from streamer.evaluate.measures.errors import aligned
+from streamer.evaluate.measures.word_errors import pair_words
 from streamer.training.acoustic import units
 from streamer.training.search.emission_cache import HEAD, EmittedUtterance
 from streamer.training.search.search_trials import STEP_FRAMES, whole_steps
@@ -99,7 +99,7 @@ def judged(
         extra = Counter(word for word in words if word in given)
         extra.subtract(word for word in one.words if word in given)
         result.inserted += sum(max(count, 0) for count in extra.values())
-        for pair in aligned(one.words, words):
+        for pair in pair_words(one.words, words):
             said = one.words[pair.reference] if pair.reference is not None else None
             heard = words[pair.hypothesis] if pair.hypothesis is not None else None
             if said in given:

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
 from streamer.bridge.upstreams import probe as prober
 from streamer.bridge.upstreams.rollover import RollError
 from streamer.testing.exact_repository import FAULTS, add_exact_model
 from streamer.testing.exact_speech import say, silence
-from streamer.triton.repository import asr_repository
+from streamer.triton.repository import asr_repository, linked_model
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, receive, recognise, rest, session, stubs, text
 from tests.bridge.test_recovery import lasting
@@ -151,21 +151,10 @@ async def test_no_word_is_lost(repository: Path) -> None:
         check(events, whole)
 
 
-def add_shipped_model(repository: Path, name: str) -> None:
-    """Puts the shipped model into the repository under this name."""
-    shipped, folder = asr_repository() / "streaming_asr", repository / name
-    (folder / "1").mkdir(parents=True)
-    for file in (shipped / "1").iterdir():
-        if file.is_file():
-            (folder / "1" / file.name).symlink_to(file)
-    config = (shipped / "config.pbtxt").read_text()
-    (folder / "config.pbtxt").write_text(config.replace('name: "streaming_asr"', f'name: "{name}"'))
-
-
 async def test_the_shipped_model(tmp_path: Path) -> None:
     """With real speech and the same weights under another name the words, times and speech events are the same."""
     for name in ("one", "two"):
-        add_shipped_model(tmp_path, name)
+        linked_model(asr_repository() / "streaming_asr", tmp_path / name)
     audio = pcm("talk.flac") + bytes(48_000) + pcm("talk.flac")
     async with serving(tmp_path) as (service, triton):
         whole = await recognise(service.url, audio, [500_000] * 3)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from streamer.evaluate.manifest import AudioLocation, Utterance, read_manifest
-from streamer.evaluate.measures.scores import Scored, scored
+from streamer.evaluate.measures.error_rates import ScoredUtterance, score_utterance
 from streamer.training.comparison.pocketsphinx import comparison, heard_by_pocketsphinx, relative
 from tests.project import SAMPLES
 
 
-def results(corpus: str, *hypotheses: str) -> list[Scored]:
+def results(corpus: str, *hypotheses: str) -> list[ScoredUtterance]:
     """Utterances of ten words each."""
-    words = tuple("abcdefghij")
+    words, nowhere = tuple("abcdefghij"), AudioLocation(Path("unused"))
     return [
-        scored(Utterance(f"{corpus}/{number}", corpus, None, words, AudioLocation(Path("unused"))), hypothesis.split())
+        score_utterance(Utterance(f"{corpus}/{number}", corpus, None, words, nowhere), hypothesis.split())
         for number, hypothesis in enumerate(hypotheses)
     ]
 
