@@ -69,8 +69,8 @@ def _ours(path: Path) -> Iterator[str]:
     for names in _imports(path):
         # The longest name that is a module; what follows it is something in the module.
         known = [name for name in names if name in modules()]
-        assert known or names[-1].partition(".")[0] not in PLACES, f"{path} imports {names[-1]}, which is not there"
-        yield from known[:1]
+        if known or names[-1].partition(".")[0] in PLACES:
+            yield (known or names[-1:])[0]
 
 
 def _imports(path: Path) -> Iterator[list[str]]:

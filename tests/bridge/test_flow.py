@@ -84,7 +84,7 @@ async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton
         assert sent - waiting <= PORTION + FRAMES_HIGH * FRAME + ON_THE_WAY
         assert sent < len(audio)
         assert figure(service, 'streamer_lag_max_seconds{pace="ahead"}') >= HIGH_MARK / BYTES_PER_S
-        way.flow()
+        way.resume()
         events = await rest(websocket)
         await sending
         # It was behind all the time, so that several steps travelled in one request.
@@ -111,7 +111,7 @@ async def test_live_beyond_its_bound(way: FaultyProxy) -> None:
             await websocket.send(bytes(PORTION + FRAME))
             (error,) = [event for event in await rest(websocket) if event["type"] == "error"]
             assert (error["code"], websocket.close_code) == ("too_fast", 4029)
-        way.flow()
+        way.resume()
         await other.send(pcm("talk.flac")[:200_000])
         await other.send('{"type":"stop"}')
         assert text(await rest(other))

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from streamer.bridge.control import default_path
-from streamer.testing.level_model import say, silence
+from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import receive, recognise, rest, session, stubs, text
-from tests.bridge.level_repository import FAULTS, level_model
 from tests.serve_process import PATIENCE_S, Serving, serving
 
 AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobytes()
@@ -30,8 +30,8 @@ AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobyt
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     for name in ("one", "two"):
-        level_model(folder, name)
-    level_model(folder, "broken", fault=FAULTS["does not load"])
+        add_exact_model(folder, name)
+    add_exact_model(folder, "broken", fault="does not load")
     return folder
 
 

@@ -17,7 +17,8 @@ from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import Cut, Final
 from streamer.engine.stream_options import StreamOptions
-from streamer.testing.level_model import UNITS, LevelModel, say
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import UNITS, say
 from tests.engine.test_recogniser import hear, lexicon_search, text
 from tests.engine.test_stream import HearingModel
 from tests.project import BUNDLE
@@ -56,8 +57,8 @@ def in_pieces(audio: NDArray[np.int16]) -> list[NDArray[np.int16]]:
 
 @pytest.mark.parametrize("step_ms", [160, 320, 640])
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@pytest.mark.parametrize("model", [LevelModel, HearingModel])
-def test_every_pause_leaves_every_word_whole(model: type[LevelModel], endpoint: str, step_ms: int) -> None:
+@pytest.mark.parametrize("model", [ExactModel, HearingModel])
+def test_every_pause_leaves_every_word_whole(model: type[ExactModel], endpoint: str, step_ms: int) -> None:
     """Pauses from 0.1 to 3 s in small steps, of zeros and of noise: the finals have each word once and whole."""
     words, audio = paused(step_ms)
     recogniser = Recogniser(model(), {"lexicon": GreedySearch(UNITS, 1)}, slots=1)

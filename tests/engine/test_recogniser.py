@@ -18,13 +18,14 @@ from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
-from streamer.testing.level_model import FRAME, UNITS, LevelModel, say, silence
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import FRAME, UNITS, say, silence
 
 NOTHING = np.zeros(0, dtype=np.int16)
 
 
 def make(slots: int = 4, **options: object) -> Recogniser:
-    return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, slots)}, slots=slots, **options)  # type: ignore[arg-type]
+    return Recogniser(ExactModel(), {"lexicon": GreedySearch(UNITS, slots)}, slots=slots, **options)  # type: ignore[arg-type]
 
 
 def lexicon_search(text: str, slots: int) -> BeamSearch:
@@ -83,14 +84,14 @@ def pieces(audio: NDArray[np.int16], dice: random.Random) -> list[NDArray[np.int
 def test_every_word_of_a_lexicon_is_in_one_final(seed: int) -> None:
     """With the beam search, too, the last word before a pause, a cut or the end is whole and comes once."""
     words, audio = talk(seed)
-    recogniser = Recogniser(LevelModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
+    recogniser = Recogniser(ExactModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
     assert text(hear(recogniser, [audio[:400_000], *np.array_split(audio[400_000:], 4)])) == words
 
 
 def test_streams_of_different_searches_share_a_batch() -> None:
     """Each stream gets the words of the search that it chose; an unknown search is refused."""
     searches = {"lexicon": lexicon_search("bad cab", 4), "greedy": GreedySearch(UNITS, 4)}
-    recogniser = Recogniser(LevelModel(), searches, slots=4)
+    recogniser = Recogniser(ExactModel(), searches, slots=4)
     for stream in range(4):
         recogniser.open(stream, StreamOptions(search="greedy" if stream % 2 else "lexicon"))
     answers = dict(recogniser.step([Chunk(stream, say("bad fee cab"), end=True) for stream in range(4)]))
@@ -312,7 +313,7 @@ def test_an_error_of_one_chunk_is_its_own() -> None:
 def test_a_model_that_breaks_closes_only_its_batch() -> None:
     """Streams whose step broke get an error and are closed; a stream of another step goes on."""
 
-    class Fragile(LevelModel):
+    class Fragile(ExactModel):
         def step(self, state, slots, samples):  # type: ignore[no-untyped-def]
             if samples.shape[1] == 10_240:
                 raise RuntimeError("out of memory")
@@ -344,7 +345,7 @@ def test_gradients_are_not_recorded() -> None:
     """A step runs in inference mode also when it is iterated from outside."""
     seen = []
 
-    class Curious(LevelModel):
+    class Curious(ExactModel):
         def step(self, state, slots, samples):  # type: ignore[no-untyped-def]
             seen.append(torch.is_inference_mode_enabled())
             return super().step(state, slots, samples)

@@ -16,14 +16,15 @@ from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import Final, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
-from streamer.testing.level_model import FRAME, LEVEL, UNITS, LevelModel, say, silence
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence
 from tests.engine.test_recogniser import NOTHING, hear, one, pieces, talk, text
 
 MUSIC = 1  # added to every sample of audio that is not speech
 HELD = 4  # frames: for how long the model still hears speech after the last loud frame
 
 
-class HearingModel(LevelModel):
+class HearingModel(ExactModel):
     """Hears speech in loud audio, but not in audio marked as music, whatever words it makes of it."""
 
     def make_state(self, slots: int) -> ModelState:

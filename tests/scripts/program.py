@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.project import SCRIPTS
 
-PATIENCE_S = 200
+PATIENCE_S = 380
 
 
 def run(script: str, *arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:

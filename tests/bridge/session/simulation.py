@@ -14,7 +14,8 @@ from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import as_json
 from streamer.engine.stream_options import StreamOptions
-from streamer.testing.level_model import UNITS, LevelModel
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import UNITS
 
 SLOTS = 16
 UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
@@ -136,14 +137,14 @@ class World:
         raise AssertionError("the session does not end")
 
     def _made(self) -> Recogniser:
-        return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
+        return Recogniser(ExactModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
 
     def _compute(self, speaker: Speaker, stream: int, request: Request) -> list[Event] | StreamError:
         sequence = speaker.sequences[stream]
         try:
             if request.start:
                 given = {**speaker.session.start.model_options(), **request.options}
-                options = StreamOptions.from_dict(json.loads(json.dumps(given)), LevelModel.step_ms, ["lexicon"])
+                options = StreamOptions.from_dict(json.loads(json.dumps(given)), ExactModel.step_ms, ["lexicon"])
                 self._recogniser.open(sequence, options)
             chunk = Chunk(sequence, np.frombuffer(request.pcm, np.int16), flush=request.flush, end=request.end)
             [(_, answer)] = self._recogniser.step([chunk])

@@ -17,10 +17,10 @@ from streamer.bridge.upstreams.instances import (
     Instances,
     OpeningFailures,
 )
+from streamer.testing.exact_repository import add_exact_model
 from streamer.triton.link import LinkError, Overdue
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, stubs, text
-from tests.bridge.level_repository import level_model
 from tests.bridge.upstreams.test_rollover import speak, talk, value
 
 SESSIONS = 6
@@ -30,7 +30,7 @@ SESSIONS = 6
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two instances."""
     folder = tmp_path_factory.mktemp("repository")
-    level_model(folder, "streaming_asr", slots=16, instances=2)
+    add_exact_model(folder, "streaming_asr", slots=16, instances=2)
     return folder
 
 

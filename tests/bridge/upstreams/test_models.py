@@ -16,10 +16,10 @@ from websockets.asyncio.client import connect
 
 from streamer.bridge.service import Service
 from streamer.bridge.upstreams.rollover import RollError
-from streamer.testing.level_model import say, silence
+from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import receive, recognise, rest, session, stubs, text
-from tests.bridge.level_repository import level_model
 
 AUDIO = np.concatenate([say("abc def"), silence(300)]).tobytes()
 
@@ -28,7 +28,7 @@ AUDIO = np.concatenate([say("abc def"), silence(300)]).tobytes()
 async def served(tmp_path: Path) -> AsyncIterator[tuple[Service, TritonServer]]:
     """A service whose embedded Triton has two models, under two names."""
     for name in ("one", "two", "three"):
-        level_model(tmp_path, name, slots=8)
+        add_exact_model(tmp_path, name, slots=8)
     triton = TritonServer(tmp_path, models=["one", "two"])
     async with Service(triton, port=0, models={"default": "one", "fast": "two"}) as service:
         yield service, triton

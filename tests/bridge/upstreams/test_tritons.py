@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 
 from streamer.bridge.upstreams.tritons import Tritons
+from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import FaultyProxy
-from streamer.testing.level_model import say, silence
 from streamer.triton.link import LinkError
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, live, recognise, rest, session, text
-from tests.bridge.level_repository import level_model
 from tests.bridge.upstreams.opened_models import opened
 from tests.serve_process import Serving, serving
 
@@ -40,7 +40,7 @@ SECOND = np.concatenate([say("ghi jkl"), silence(300)]).tobytes()
 def tritons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TritonServer]]:
     """Two that are exact."""
     repository = tmp_path_factory.mktemp("repository")
-    level_model(repository, "streaming_asr", slots=8)
+    add_exact_model(repository, "streaming_asr", slots=8)
     with TritonServer(repository) as first, TritonServer(repository) as second:
         yield [first, second]
 

@@ -10,11 +10,11 @@ import pytest
 
 from streamer.bridge.upstreams import instances, patience, upstream
 from streamer.bridge.upstreams import probe as prober
+from streamer.testing.exact_repository import add_exact_model
 from streamer.triton.link import LinkError, Overdue
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import stubs
-from tests.bridge.level_repository import HANGS_LATER, level_model
 from tests.bridge.upstreams.opened_models import models_at, opened, until
 
 
@@ -24,7 +24,7 @@ async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypat
     monkeypatch.setattr(patience, "SHORTEST_S", 1.0)
     monkeypatch.setattr(upstream, "CLOSE_LIMIT_S", 0.5)
     monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 1.0)
-    level_model(tmp_path, "streaming_asr", slots=4, fault=HANGS_LATER)
+    add_exact_model(tmp_path, "streaming_asr", slots=4, fault="hangs later")
     hang = tmp_path / "streaming_asr" / "1" / "hang"
     with TritonServer(tmp_path) as triton:
         async with opened(triton.grpc_address) as models:

@@ -8,7 +8,7 @@ import torch
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Hotword
-from streamer.testing.level_model import UNITS
+from streamer.testing.exact_speech import UNITS
 
 
 def emissions(*rows: str, probability: float = 0.9) -> Emissions:

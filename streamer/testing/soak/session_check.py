@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamer.testing.soak.plan import Plan
-from streamer.testing.soak.speech import Said, whose
-from streamer.testing.soak.talker import Event, Record
+from streamer.testing.soak.scripted_client import Event, SessionRecord
+from streamer.testing.soak.session_plan import SessionPlan
+from streamer.testing.soak.traceable_speech import SpokenWord, origin
 
 # Ends after which nothing of what was said may be missing.
 WHOLE = ("done", "idle", "odd_bytes", "shutting_down")
-# What may befall a session whose recogniser has failed for too long. A client that was away then finds no session.
+# What may befall a session origin recogniser has failed for too long. A client that was away then finds no session.
 OF_FAULTS = ("failed", "unknown_token")
 # What waits because of a failure is not held against a client that is too fast.
 FORGIVEN = "too_fast"
@@ -41,7 +41,7 @@ class Verdict:
     broken: list[str] = field(default_factory=list)
 
 
-def check(record: Record, *, disturbed: bool) -> Verdict:
+def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
     """Everything that must hold of a session; `disturbed`: the recogniser failed while it was there, or just before."""
     verdict, plan = Verdict(), record.plan
     verdict.broken += record.wrong
@@ -69,7 +69,7 @@ def check(record: Record, *, disturbed: bool) -> Verdict:
     return verdict
 
 
-def count(told: Sequence[str], spoken: Sequence[Said], owed_ms: float, verdict: Verdict, *, exact: bool) -> None:
+def count(told: Sequence[str], spoken: Sequence[SpokenWord], owed_ms: float, verdict: Verdict, *, exact: bool) -> None:
     """Compare words with those that were spoken. What ends later than `owed_ms` may be missing at the end."""
     verdict.words += len(told)
     texts = [said.text for said in spoken]
@@ -80,7 +80,7 @@ def count(told: Sequence[str], spoken: Sequence[Said], owed_ms: float, verdict: 
     for text, times in seen.items():
         if text in own:
             verdict.doubled += max(0, times - own[text])
-        elif exact and whose(text) is not None:
+        elif exact and origin(text) is not None:
             verdict.crossed += times
         else:
             verdict.altered += times
@@ -96,7 +96,7 @@ def count(told: Sequence[str], spoken: Sequence[Said], owed_ms: float, verdict: 
         verdict.broken.append(f"the words are not those that were spoken: {' '.join(told)}")
 
 
-def _end(record: Record, events: Sequence[Event], disturbed: bool) -> Iterator[str]:
+def _end(record: SessionRecord, events: Sequence[Event], disturbed: bool) -> Iterator[str]:
     ends = record.plan.ends | (set(OF_FAULTS) if disturbed else set())
     if disturbed and FORGIVEN in ends:
         ends |= {"done"}
@@ -119,7 +119,7 @@ def _end(record: Record, events: Sequence[Event], disturbed: bool) -> Iterator[s
         yield from _unrecognised(record, events)
 
 
-def _unrecognised(record: Record, events: Sequence[Event]) -> Iterator[str]:
+def _unrecognised(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
     """What a session that failed says is missing, in whichever channel it is most: what follows the last final."""
     missing = record.error.get("unrecognised_ms")
     if not isinstance(missing, int):
@@ -137,7 +137,7 @@ def _unrecognised(record: Record, events: Sequence[Event]) -> Iterator[str]:
         yield f"{missing} ms are said to be missing, though a later word is final"
 
 
-def _by_channel(plan: Plan, events: Sequence[Event]) -> Iterator[tuple[Sequence[Said], list[Event]]]:
+def _by_channel(plan: SessionPlan, events: Sequence[Event]) -> Iterator[tuple[Sequence[SpokenWord], list[Event]]]:
     finals = [event for event in events if event["type"] == "final"]
     for channel, speech in enumerate(plan.speeches):
         yield speech.words, [final for final in finals if final.get("channel", 0) == channel]
@@ -185,7 +185,9 @@ def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
             yield f"message {event['n']} tells {event['audio_ms']} ms of {sent_ms:.0f}"
 
 
-def _places(finals: Iterable[Mapping[str, Any]], spoken: Sequence[Said], late_ms: tuple[int, int]) -> Iterator[str]:
+def _places(
+    finals: Iterable[Mapping[str, Any]], spoken: Sequence[SpokenWord], late_ms: tuple[int, int]
+) -> Iterator[str]:
     """Each word is told where it was said, by whichever sequence."""
     told = [word for final in finals for word in final["words"]]
     for word, said in zip(told, spoken, strict=False):  # as far as both go; what is missing is told elsewhere
@@ -230,7 +232,7 @@ def _speech(events: Iterable[Event]) -> Iterator[str]:
             state, last_ms = event["state"], event["at_ms"]
 
 
-def _answers(record: Record, events: Sequence[Event]) -> Iterator[str]:
+def _answers(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
     """A flush is answered once, in its place; acknowledgements only grow."""
     plan = record.plan
     flushed = [event["audio_ms"] for event in events if event["type"] == "flushed"]

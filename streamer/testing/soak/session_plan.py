@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.testing.soak.speech import PAUSES_MS, PER_MS, VOICES, Speech, speech
+from streamer.testing.soak.traceable_speech import PAUSES_MS, PER_MS, VOICES, Speech, draw_speech
 
 SHORT_IDLE_S = 6.0  # what the service is told: a silent client is closed after it
 SHORT_START_S = 3.0
@@ -51,14 +51,14 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class Deed:
+class Action:
     """Something that is done once, however often what surrounds it is sent again."""
 
     what: str  # sleep, cut, second, vanish, leave, deaf
     seconds: float = 0.0
 
 
-Item = Audio | Text | Raw | Deed
+Item = Audio | Text | Raw | Action
 STOP = Text('{"type":"stop"}')
 KEEPALIVE = Text('{"type":"keepalive"}')
 
@@ -66,19 +66,19 @@ KEEPALIVE = Text('{"type":"keepalive"}')
 KINDS = {
     "plain": 30,
     "cut": 22,
-    "second": 6,
+    "takeover": 6,
     "vanish": 5,
     "leave": 3,
     "garbage": 8,
     "refused": 3,
-    "odd": 3,
+    "half_sample": 3,
     "too_fast": 2,
     "idle": 3,
     "unread": 2,
     "slow": 3,
     "silent": 4,
     "tiny": 3,
-    "late": 1,
+    "no_start": 1,
 }
 _GARBAGE: dict[str, tuple[Item, ...]] = {
     "bad_json": (Text("[" * 10_000), Text("hello"), Text("[1]")),
@@ -100,7 +100,7 @@ _REFUSED: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class SessionPlan:
     """One session from its beginning to its end."""
 
     seed: int
@@ -145,35 +145,35 @@ class Plan:
         return tuple(found)
 
 
-def plan(seed: int, number: int) -> Plan:
+def draw_plan(seed: int, number: int) -> SessionPlan:
     """The session of this number."""
-    dice = random.Random(f"{seed} {number}")
-    [kind] = dice.choices(list(KINDS), list(KINDS.values()))
-    options = _options(dice)
-    speeches = _speeches(number, kind, dice, options)
+    rng = random.Random(f"{seed} {number}")
+    [kind] = rng.choices(list(KINDS), list(KINDS.values()))
+    options = _options(rng)
+    speeches = _speeches(number, kind, rng, options)
     audio = encoded(speeches, options)
-    audio_s = max(len(each.sound) for each in speeches) / SAMPLE_RATE
+    audio_s = max(len(each.audio) for each in speeches) / SAMPLE_RATE
     paces = [pace for pace in (16.0, 8.0, 4.0, 2.0, 1.0) if audio_s / pace <= LONGEST_S]
-    pace = None if kind in ("too_fast", "unread") else dice.choice([None, None, None, *paces])
-    if pace == 1 and dice.random() < 0.7:
+    pace = None if kind in ("too_fast", "unread") else rng.choice([None, None, None, *paces])
+    if pace == 1 and rng.random() < 0.7:
         options["live"] = True
-    made = Plan(seed, number, kind, options, speeches, audio, (), frozenset(), pace, dice.random() < 0.3)
-    items, ends = _script(made, dice)
-    return Plan(seed, number, kind, options, speeches, audio, tuple(items), frozenset(ends), pace, made.eager)
+    made = SessionPlan(seed, number, kind, options, speeches, audio, (), frozenset(), pace, rng.random() < 0.3)
+    items, ends = _script(made, rng)
+    return SessionPlan(seed, number, kind, options, speeches, audio, tuple(items), frozenset(ends), pace, made.eager)
 
 
 def encoded(speeches: Sequence[Speech], options: dict[str, Any]) -> bytes:
     """The channels side by side, each as long as the longest; without `multichannel` all are alike."""
-    longest = max(len(each.sound) for each in speeches)
-    rows = [np.pad(each.sound, (0, longest - len(each.sound))) for each in speeches]
+    longest = max(len(each.audio) for each in speeches)
+    rows = [np.pad(each.audio, (0, longest - len(each.audio))) for each in speeches]
     rows *= int(options.get("channels", 1)) // len(rows)
-    sound: NDArray[Any] = np.stack(rows, axis=1)
+    audio: NDArray[Any] = np.stack(rows, axis=1)
     if options.get("encoding") == "pcm_f32le":
-        sound = (sound / 32768).astype("<f4")
-    return sound.tobytes()
+        audio = (audio / 32768).astype("<f4")
+    return audio.tobytes()
 
 
-def _options(dice: random.Random) -> dict[str, Any]:
+def _options(rng: random.Random) -> dict[str, Any]:
     options: dict[str, Any] = {}
     choices: tuple[tuple[str, float, Sequence[Any]], ...] = (
         ("step_ms", 0.5, (160, 640)),
@@ -189,16 +189,18 @@ def _options(dice: random.Random) -> dict[str, Any]:
         ("endpoint", 0.4, ("off", {"longest_ms": 6000}, {"after_text_ms": 400}, {"after_text_ms": 3000})),
     )
     for name, chance, values in choices:
-        if dice.random() < chance:
-            options[name] = dice.choice(values)
-    if options.get("channels") and dice.random() < 0.6:
+        if rng.random() < chance:
+            options[name] = rng.choice(values)
+    if options.get("channels") and rng.random() < 0.6:
         options["multichannel"] = True
     return options
 
 
-def _speeches(number: int, kind: str, dice: random.Random, options: dict[str, Any]) -> tuple[Speech, ...]:
+def _speeches(number: int, kind: str, rng: random.Random, options: dict[str, Any]) -> tuple[Speech, ...]:
     voices = 2 if options.get("multichannel") else 1
-    words = {"unread": 60, "tiny": 4, "late": 1, "refused": 1}.get(kind) or min(1 + int(dice.expovariate(1 / 11)), 60)
+    words = {"unread": 60, "tiny": 4, "no_start": 1, "refused": 1}.get(kind) or min(
+        1 + int(rng.expovariate(1 / 11)), 60
+    )
     pauses: Sequence[int] = PAUSES_MS
     if kind == "unread":
         pauses = (0,)
@@ -208,20 +210,20 @@ def _speeches(number: int, kind: str, dice: random.Random, options: dict[str, An
         pauses = (0, 2411, 9000, 26_000)
         words = min(words, 10)
     first = number * MOST_VOICES
-    return tuple(speech((first + voice) % VOICES, words, dice, pauses) for voice in range(voices))
+    return tuple(draw_speech((first + voice) % VOICES, words, rng, pauses) for voice in range(voices))
 
 
-def _script(made: Plan, dice: random.Random) -> tuple[list[Item], set[str]]:
+def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]]:
     """What is sent in which order, and how that ends."""
     kind, audio = made.kind, made.audio
-    if kind == "late":
-        return [Deed("sleep", SHORT_START_S + 30)], {"no_start"}
+    if kind == "no_start":
+        return [Action("sleep", SHORT_START_S + 30)], {"no_start"}
     if kind == "refused":
-        code, wrong = dice.choice(_REFUSED)
+        code, wrong = rng.choice(_REFUSED)
         made.options.update(wrong)
         return [Audio(0, len(audio)), STOP], {code}
-    items = list(_sent(made, dice))
-    if kind == "odd":
+    items = list(_sent(made, rng))
+    if kind == "half_sample":
         # Half a sample is missing at the end, so it cannot be said that all is well.
         last = next(place for place in reversed(range(len(items))) if isinstance(items[place], Audio))
         items[last] = Audio(items[last].begin, items[last].end - 1)  # type: ignore[union-attr]
@@ -231,58 +233,58 @@ def _script(made: Plan, dice: random.Random) -> tuple[list[Item], set[str]]:
         frames = TOO_MUCH_S * 1000 * made.bytes_per_ms // LARGEST + 1
         return [*items, *(Raw(bytes(LARGEST)) for _ in range(frames)), STOP], {"too_fast"}
     items += [STOP]
-    if kind in ("cut", "second"):
-        for _ in range(dice.choice((1, 1, 2, 3))):
-            away = dice.choice((0.0, 0.05, 0.5, LONGEST_AWAY_S))
-            items.insert(dice.randint(0, len(items)), Deed(kind, away))
+    if kind in ("cut", "takeover"):
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            away = rng.choice((0.0, 0.05, 0.5, LONGEST_AWAY_S))
+            items.insert(rng.randint(0, len(items)), Action(kind, away))
     elif kind in ("vanish", "leave"):
-        items = items[: dice.randint(0, len(items) - 1)]
-        return [*items, Deed(kind)], {"vanished" if kind == "vanish" else "left"}
+        items = items[: rng.randint(0, len(items) - 1)]
+        return [*items, Action(kind)], {"vanished" if kind == "vanish" else "left"}
     elif kind == "garbage":
-        code = dice.choice([*_GARBAGE, "after_stop"])
+        code = rng.choice([*_GARBAGE, "after_stop"])
         if code != "after_stop":
-            place = dice.randint(0, len(items) - 1)
+            place = rng.randint(0, len(items) - 1)
             # Who is still sending when the service closes may not get to see why.
             ends = {code, "lost"} if code == "1009" else {code}
-            return [*items[:place], dice.choice(_GARBAGE[code]), *items[place:]], ends
+            return [*items[:place], rng.choice(_GARBAGE[code]), *items[place:]], ends
         items += [Raw(bytes(6400)), Text("hello")]
     elif kind == "idle":
-        place = dice.randint(1, len(items) - 1)
-        return [*items[:place], Deed("sleep", SHORT_IDLE_S + 60)], {"idle"}
+        place = rng.randint(1, len(items) - 1)
+        return [*items[:place], Action("sleep", SHORT_IDLE_S + 60)], {"idle"}
     elif kind == "unread":
         # Until the service gives up, or for as long as what it says finds room on the way.
-        return [Deed("deaf", 30.0), *items], {"done", "4008", "lost"}
+        return [Action("stop_reading", 30.0), *items], {"done", "4008", "lost"}
     elif kind == "slow":
         for _ in range(2):
-            items.insert(dice.randint(0, len(items)), Deed("deaf", dice.uniform(0.5, 4)))
-    elif kind == "silent" and dice.random() < 0.5:
-        place = dice.randint(0, len(items) - 1)
+            items.insert(rng.randint(0, len(items)), Action("stop_reading", rng.uniform(0.5, 4)))
+    elif kind == "silent" and rng.random() < 0.5:
+        place = rng.randint(0, len(items) - 1)
         waiting: list[Item] = []
-        for _ in range(dice.randint(2, 4)):
-            waiting += [Deed("sleep", SHORT_IDLE_S / 2), KEEPALIVE]
+        for _ in range(rng.randint(2, 4)):
+            waiting += [Action("sleep", SHORT_IDLE_S / 2), KEEPALIVE]
         items[place:place] = waiting
     return items, {"done"}
 
 
-def _sent(made: Plan, dice: random.Random) -> Iterator[Item]:
+def _sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
     """The audio in frames of some size, with flushes between words."""
     if made.kind == "tiny":
         sizes: Sequence[int] = (1, 2, 3, 101, 640, 1999)
     elif made.pace is not None:
         sizes = (640, 3200, 6401, 10_240)
     else:
-        sizes = dice.choice(((3200, 6400), (321, 10_240, 32_001), (200_000,), (LARGEST,)))
+        sizes = rng.choice(((3200, 6400), (321, 10_240, 32_001), (200_000,), (LARGEST,)))
     flushes: list[int] = []
-    if dice.random() < 0.3:
+    if rng.random() < 0.3:
         # Where channels speak at one time a flush would fall into words of the others, but for the very end.
         gaps = made.speeches[0].gaps if len(made.speeches) == 1 else (len(made.audio) // made.frame_bytes,)
-        flushes = sorted(dice.sample(gaps, min(len(gaps), dice.randint(1, 3))))
-        flushes += flushes[-1:] * dice.choice((0, 0, 1, 20 if not made.options.get("live") else 3))
+        flushes = sorted(rng.sample(gaps, min(len(gaps), rng.randint(1, 3))))
+        flushes += flushes[-1:] * rng.choice((0, 0, 1, 20 if not made.options.get("live") else 3))
     number, place = 0, 0
     for gap in [*flushes, None]:
         until = len(made.audio) if gap is None else gap * made.frame_bytes
         while place < until:
-            end = min(place + dice.choice(sizes), until)
+            end = min(place + rng.choice(sizes), until)
             yield Audio(place, end)
             place = end
         if gap is not None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from streamer.testing.soak.plan import STOP, Audio, Deed, Item, Plan, Raw, Text
+from streamer.testing.soak.session_plan import STOP, Action, Audio, Item, Raw, SessionPlan, Text
 
 Event = dict[str, Any]
 
@@ -30,10 +30,10 @@ SMALL_BUFFER = 4096
 
 
 @dataclass
-class Record:
+class SessionRecord:
     """What came of a plan."""
 
-    plan: Plan
+    plan: SessionPlan
     began: float = 0.0  # on the clock of the whole run
     over: float = 0.0
     ended: str = ""  # "done", the code of an error, that of a close without one, or what the client did
@@ -43,13 +43,13 @@ class Record:
     flushes: int = 0
     events: list[tuple[float, Event]] = field(default_factory=list)  # each number once
     refusals: Counter[str] = field(default_factory=Counter)
-    deeds: Counter[str] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
     resumes: int = 0
     connections: list[tuple[float, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)  # what the protocol does not allow
 
 
-class _Line:
+class _Connection:
     """One connection, from `start` on."""
 
     def __init__(self, websocket: ClientConnection, last: int) -> None:
@@ -59,30 +59,30 @@ class _Line:
         self.reading: asyncio.Task[None] | None = None
 
 
-class Talker:
-    """Speaks once."""
+class ScriptedClient:
+    """Carries out one plan."""
 
-    def __init__(self, plan: Plan, url: str, began: float) -> None:
+    def __init__(self, plan: SessionPlan, url: str, began: float) -> None:
         """`began`: when the run did, on the clock of time.monotonic()."""
-        self.record = Record(plan)
-        self._plan, self._url, self._zero = plan, url, began
-        self._dice = random.Random(f"{plan.seed} {plan.number} client")
+        self.record = SessionRecord(plan)
+        self._plan, self._url, self._began = plan, url, began
+        self._rng = random.Random(f"{plan.seed} {plan.number} client")
         self._next = 0  # of the items
         self._furthest = 0
         self._skip = 0  # bytes of the next item that the service has
         self._paced_since: float | None = None
         self._token = ""
         self._seen = 0
-        self._told: dict[int, Event] = {}
-        self._older: _Line | None = None
+        self._messages: dict[int, Event] = {}
+        self._older: _Connection | None = None
         self._listening = asyncio.Event()
         self._listening.set()
 
-    async def talk(self) -> Record:
+    async def run(self) -> SessionRecord:
         """Carry out the plan."""
         self.record.began = self._now()
         try:
-            await asyncio.wait_for(self._talk(), PATIENCE_S)
+            await asyncio.wait_for(self._run(), PATIENCE_S)
         except asyncio.TimeoutError:
             self.record.ended = "stuck"
         finally:
@@ -90,53 +90,53 @@ class Talker:
             self.record.events.sort(key=lambda entry: entry[1]["n"])
         return self.record
 
-    async def _talk(self) -> None:
+    async def _run(self) -> None:
         while not self.record.ended:
-            line = await self._open()
-            if line is None:
-                await asyncio.sleep(self._dice.uniform(*PAUSE_S))
+            connection = await self._open()
+            if connection is None:
+                await asyncio.sleep(self._rng.uniform(*PAUSE_S))
                 continue
             try:
-                await self._use(line)
+                await self._use(connection)
             finally:
-                if line is not self._older:
-                    await _hang_up(line)
+                if connection is not self._older:
+                    await _hang_up(connection)
 
-    async def _use(self, line: _Line) -> None:
+    async def _use(self, connection: _Connection) -> None:
         """One connection for as long as it lasts."""
-        assert line.reading is not None
-        speaking = asyncio.create_task(self._speak(line))
+        assert connection.reading is not None
+        sending = asyncio.create_task(self._send_items(connection))
         if self._older is not None:
             await self._end_older(self._older)
         try:
-            await asyncio.wait({line.reading, speaking}, return_when=asyncio.FIRST_COMPLETED)
-            deed = None
-            if speaking.done():
-                deed = speaking.result()
+            await asyncio.wait({connection.reading, sending}, return_when=asyncio.FIRST_COMPLETED)
+            action = None
+            if sending.done():
+                action = sending.result()
         finally:
-            speaking.cancel()
-            await asyncio.gather(speaking, return_exceptions=True)
-        if deed is None:
-            await line.reading
-            self._judge(line)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        if action is None:
+            await connection.reading
+            self._note_end(connection)
             return
-        self.record.deeds[deed.what] += 1
-        if deed.what == "second":
-            self._older = line
-        elif deed.what == "leave":
-            await line.websocket.close()
+        self.record.actions[action.what] += 1
+        if action.what == "takeover":
+            self._older = connection
+        elif action.what == "leave":
+            await connection.websocket.close()
             self.record.ended = self.record.ended or "left"
         else:
-            line.websocket.transport.abort()
-            await line.reading
-            if deed.what == "vanish":
+            connection.websocket.transport.abort()
+            await connection.reading
+            if action.what == "vanish":
                 self.record.ended = self.record.ended or "vanished"
             elif self._complete:
-                self._judge(line)
+                self._note_end(connection)
             else:
-                await asyncio.sleep(deed.seconds)
+                await asyncio.sleep(action.seconds)
 
-    async def _end_older(self, older: _Line) -> None:
+    async def _end_older(self, older: _Connection) -> None:
         """The connection that was taken over is closed by the service, which says so."""
         self._older = None
         assert older.reading is not None
@@ -145,7 +145,7 @@ class Talker:
             self.record.wrong.append(f"the older connection ended with {older.code} and not 4010")
         await _hang_up(older)
 
-    async def _open(self) -> _Line | None:
+    async def _open(self) -> _Connection | None:
         """A connection that is ready; None if there is none now, or it has all ended."""
         record, resuming = self.record, bool(self._token)
         try:
@@ -153,13 +153,13 @@ class Talker:
         except (OSError, InvalidHandshake, asyncio.TimeoutError) as error:
             record.connections.append((self._now(), f"not made: {error!r}"))
             return None
-        after = max(1, self._seen - self._dice.choice((0, 0, 0, 1, 4)))
-        line = _Line(websocket, after if resuming else 0)
+        after = max(1, self._seen - self._rng.choice((0, 0, 0, 1, 4)))
+        connection = _Connection(websocket, after if resuming else 0)
         start: dict[str, Any] = {"type": "start", **self._plan.options}
         if resuming:
             start = {"type": "start", "resume": {"token": self._token, "after": after}}
         try:
-            if self._plan.kind != "late":
+            if self._plan.kind != "no_start":
                 await websocket.send(json.dumps(start))
             if self._plan.eager and not resuming and isinstance(first := self._plan.items[0], Audio):
                 record.sent = max(record.sent, first.end)
@@ -171,7 +171,7 @@ class Talker:
             greeting = {"type": "error", "code": "not_ready"}
         record.connections.append((self._now(), f"{'resumed' if resuming else 'started'}: {greeting}"))
         if greeting["type"] != "ready":
-            await self._refused(line, greeting)
+            await self._refused(connection, greeting)
             return None
         if resuming:
             record.resumes += 1
@@ -180,17 +180,17 @@ class Talker:
             self._rewind(greeting["from_sample"] * self._plan.frame_bytes, greeting["flushes"])
         else:
             self._token = greeting["token"]
-            self._note(line, greeting)
-        line.reading = asyncio.create_task(self._read(line))
-        return line
+            self._note(connection, greeting)
+        connection.reading = asyncio.create_task(self._read(connection))
+        return connection
 
-    async def _refused(self, line: _Line, greeting: Event) -> None:
+    async def _refused(self, connection: _Connection, greeting: Event) -> None:
         record = self.record
         self._next = 0 if not self._token else self._next
         with suppress(ConnectionClosed, asyncio.TimeoutError):
             while True:
-                await asyncio.wait_for(line.websocket.recv(), ANSWER_S)
-        await _hang_up(line)
+                await asyncio.wait_for(connection.websocket.recv(), ANSWER_S)
+        await _hang_up(connection)
         code = greeting.get("code", "")
         if code in PASSING:
             record.refusals[code] += 1
@@ -198,7 +198,7 @@ class Talker:
             await self._end_older(self._older)  # it ended there before it could be taken over
             record.ended = str(record.error.get("code", "done"))
         else:
-            record.ended, record.error, record.close_code = code, greeting, line.websocket.close_code
+            record.ended, record.error, record.close_code = code, greeting, connection.websocket.close_code
 
     async def _dial(self) -> ClientConnection:
         settings: dict[str, Any] = {}
@@ -221,23 +221,23 @@ class Talker:
             **settings,
         )
 
-    async def _read(self, line: _Line) -> None:
+    async def _read(self, connection: _Connection) -> None:
         try:
             while True:
                 await self._listening.wait()
-                self._note(line, json.loads(await line.websocket.recv()))
+                self._note(connection, json.loads(await connection.websocket.recv()))
         except ConnectionClosed as error:
-            line.code = error.rcvd.code if error.rcvd is not None else None
+            connection.code = error.rcvd.code if error.rcvd is not None else None
             self.record.connections.append((self._now(), f"closed: {error}"))
 
-    def _note(self, line: _Line, event: Event) -> None:
+    def _note(self, connection: _Connection, event: Event) -> None:
         number = event["n"]
-        if number != line.last + 1:
-            self.record.wrong.append(f"message {number} follows {line.last}")
-        line.last = number
-        known = self._told.get(number)
+        if number != connection.last + 1:
+            self.record.wrong.append(f"message {number} follows {connection.last}")
+        connection.last = number
+        known = self._messages.get(number)
         if known is None:
-            self._told[number] = event
+            self._messages[number] = event
             self.record.events.append((self._now(), event))
         elif known != event:
             self.record.wrong.append(f"message {number} was another one before")
@@ -247,26 +247,26 @@ class Talker:
 
     @property
     def _complete(self) -> bool:
-        last = self._told.get(self._seen, {"type": ""})
+        last = self._messages.get(self._seen, {"type": ""})
         return last["type"] == "done" or bool(self.record.error)
 
-    def _judge(self, line: _Line) -> None:
+    def _note_end(self, connection: _Connection) -> None:
         """The connection is closed, by whomever: is it the end?"""
         record = self.record
-        record.close_code = line.code
+        record.close_code = connection.code
         if record.error:
             record.ended = record.error["code"]
         elif self._complete:
             record.ended = "done"
-        elif line.code is not None:
-            record.ended = str(line.code)
+        elif connection.code is not None:
+            record.ended = str(connection.code)
         elif "lost" in self._plan.ends:
             record.ended = "lost"
         else:
             record.wrong.append("a connection was lost that nobody had cut")
 
-    async def _speak(self, line: _Line) -> Deed | None:
-        """Send what is next, until a deed that ends the connection; None if there is no more to send."""
+    async def _send_items(self, connection: _Connection) -> Action | None:
+        """Send what is next, until an action that ends the connection; None if there is no more to send."""
         plan = self._plan
         with suppress(ConnectionClosed):  # whoever reads is told why
             while self._next < len(plan.items):
@@ -274,23 +274,23 @@ class Talker:
                 fresh = self._next >= self._furthest
                 self._next, self._skip = self._next + 1, 0
                 self._furthest = max(self._furthest, self._next)
-                if isinstance(item, Deed):
-                    if fresh and item.what not in ("sleep", "deaf"):
+                if isinstance(item, Action):
+                    if fresh and item.what not in ("sleep", "stop_reading"):
                         return item
                     if fresh:
                         await self._do(item)
                 else:
-                    await self._send(line.websocket, item, skip)
+                    await self._send(connection.websocket, item, skip)
         await asyncio.Event().wait()  # until the connection ends
         return None
 
-    async def _do(self, deed: Deed) -> None:
-        self.record.deeds[deed.what] += 1
-        if deed.what == "sleep":
-            await asyncio.sleep(deed.seconds)
+    async def _do(self, action: Action) -> None:
+        self.record.actions[action.what] += 1
+        if action.what == "sleep":
+            await asyncio.sleep(action.seconds)
         else:
             self._listening.clear()
-            asyncio.get_running_loop().call_later(deed.seconds, self._listening.set)
+            asyncio.get_running_loop().call_later(action.seconds, self._listening.set)
 
     async def _send(self, websocket: ClientConnection, item: Item, skip: int) -> None:
         record, plan = self.record, self._plan
@@ -331,11 +331,11 @@ class Talker:
         self._next = len(self._plan.items)
 
     def _now(self) -> float:
-        return time.monotonic() - self._zero
+        return time.monotonic() - self._began
 
 
-async def _hang_up(line: _Line) -> None:
-    line.websocket.transport.abort()
-    if line.reading is not None:
-        line.reading.cancel()
-        await asyncio.gather(line.reading, return_exceptions=True)
+async def _hang_up(connection: _Connection) -> None:
+    connection.websocket.transport.abort()
+    if connection.reading is not None:
+        connection.reading.cancel()
+        await asyncio.gather(connection.reading, return_exceptions=True)

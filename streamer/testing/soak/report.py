@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from streamer.testing.soak.checker import Verdict
-from streamer.testing.soak.talker import Record
+from streamer.testing.soak.scripted_client import SessionRecord
+from streamer.testing.soak.session_check import Verdict
 
 # A process that has just started fills its caches: what it gains then is no growth.
 SETTLING_S = 30.0
@@ -20,11 +20,11 @@ FEWEST_WINDOWS = 2
 # Over fewer sessions than this a slope says nothing, and no bound is put on it.
 FEWEST_SESSIONS = 1000
 MOST_GROWTH_MB = 4.0  # for 1000 sessions
-DEEDS = {"cut": "connections cut", "second": "connections taken over", "vanish": "clients gone without goodbye"}
+ACTIONS = {"cut": "connections cut", "takeover": "connections taken over", "vanish": "clients gone without goodbye"}
 
 
 @dataclass(frozen=True)
-class Sample:
+class MemorySample:
     """The memory of a process when so many sessions were over."""
 
     at: float
@@ -35,7 +35,7 @@ class Sample:
 
 
 @dataclass
-class Tally:
+class SoakReport:
     """Filled while sessions end, and told at the end."""
 
     seed: int
@@ -54,14 +54,14 @@ class Tally:
     kinds: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
-    deeds: Counter[str] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     restarts: int = 0
     left: dict[str, float] = field(default_factory=dict)  # at the end, when all sessions were over
     complaints: list[str] = field(default_factory=list)  # about what belongs to no session
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[MemorySample] = field(default_factory=list)
 
-    def add(self, record: Record, verdict: Verdict) -> None:
+    def add(self, record: SessionRecord, verdict: Verdict) -> None:
         """A session is over."""
         self.sessions += 1
         self.audio_s += record.sent / record.plan.bytes_per_ms / 1000
@@ -75,7 +75,7 @@ class Tally:
         self.kinds[record.plan.kind] += 1
         self.ends[record.ended] += 1
         self.refusals += record.refusals
-        self.deeds += record.deeds
+        self.actions += record.actions
         gaps = [event["gap_ms"] for _, event in record.events if event["type"] == "recovered"]
         self.recoveries += len(gaps)
         self.gaps_ms += gaps
@@ -84,7 +84,7 @@ class Tally:
         """MB for 1000 sessions in the second half, by kind of process, and over how many sessions that was seen."""
         return {name: slope(samples, self.seconds / 2) for name, samples in self._by_name().items()}
 
-    def broke(self) -> Iterator[str]:
+    def failures(self) -> Iterator[str]:
         """A sentence for each thing that must not be."""
         if self.broken:
             yield f"{self.broken} sessions were not told what they should have been told"
@@ -108,7 +108,7 @@ class Tally:
             "kinds": dict(self.kinds),
             "ends": dict(self.ends),
             "faults": dict(self.faults),
-            "deeds": dict(self.deeds),
+            "actions": dict(self.actions),
             "recoveries": self.recoveries,
             "gap_ms": dict(zip(("p50", "p95", "max"), self._gaps(), strict=True)),
             "resumes": self.resumes,
@@ -135,7 +135,7 @@ class Tally:
             "words lost / doubled / crossed / altered": " / ".join(map(str, words)),
             "sessions with anything wrong": f"{self.broken}",
             "faults": f"{sum(self.faults.values())}: {_listed(self.faults)}",
-            "of clients": _listed(Counter({DEEDS[name]: self.deeds[name] for name in DEEDS})),
+            "of clients": _listed(Counter({ACTIONS[name]: self.actions[name] for name in ACTIONS})),
             "recoveries": f"{self.recoveries}; gap p50 {p50:.1f} s, p95 {p95:.1f} s, max {most:.1f} s",
             "resumes": f"{self.resumes}",
             "refused, and tried again": _listed(self.refusals) or "0",
@@ -151,18 +151,18 @@ class Tally:
         ranked = sorted(self.gaps_ms) or [0]
         return ranked[len(ranked) // 2], ranked[int(0.95 * (len(ranked) - 1))], ranked[-1]
 
-    def _by_name(self) -> dict[str, list[Sample]]:
-        found: dict[str, list[Sample]] = defaultdict(list)
+    def _by_name(self) -> dict[str, list[MemorySample]]:
+        found: dict[str, list[MemorySample]] = defaultdict(list)
         for sample in self.samples:
             found[sample.name].append(sample)
         return found
 
 
-def slope(samples: Sequence[Sample], since: float) -> tuple[float, int]:
+def slope(samples: Sequence[MemorySample], since: float) -> tuple[float, int]:
     """MB for 1000 sessions, of processes of one kind; each has a level of its own, and all have one slope."""
     above = below = 0.0
     seen = 0
-    lives: dict[int, list[Sample]] = defaultdict(list)
+    lives: dict[int, list[MemorySample]] = defaultdict(list)
     for sample in samples:
         lives[sample.pid].append(sample)
     for life in lives.values():
@@ -177,13 +177,13 @@ def slope(samples: Sequence[Sample], since: float) -> tuple[float, int]:
     return (1000 * above / below if below else 0.0), seen
 
 
-def _least(samples: Sequence[Sample]) -> list[Sample]:
+def _least(samples: Sequence[MemorySample]) -> list[MemorySample]:
     """The least memory of each window that is whole: what belongs to the sessions of the moment comes and goes."""
     if not samples:
         return []
     begin, end = samples[0].at, samples[-1].at
     windows = int((end - begin) / WINDOW_S)
-    parts: list[list[Sample]] = [[] for _ in range(windows)]
+    parts: list[list[MemorySample]] = [[] for _ in range(windows)]
     for sample in samples:
         if (number := int((sample.at - begin) / WINDOW_S)) < windows:
             parts[number].append(sample)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.testing.level_model import FRAME, say, silence
+from streamer.testing.exact_speech import FRAME, say, silence
 
 PER_MS = SAMPLE_RATE // 1000
 BASE = len(ascii_lowercase)
@@ -28,7 +28,7 @@ PAUSES_MS = (0, 0, 0, 55, 310, 640, 1090, 2411)
 
 
 @dataclass(frozen=True)
-class Said:
+class SpokenWord:
     """A word, and where it lies in the audio."""
 
     text: str
@@ -41,8 +41,8 @@ class Speech:
     """The audio of one voice, its words, and the samples between words, where a flush parts none."""
 
     voice: int
-    sound: NDArray[np.int16]
-    words: tuple[Said, ...]
+    audio: NDArray[np.int16]
+    words: tuple[SpokenWord, ...]
     gaps: tuple[int, ...]
 
 
@@ -51,7 +51,7 @@ def word(voice: int, place: int) -> str:
     return _letters(voice * _STRIDE % VOICES, VOICE_LETTERS) + _letters(place % MOST_WORDS, PLACE_LETTERS)
 
 
-def whose(text: str) -> tuple[int, int] | None:
+def origin(text: str) -> tuple[int, int] | None:
     """The voice and the place of a word; None if no voice says it."""
     if len(text) != VOICE_LETTERS + PLACE_LETTERS or not set(text) <= set(ascii_lowercase):
         return None
@@ -59,17 +59,17 @@ def whose(text: str) -> tuple[int, int] | None:
     return number * pow(_STRIDE, -1, VOICES) % VOICES, _number(text[VOICE_LETTERS:])
 
 
-def speech(voice: int, words: int, dice: random.Random, pauses_ms: Sequence[int] = PAUSES_MS) -> Speech:
+def draw_speech(voice: int, words: int, rng: random.Random, pauses_ms: Sequence[int] = PAUSES_MS) -> Speech:
     """So many words with random pauses between them."""
-    parts = [silence(dice.choice((0, 37, 900)))]
+    parts = [silence(rng.choice((0, 37, 900)))]
     for place in range(words):
-        parts += [say(word(voice, place)), silence(dice.choice(pauses_ms))]
+        parts += [say(word(voice, place)), silence(rng.choice(pauses_ms))]
     ends = list(accumulate(len(part) for part in parts))
     said = []
     for place in range(words):
         start, end = ends[2 * place], ends[2 * place + 1]
         # Behind its letters come the silence of the last one and the space.
-        said.append(Said(word(voice, place), start // PER_MS, (end - 4 * FRAME) // PER_MS))
+        said.append(SpokenWord(word(voice, place), start // PER_MS, (end - 4 * FRAME) // PER_MS))
     return Speech(voice, np.concatenate(parts), tuple(said), tuple(ends[1 : 2 * words : 2]))
 
 

@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from streamer.testing.soak.tally import Sample, Tally, slope
+from streamer.testing.soak.report import MemorySample, SoakReport, slope
 
 
-def life(pid: int, begin: float, end: float, level: float, per_session: float) -> list[Sample]:
-    """A process whose memory grows with the sessions; ten of these end in a second."""
+def life(pid: int, begin: float, end: float, level: float, per_session: float) -> list[MemorySample]:
+    """A process origin memory grows with the sessions; ten of these end in a second."""
     return [
-        Sample(at, int(10 * at), "bridge", pid, level + per_session * 10 * at)
+        MemorySample(at, int(10 * at), "bridge", pid, level + per_session * 10 * at)
         for at in (begin + step for step in range(int(end - begin)))
     ]
 
@@ -30,7 +30,7 @@ def test_slope_of_processes_that_were_started_again() -> None:
     samples = life(1, 0, 150, 70, 0.001) + life(2, 155, 300, 20, 0.001) + life(3, 301, 440, 500, 0.001)
     growth, _ = slope(samples, 0)
     assert growth == pytest.approx(1.0)
-    filling = [Sample(at, int(10 * at), "bridge", 9, min(at, 20.0)) for at in range(120)]
+    filling = [MemorySample(at, int(10 * at), "bridge", 9, min(at, 20.0)) for at in range(120)]
     assert slope(filling, 0)[0] == pytest.approx(0.0)
     assert slope(life(1, 0, 100, 70, 1.0), 0) == (0.0, 0)
 
@@ -38,7 +38,7 @@ def test_slope_of_processes_that_were_started_again() -> None:
 def test_slope_of_what_comes_and_goes() -> None:
     """Memory of the sessions of the moment is no growth, however much it is; what stays is."""
     waves = [
-        Sample(at, int(10 * at), "bridge", 1, 70 + 0.002 * 10 * at + 30 * abs(math.sin(math.pi * at / 45)))
+        MemorySample(at, int(10 * at), "bridge", 1, 70 + 0.002 * 10 * at + 30 * abs(math.sin(math.pi * at / 45)))
         for at in range(600)
     ]
     assert slope(waves, 300)[0] == pytest.approx(2.0, abs=0.2)
@@ -55,16 +55,16 @@ def test_slope_of_what_comes_and_goes() -> None:
 )
 def test_what_must_not_be(change: dict[str, object], complaint: str) -> None:
     """A sentence for each."""
-    tally = Tally(1, seconds=400, left={"slots": 0.0})
-    assert list(tally.broke()) == []
+    report = SoakReport(1, seconds=400, left={"slots": 0.0})
+    assert list(report.failures()) == []
     for name, value in change.items():
-        setattr(tally, name, value)
-    assert [complaint in found for found in tally.broke()] == [True]
+        setattr(report, name, value)
+    assert [complaint in found for found in report.failures()] == [True]
 
 
 def test_gaps() -> None:
     """How long recoveries took, in the report."""
-    tally = Tally(1, gaps_ms=list(range(1000, 101_000, 1000)), recoveries=100)
-    assert tally.as_json()["gap_ms"] == {"p50": 51_000, "p95": 95_000, "max": 100_000}
-    assert "gap p50 51.0 s, p95 95.0 s, max 100.0 s" in tally.table()
-    assert Tally(1).as_json()["gap_ms"]["max"] == 0
+    report = SoakReport(1, gaps_ms=list(range(1000, 101_000, 1000)), recoveries=100)
+    assert report.as_json()["gap_ms"] == {"p50": 51_000, "p95": 95_000, "max": 100_000}
+    assert "gap p50 51.0 s, p95 95.0 s, max 100.0 s" in report.table()
+    assert SoakReport(1).as_json()["gap_ms"]["max"] == 0

@@ -35,54 +35,54 @@ class Refusal:
 
 
 @dataclass
-class Talker:
-    """One live session that says the same sound again and again until it is told to stop."""
+class LiveSession:
+    """Says the same audio again and again, at the pace of speech, until it is told to stop."""
 
     delays: list[tuple[float, float]] = field(default_factory=list)  # when a partial came, how late it was
     words: list[str] = field(default_factory=list)  # of the finals
     ended: str = ""  # "done", or what cut it off
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _talking: asyncio.Task[None] | None = None
+    _sending: asyncio.Task[None] | None = None
 
-    async def begin(self, url: str, sound: bytes, place: int = 0) -> Refusal | None:
-        """Open the session and talk from there in the sound on; what was said instead if it was refused."""
+    async def begin(self, url: str, audio: bytes, place: int = 0) -> Refusal | None:
+        """Open the session and begin at this place of the audio; why it was refused, if it was."""
         websocket = await connect(url, compression=None)
         await websocket.send(json.dumps({"type": "start", "live": True}))
-        event = await _receive(websocket)
+        event = await _next_event(websocket)
         if event["type"] != "ready":
             await websocket.wait_closed()
             told = TOLD.search(websocket.close_reason or "")
             return Refusal(event.get("code", event["type"]), int(told[1]) if told else None)
-        self._talking = asyncio.create_task(self._talk(websocket, sound, place))
+        self._sending = asyncio.create_task(self._send(websocket, audio, place))
         return None
 
     async def end(self) -> None:
         """Say no more, and wait for the last words."""
         self._stop.set()
-        if self._talking is not None:
-            await self._talking
+        if self._sending is not None:
+            await self._sending
 
-    async def _talk(self, websocket: ClientConnection, sound: bytes, place: int) -> None:
+    async def _send(self, websocket: ClientConnection, audio: bytes, place: int) -> None:
         began = time.monotonic()
-        hearing = asyncio.create_task(self._hear(websocket, began))
+        receiving = asyncio.create_task(self._receive(websocket, began))
         try:
             number = 0
-            while not self._stop.is_set() and not hearing.done():
+            while not self._stop.is_set() and not receiving.done():
                 number += 1
                 # A frame is there when its last sample was spoken.
                 await asyncio.sleep(began + number * FRAME_S - time.monotonic())
-                at = (place + number * FRAME) % (len(sound) - FRAME) // 2 * 2
-                await websocket.send(sound[at : at + FRAME])
+                at = (place + number * FRAME) % (len(audio) - FRAME) // 2 * 2
+                await websocket.send(audio[at : at + FRAME])
             await websocket.send('{"type":"stop"}')
-            await asyncio.wait({hearing}, timeout=END_LIMIT_S)
+            await asyncio.wait({receiving}, timeout=END_LIMIT_S)
         except ConnectionClosed:
-            await asyncio.wait({hearing}, timeout=END_LIMIT_S)
+            await asyncio.wait({receiving}, timeout=END_LIMIT_S)
         finally:
-            hearing.cancel()
+            receiving.cancel()
             await websocket.close()
         self.ended = self.ended or f"close {websocket.close_code}"
 
-    async def _hear(self, websocket: ClientConnection, began: float) -> None:
+    async def _receive(self, websocket: ClientConnection, began: float) -> None:
         with suppress(ConnectionClosed):
             async for text in websocket:
                 event = json.loads(text)
@@ -96,7 +96,7 @@ class Talker:
 
 
 @dataclass
-class Lag:
+class LagWatch:
     """How far the service was behind the one that it is furthest behind, looked at again and again."""
 
     url: str
@@ -142,31 +142,31 @@ class Period:
 HEADS = "| | sessions | partials | p50 s | p95 s | p99 s | lag at most s |\n| --- |" + 6 * " ---: |"
 
 
-async def gathered(url: str, sound: bytes, number: int, over_s: float) -> list[Talker]:
-    """So many sessions that have begun to talk, evenly over these seconds; ConnectionError if one is refused."""
-    talkers = [Talker() for _ in range(number)]
+async def open_sessions(url: str, audio: bytes, number: int, over_s: float) -> list[LiveSession]:
+    """So many sessions that have begun, evenly over these seconds; ConnectionError if one is refused."""
+    sessions = [LiveSession() for _ in range(number)]
 
     async def join(place: int) -> None:
         await asyncio.sleep(place * over_s / number)
-        refusal = await talkers[place].begin(url, sound, place * len(sound) // number)
+        refusal = await sessions[place].begin(url, audio, place * len(audio) // number)
         if refusal is not None:
             raise ConnectionError(f"session {place + 1} of {number} was refused: {refusal.code}")
 
     refusals = [error for error in await asyncio.gather(*map(join, range(number)), return_exceptions=True) if error]
     if refusals:
-        await asyncio.gather(*(talker.end() for talker in talkers))
+        await asyncio.gather(*(session.end() for session in sessions))
         raise refusals[0]
-    return talkers
+    return sessions
 
 
-def period(talkers: Iterable[Talker], lag: Lag, since: float, until: float) -> Period:
+def period(sessions: Iterable[LiveSession], lag: LagWatch, since: float, until: float) -> Period:
     """What they saw between these times."""
-    all_of_them = list(talkers)
-    delays = [late for talker in all_of_them for at, late in talker.delays if since <= at <= until]
+    all_of_them = list(sessions)
+    delays = [late for session in all_of_them for at, late in session.delays if since <= at <= until]
     return Period(len(all_of_them), delays, lag.most(since, until))
 
 
-def most_sessions(url: str) -> int:
+def session_limit(url: str) -> int:
     """How many sessions the service says that it takes."""
     with urllib.request.urlopen(page(url, "/readyz"), timeout=10) as answer:
         return int(json.loads(answer.read())["sessions_limit"])
@@ -177,6 +177,6 @@ def page(url: str, path: str) -> str:
     return url.replace("ws", "http", 1).rpartition("/v1/")[0] + path
 
 
-async def _receive(websocket: ClientConnection) -> dict[str, Any]:
+async def _next_event(websocket: ClientConnection) -> dict[str, Any]:
     event: dict[str, Any] = json.loads(await asyncio.wait_for(websocket.recv(), READY_LIMIT_S))
     return event

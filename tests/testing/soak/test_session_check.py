@@ -13,11 +13,11 @@ import pytest
 from streamer.bridge.session.replay import Replay
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import as_json
-from streamer.testing.exact_repository import exact_recogniser
-from streamer.testing.soak.checker import Verdict, check
-from streamer.testing.soak.plan import STOP, Audio, Plan, Text
-from streamer.testing.soak.speech import Speech, speech, word
-from streamer.testing.soak.talker import Record
+from streamer.testing.exact_adapter import exact_recogniser
+from streamer.testing.soak.scripted_client import SessionRecord
+from streamer.testing.soak.session_check import Verdict, check
+from streamer.testing.soak.session_plan import STOP, Audio, SessionPlan, Text
+from streamer.testing.soak.traceable_speech import Speech, draw_speech, word
 
 Event = dict[str, Any]
 VOICE = 5
@@ -26,14 +26,14 @@ STEP = 5120
 
 def events(spoken: Speech, flush: int) -> list[Event]:
     """All that a session is told of this, with a flush at this sample."""
-    recogniser = exact_recogniser(None, slots=1)  # type: ignore[arg-type]
+    recogniser = exact_recogniser(1)
     recogniser.open(1)
     account = Replay()
     told: list[Event] = [{"type": "ready"}]
-    for begin, end in ((0, flush), (flush, len(spoken.sound))):
+    for begin, end in ((0, flush), (flush, len(spoken.audio))):
         for place in range(begin, end, STEP):
             last = place + STEP >= end
-            chunk = Chunk(1, spoken.sound[place : min(place + STEP, end)], flush=last and end == flush, end=last)
+            chunk = Chunk(1, spoken.audio[place : min(place + STEP, end)], flush=last and end == flush, end=last)
             chunk = Chunk(1, chunk.samples, flush=chunk.flush, end=chunk.end and end != flush)
             [(_, answer)] = recogniser.step([chunk])
             assert not isinstance(answer, StreamError)
@@ -43,20 +43,20 @@ def events(spoken: Speech, flush: int) -> list[Event]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Record:
+def whole() -> SessionRecord:
     """A session of some words and segments, as it should be."""
-    spoken = speech(VOICE, 12, random.Random(7), (0, 310, 1090, 2411))
+    spoken = draw_speech(VOICE, 12, random.Random(7), (0, 310, 1090, 2411))
     flush = spoken.gaps[6]
-    audio = spoken.sound.tobytes()
+    audio = spoken.audio.tobytes()
     items = (Audio(0, 2 * flush), Text('{"type":"flush"}', 0), Audio(2 * flush, len(audio)), STOP)
-    record = Record(Plan(1, 1, "plain", {}, (spoken,), audio, items, frozenset({"done"})))
+    record = SessionRecord(SessionPlan(1, 1, "plain", {}, (spoken,), audio, items, frozenset({"done"})))
     record.sent, record.ended, record.close_code = len(audio), "done", 1000
     record.events = [(0.0, event) for event in events(spoken, flush)]
     assert sum(event["type"] == "final" for _, event in record.events) >= 3
     return record
 
 
-def broken(whole: Record, change: Callable[[list[Event]], None]) -> Verdict:
+def broken(whole: SessionRecord, change: Callable[[list[Event]], None]) -> Verdict:
     """What is found if the events are changed in this way, and numbered anew."""
     record = copy.copy(whole)
     told = copy.deepcopy([event for _, event in whole.events])
@@ -80,14 +80,14 @@ def numbers(verdict: Verdict) -> tuple[int, int, int, int]:
     return verdict.lost, verdict.doubled, verdict.crossed, verdict.altered
 
 
-def test_nothing_is_wrong(whole: Record) -> None:
+def test_nothing_is_wrong(whole: SessionRecord) -> None:
     """With what a real recogniser says there is nothing to complain of."""
     verdict = check(whole, disturbed=False)
     assert (verdict.broken, numbers(verdict), verdict.words) == ([], (0, 0, 0, 0), 12)
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_a_lost_word(whole: Record, place: int) -> None:
+def test_a_lost_word(whole: SessionRecord, place: int) -> None:
     """Wherever it stood."""
 
     def lose(told: list[Event]) -> None:
@@ -100,7 +100,7 @@ def test_a_lost_word(whole: Record, place: int) -> None:
     assert verdict.broken
 
 
-def test_a_cut_that_goes_back(whole: Record) -> None:
+def test_a_cut_that_goes_back(whole: SessionRecord) -> None:
     """What was final before is not wanted again."""
 
     def change(told: list[Event]) -> None:
@@ -109,14 +109,14 @@ def test_a_cut_that_goes_back(whole: Record) -> None:
     assert any("is cut at" in found for found in broken(whole, change).broken)
 
 
-def test_a_lost_final(whole: Record) -> None:
+def test_a_lost_final(whole: SessionRecord) -> None:
     """All of its words are lost, and a segment is missing."""
     verdict = broken(whole, lambda told: told.remove(finals(told)[0]))
     assert verdict.lost >= 1
     assert any("segment" in found for found in verdict.broken)
 
 
-def test_a_doubled_word(whole: Record) -> None:
+def test_a_doubled_word(whole: SessionRecord) -> None:
     """Also where it comes a second time in another final."""
 
     def double(told: list[Event]) -> None:
@@ -128,7 +128,7 @@ def test_a_doubled_word(whole: Record) -> None:
     assert verdict.broken
 
 
-def test_a_doubled_final(whole: Record) -> None:
+def test_a_doubled_final(whole: SessionRecord) -> None:
     """It is told twice, as after a recovery that forgot what was told."""
 
     def double(told: list[Event]) -> None:
@@ -140,7 +140,7 @@ def test_a_doubled_final(whole: Record) -> None:
     assert any("segment" in found for found in verdict.broken)
 
 
-def test_a_crossed_word(whole: Record) -> None:
+def test_a_crossed_word(whole: SessionRecord) -> None:
     """Another session's word is known for that, whether it comes beside the own ones or instead of one."""
 
     def cross(told: list[Event]) -> None:
@@ -158,7 +158,7 @@ def test_a_crossed_word(whole: Record) -> None:
     assert numbers(verdict) == (0, 0, 1, 0)
 
 
-def test_an_altered_word(whole: Record) -> None:
+def test_an_altered_word(whole: SessionRecord) -> None:
     """Half a word is nobody's."""
 
     def alter(told: list[Event]) -> None:
@@ -169,7 +169,7 @@ def test_an_altered_word(whole: Record) -> None:
     assert (verdict.lost, verdict.altered) == (1, 1)
 
 
-def test_words_in_another_order(whole: Record) -> None:
+def test_words_in_another_order(whole: SessionRecord) -> None:
     """All are there, but not as they were spoken."""
 
     def swap(told: list[Event]) -> None:
@@ -183,7 +183,7 @@ def test_words_in_another_order(whole: Record) -> None:
 
 
 def shift(told: list[Event], milliseconds: int) -> None:
-    """As after a replay whose times count from another place."""
+    """As after a replay origin times count from another place."""
     for final in finals(told)[1:]:
         say(final, [{**each, **{name: each[name] + milliseconds for name in TIMES}} for each in final["words"]])
 
@@ -209,7 +209,7 @@ TIMES = ("start_ms", "end_ms")
         (lambda told: _partial(told).update(text="other words"), "what was not said there"),
     ],
 )
-def test_what_else_must_hold(whole: Record, change: Callable[[list[Event]], None], complaint: str) -> None:
+def test_what_else_must_hold(whole: SessionRecord, change: Callable[[list[Event]], None], complaint: str) -> None:
     """A sentence for each thing that is not as the protocol says."""
     assert any(complaint in found for found in broken(whole, change).broken)
 
@@ -218,7 +218,7 @@ def _partial(told: list[Event]) -> Event:
     return next(event for event in told if event["type"] == "partial")
 
 
-def test_numbers(whole: Record) -> None:
+def test_numbers(whole: SessionRecord) -> None:
     """A message that is missing is missed."""
     record = copy.copy(whole)
     record.events = [entry for entry in whole.events if entry[1]["n"] != 3]
@@ -226,15 +226,15 @@ def test_numbers(whole: Record) -> None:
 
 
 @pytest.mark.parametrize("ended", ["lost", "1011", "stuck", "not_ready", "failed"])
-def test_how_it_may_end(whole: Record, ended: str) -> None:
+def test_how_it_may_end(whole: SessionRecord, ended: str) -> None:
     """An end that neither the plan nor a fault explains is wrong."""
     record = copy.copy(whole)
     record.ended = ended
     assert any("it ended by" in found for found in check(record, disturbed=False).broken)
 
 
-def test_a_session_that_failed(whole: Record) -> None:
-    """Faults explain that, but not that more is missing than it says, or less."""
+def test_a_session_that_failed(whole: SessionRecord) -> None:
+    """FaultInjector explain that, but not that more is missing than it says, or less."""
     record = copy.copy(whole)
     record.events = [(0.0, {"type": "ready", "n": 1})]
     for number, (_, event) in enumerate(whole.events[1:], 2):

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from streamer.testing.soak import long_session as soak
+from streamer.testing.soak.long_session_record import LongSessionRecord, Recording, Sample, Turn
+from streamer.testing.soak.long_session_report import failures, report
 
-RECORDINGS = [soak.Recording(np.zeros(16_000, dtype=np.int16), ("the", "cat", "sat"))]
+RECORDINGS = [Recording(np.zeros(16_000, dtype=np.int16), ("the", "cat", "sat"))]
 MINUTES = 20
 
 
@@ -19,32 +20,32 @@ def session(
     slower: Callable[[float], float] = lambda part: 1,
     later: Callable[[float], float] = lambda part: 0,
     texts: Callable[[float], str] = lambda part: "the cat sat",
-) -> soak.Record:
+) -> LongSessionRecord:
     """A turn of ten seconds after another; each thing is a function of how far the session has come, 0 to 1."""
-    record = soak.Record()
+    record = LongSessionRecord()
     length = MINUTES * 60_000
     cpu = clock = 0.0
     for number, start in enumerate(range(0, length, 10_000)):
         part = start / length
-        record.samples.append(soak.Sample(start, clock, {"model": memory(part)}, cpu))
+        record.samples.append(Sample(start, clock, {"model": memory(part)}, cpu))
         cpu, clock = cpu + slower(part), clock + slower(part)
         record.delays.append((start, slower(part)))
-        record.turns.append(soak.Turn(0, number, start, start + 10_000))
+        record.turns.append(Turn(0, number, start, start + 10_000))
         for place, text in enumerate(texts(part).split()):
             at = start + 1000 * place + round(later(part))
             record.words.append((text, at, at + 400))
-    record.samples.append(soak.Sample(length, clock, {"model": memory(1)}, cpu))
+    record.samples.append(Sample(length, clock, {"model": memory(1)}, cpu))
     return record
 
 
 def test_a_session_that_stays_the_same() -> None:
     """Nothing to complain of, and a table of ten lines that says so."""
     record = session()
-    assert list(soak.judged(record, RECORDINGS)) == []
-    report = soak.report(record).splitlines()
-    assert report[0] == "| minute | model MB | clock s/min | CPU s/min | delay s | drift ms |"
-    assert report[2:12] == [f"| {minute}.0 | 100.0 | 6.0 | 6.0 | 1.00 | 0 |" for minute in range(2, 21, 2)]
-    assert report[-1] == "360 words in 120 turns; 60 of them parted by a flush, 0 of these differ from the first."
+    assert list(failures(record, RECORDINGS)) == []
+    lines = report(record).splitlines()
+    assert lines[0] == "| minute | model MB | clock s/min | CPU s/min | delay s | drift ms |"
+    assert lines[2:12] == [f"| {minute}.0 | 100.0 | 6.0 | 6.0 | 1.00 | 0 |" for minute in range(2, 21, 2)]
+    assert lines[-1] == "360 words in 120 turns; 60 of them parted by a flush, 0 of these differ from the first."
 
 
 @pytest.mark.parametrize(
@@ -65,12 +66,12 @@ def test_a_session_that_stays_the_same() -> None:
         ),
     ],
 )
-def test_what_breaks_a_bound_is_told(record: soak.Record, complaint: str) -> None:
+def test_what_breaks_a_bound_is_told(record: LongSessionRecord, complaint: str) -> None:
     """A sentence for each."""
-    assert any(complaint in found for found in soak.judged(record, RECORDINGS))
+    assert any(complaint in found for found in failures(record, RECORDINGS))
 
 
 def test_memory_may_rise_at_the_beginning() -> None:
     """What is filled in the first tenth and then stays is no growth."""
     record = session(memory=lambda part: 100 + 50 * (part > 0.02))
-    assert list(soak.judged(record, RECORDINGS)) == []
+    assert list(failures(record, RECORDINGS)) == []
