@@ -70,7 +70,7 @@ def test_python_programs_are_there() -> None:
         "async with connect()",
         ".result()",
         "await asyncio.gather(transcribe",
-        "except Stream",
+        "except Session",
     ):
         assert any(words in program for program in programs)
 

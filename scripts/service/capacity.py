@@ -16,15 +16,18 @@ import sys
 import time
 from collections import Counter
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.bridge.upstreams.capacity import SHARE, STEP_S, Capacity, measure
-from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.bridge.upstreams.models import Models
+from streamer.bridge.upstreams.tritons import Tritons
 from streamer.shipped import shipped
 from streamer.testing.crowd import HEADS, Lag, Period, gathered, period
 from streamer.testing.watched_process import service
+from streamer.triton import MODEL
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonError, TritonServer
+from streamer.wire.options import DEFAULT_MODEL
 
 SOUND = shipped("audio_samples/talk.flac")
 WARM_UP_S = 3.0
@@ -84,12 +87,12 @@ async def live(url: str, sound: bytes, number: int, seconds: float) -> tuple[Per
 
 
 async def _found(address: str, sound: bytes) -> tuple[int, Capacity]:
-    upstreams = UpstreamPool([address])
-    await upstreams.open()
+    models = Models(Tritons([address]), {DEFAULT_MODEL: MODEL})
+    await models.open()
     try:
-        return upstreams.most, await measure(upstreams, sound)
+        return models.default.most, await measure(models.default, sound)
     finally:
-        await upstreams.close()
+        await models.close()
 
 
 def _levels(text: str) -> list[float]:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.shipped import shipped
 from streamer.testing.crowd import HEADS, Lag, Period, Talker, gathered, most_sessions, period
 from streamer.testing.watched_process import service

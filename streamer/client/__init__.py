@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 from websockets.asyncio.client import ClientConnection
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE, websocket_url
-from streamer.audio.files import AudioFile
+from streamer.audio.audio_file import AudioFile
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
 from streamer.client.connection import SessionError as SessionError
 from streamer.client.connection import dial, shown
@@ -182,7 +182,7 @@ async def _events(
     if recording and separate:
         options |= {"channels": recording.channels, "multichannel": True}
     blocks: Iterable[Sound] | AsyncIterable[Sound]
-    blocks = recording.blocks() if recording else source  # type: ignore[assignment]
+    blocks = recording.chunks() if recording else source  # type: ignore[assignment]
     try:
         async with connect(url, options, key) as session:
             sender = asyncio.create_task(send_all(session, blocks, declared(options), paced))

@@ -8,11 +8,11 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from streamer.audio.files import Block
+from streamer.audio.audio_file import Int16Samples
 from streamer.client.connection import SessionError
 from streamer.wire.options import Start
 
-Sound = bytes | Block
+Sound = bytes | Int16Samples
 
 KEEPALIVE_S: Final = 5.0
 PACED_MS: Final = 100

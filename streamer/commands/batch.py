@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from streamer.audio.codecs import Decoder
-from streamer.audio.files import SAMPLE_RATE, AudioFile, Block, raw_pcm
-from streamer.audio.folders import STDIN, Recording
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, Int16Samples, pcm_from_pipe
+from streamer.audio.decoder import AudioDecoder
+from streamer.audio.recording_check import AudioError
+from streamer.audio.recording_list import STDIN, ListedRecording
 from streamer.chosen_service import Provider
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
 from streamer.commands.arguments.recognition import wishes
@@ -38,7 +38,7 @@ _MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final":
 class _Sound:
     """A recording that was opened, and its length if that is known."""
 
-    blocks: Iterator[Block]
+    blocks: Iterator[Int16Samples]
     channels: int
     duration_ms: int | None
 
@@ -68,7 +68,7 @@ class Batch:
         self._told: set[str] = set()  # the troubles that no other recording can escape
         self._hopeless = False
 
-    async def run(self, recordings: list[Recording]) -> int:
+    async def run(self, recordings: list[ListedRecording]) -> int:
         """0 if all of them were transcribed, else 1."""
         async with AsyncExitStack() as service:
             workers = [
@@ -91,7 +91,7 @@ class Batch:
             return INTERRUPTED
         return int(self._failed > 0)
 
-    def _ending_input(self, recordings: list[Recording]) -> ExitStack:
+    def _ending_input(self, recordings: list[ListedRecording]) -> ExitStack:
         """Ctrl-C ends standard input, if that is all: the last words still come. A second one does not wait."""
         loop, stack = asyncio.get_running_loop(), ExitStack()
         if [recording.name for recording in recordings] == [STDIN]:
@@ -104,7 +104,7 @@ class Batch:
             stack.callback(loop.remove_signal_handler, signal.SIGINT)
         return stack
 
-    async def _work(self, recordings: list[Recording], service: AsyncExitStack) -> None:
+    async def _work(self, recordings: list[ListedRecording], service: AsyncExitStack) -> None:
         """Takes one recording after the other."""
         while self._next < len(recordings) and not self._hopeless:
             index = self._next
@@ -117,7 +117,7 @@ class Batch:
                 await self._try(recordings[index], transcript, service)
             self._changed.set()
 
-    async def _try(self, recording: Recording, transcript: RecordingOutput, service: AsyncExitStack) -> None:
+    async def _try(self, recording: ListedRecording, transcript: RecordingOutput, service: AsyncExitStack) -> None:
         """Transcribes a recording, or says why it cannot be."""
         try:
             with self._opened(recording.name) as sound:
@@ -181,7 +181,7 @@ class Batch:
             await self._changed.wait()
         await asyncio.sleep(_AGAIN_S)
 
-    async def _measure(self, recordings: list[Recording]) -> None:
+    async def _measure(self, recordings: list[ListedRecording]) -> None:
         """Tells the display how long the recordings are that have not begun."""
         if not self._output.display.shows_all:
             return
@@ -194,13 +194,13 @@ class Batch:
     @contextmanager
     def _opened(self, name: str) -> Iterator[_Sound]:
         if name == STDIN:
-            decoder = Decoder(*self._raw, separate=self._separate)
+            decoder = AudioDecoder(*self._raw, separate=self._separate)
             # An empty block comes every half second: the end is never far.
-            heard = takewhile(lambda _: not self._input_ended.is_set(), raw_pcm(sys.stdin.fileno(), decoder))
+            heard = takewhile(lambda _: not self._input_ended.is_set(), pcm_from_pipe(sys.stdin.fileno(), decoder))
             yield _Sound(heard, decoder.streams, None)
             return
         with AudioFile(name, separate=self._separate) as recording:
-            yield _Sound(recording.blocks(), recording.channels, _length_ms(recording))
+            yield _Sound(recording.chunks(), recording.channels, _length_ms(recording))
 
 
 def _length_ms(recording: AudioFile) -> int | None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, aclosing
 from typing import Any, Final
 
-from streamer.audio.conversion import Block
 from streamer.audio.microphone import Microphone, MicrophoneError
+from streamer.audio.sample_converter import Int16Samples
 from streamer.chosen_service import Provider
 from streamer.client import Session, SessionError, connect
 from streamer.client.sending import declared, send_all
@@ -90,9 +90,9 @@ class Dictation:
                     # An hour of words is not lost with a connection.
                     self._transcript.end()
 
-    async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Block, None]:
+    async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Int16Samples, None]:
         resting = False
-        async with aclosing(microphone.blocks()) as blocks:
+        async with aclosing(microphone.chunks()) as blocks:
             async for block in blocks:
                 yield block
                 if microphone.resting and not resting:

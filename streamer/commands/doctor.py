@@ -6,15 +6,11 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Final
 
 from streamer import __version__
 from streamer.commands.arguments.parser import server
-from streamer.distribution import install_command
-from streamer.doctor import machine, microphone, model, packages, service
-from streamer.doctor.finding import WARNING, WRONG, Finding
+from streamer.doctor.examination import Examination, usable
 from streamer.terminal.status_lines import is_terminal
 
 EXAMPLES: Final = """\
@@ -41,68 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Checks everything; 1 if there is a problem."""
-    light = packages.is_light()
     colour = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    examination = Examination(options.server, quick=options.quick)
     found = []
-    for finding in _findings(options, light):
+    for finding in examination.findings():
         found.append(finding)
         if not options.json:
             print(finding.line(colour=colour, plain=plain), flush=True)
-    usable = not any(finding.state == WRONG for finding in found)
     if options.json:
-        content = {"streamer": __version__, "usable": usable, "findings": [finding.content() for finding in found]}
+        findings = [finding.content() for finding in found]
+        content = {"streamer": __version__, "usable": usable(found), "findings": findings}
         print(json.dumps(content, ensure_ascii=False, indent=1))
     else:
-        print(_conclusion(found, light=light, tried=not options.quick))
-    return int(not usable)
-
-
-def _findings(options: argparse.Namespace, light: bool) -> Iterator[Finding]:
-    checks = [
-        machine.python,
-        machine.system,
-        packages.packages,
-        *([] if options.quick else [packages.torch]),
-        packages.triton,
-        model.model_files,
-        machine.shared_memory,
-        machine.descriptors,
-        machine.environment,
-        microphone.microphones,
-        machine.ffmpeg,
-        service.port,
-    ]
-    wrong, client_works = False, True
-    for finding in chain.from_iterable(check() for check in checks):
-        wrong = wrong or finding.state == WRONG
-        client_works = client_works and (finding.subject != "client" or finding.state != WRONG)
-        yield finding
-    if options.server and client_works:
-        yield from service.named(options.server)
-    if light:
-        yield from _light_client(options)
-    elif wrong and not options.quick:
-        yield Finding("trial", WARNING, "not tried: first mend the problems above")
-    elif not options.quick:
-        yield from service.trial()
-
-
-def _light_client(options: argparse.Namespace) -> Iterable[Finding]:
-    from streamer.address import is_ready
-
-    if options.server or is_ready():
-        return
-    said = "only the light client is installed, and no service runs here: nothing can be transcribed"
-    yield Finding("service", WRONG, said, f"--server URL, or for one of your own: {install_command('embedded')}")
-
-
-def _conclusion(found: list[Finding], *, light: bool, tried: bool) -> str:
-    wrong = sum(finding.state == WRONG for finding in found)
-    warnings = sum(finding.state == WARNING for finding in found)
-    if wrong:
-        return f"{wrong} problem{'s' * (wrong != 1)}, {warnings} warning{'s' * (warnings != 1)}."
-    well = "Recordings can be transcribed with the service." if light else "Recordings can be transcribed."
-    if not (tried or light):
-        well = "No problem was found."
-    return f"{well} {warnings} warning{'s' * (warnings != 1)}."
+        print(examination.conclusion(found))
+    return int(not usable(found))

@@ -17,7 +17,7 @@ from streamer.transcript import FORMATS
 from streamer.triton import TritonError
 
 if TYPE_CHECKING:
-    from streamer.audio.microphone import Device
+    from streamer.audio.microphone import InputDevice
     from streamer.terminal.live_transcript import LiveTranscript
 
 CHANNELS: Final = ("mix", "separate")
@@ -56,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Listens until it is told to stop; the exit status."""
-    from streamer.audio.microphone import MicrophoneError, choose, devices, quiet_libraries
+    from streamer.audio.microphone import MicrophoneError, choose_device, input_devices, quiet_libraries
 
     with quiet_libraries():
         try:
-            found = devices()
+            found = input_devices()
             if options.devices:
                 return _list(found)
-            device = choose(found, options.device)
+            device = choose_device(found, options.device)
             from streamer.terminal.live_transcript import LiveTranscript
 
             transcript = LiveTranscript(options.format, options.output)
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
                 return 1
 
 
-def _listen(options: argparse.Namespace, device: Device, transcript: LiveTranscript) -> int:
+def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
     with provided(options.server, Timing()) as provider:
         from streamer.audio.microphone import Microphone
         from streamer.commands.dictation import Dictation
@@ -97,7 +97,7 @@ def _listen(options: argparse.Namespace, device: Device, transcript: LiveTranscr
         return run_until_signal(dictation.run(provider))
 
 
-def _list(found: Sequence[Device]) -> int:
+def _list(found: Sequence[InputDevice]) -> int:
     from streamer.audio.microphone import NO_DEVICE, MicrophoneError
 
     if not found:

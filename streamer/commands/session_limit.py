@@ -78,10 +78,10 @@ class Finding:
         self._circumstances = circumstances
         self._capacities = capacities or Capacities()
 
-    async def __call__(self, upstreams: UpstreamPool) -> int | None:
+    async def __call__(self, pool: UpstreamPool) -> int | None:
         """So many sessions; None for all that there are places for, if it cannot be found out."""
-        from streamer.audio.files import read_audio
-        from streamer.audio.recording import AudioError
+        from streamer.audio.audio_file import read_audio
+        from streamer.audio.recording_check import AudioError
         from streamer.bridge.upstreams.capacity import SHARE, STEP_S, measure
         from streamer.triton.link import LinkError
 
@@ -91,7 +91,7 @@ class Finding:
             return sessions
         logs.say("measuring how many sessions this machine carries: some ten seconds")
         try:
-            found = await measure(upstreams, read_audio(shipped(SPEECH)).tobytes())
+            found = await measure(pool, read_audio(shipped(SPEECH)).tobytes())
         except (LinkError, AudioError, OSError) as error:
             logs.say(f"that failed ({error}): as many sessions as there are slots", logging.WARNING)
             return None

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
-from streamer.audio.folders import STDIN, Recording, recordings_of
-from streamer.audio.recording import AudioError, check_readable
+from streamer.audio.recording_check import AudioError, check_readable
+from streamer.audio.recording_list import STDIN, ListedRecording, list_recordings
 from streamer.chosen_service import provided
 from streamer.commands.arguments.parser import USAGE, add_server_argument, count
 from streamer.commands.arguments.recognition import add_recognition_arguments, option
@@ -123,12 +123,12 @@ def _contradiction(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _found(names: Sequence[str]) -> tuple[list[Recording], list[AudioError]]:
+def _found(names: Sequence[str]) -> tuple[list[ListedRecording], list[AudioError]]:
     """The recordings that can be read, in the order of the command line, and what is wrong with the others."""
-    recordings: list[Recording] = []
+    recordings: list[ListedRecording] = []
     wrong: list[AudioError] = []
     for name in names:
-        found, unread = recordings_of(name)
+        found, unread = list_recordings(name)
         wrong += unread
         for recording in found:
             try:
@@ -147,7 +147,7 @@ def _check(name: str) -> None:
 
 
 def _transcribed(
-    recordings: list[Recording], options: argparse.Namespace, output: TranscriptOutput, timing: Timing
+    recordings: list[ListedRecording], options: argparse.Namespace, output: TranscriptOutput, timing: Timing
 ) -> int:
     with provided(options.server, timing) as provider:
         from streamer.commands.batch import Batch

@@ -19,10 +19,11 @@ from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
+_TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
 # The parts of pyproject.toml, and what each adds.
 PARTS: Final = {
-    "client": ("numpy", "soundfile", "soxr", "websockets"),
-    "bridge": ("prometheus-client", "protobuf", "tritonclient"),
+    "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
+    "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
     "engine": ("safetensors", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),

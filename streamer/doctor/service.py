@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
-from streamer.commands.arguments.parser import EMBEDDED
+from streamer.chosen_service import EMBEDDED
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.shipped import PACKAGE
 from streamer.timing import Timing
@@ -97,7 +97,7 @@ async def _heard(subject: str, url: str, where: str) -> Finding:
 
 async def _words(url: str) -> tuple[list[str], float]:
     """What was recognised, and how long the audio was: that of the sample, or noise where there is no sample."""
-    from streamer.audio.files import SAMPLE_RATE, read_audio
+    from streamer.audio.audio_file import SAMPLE_RATE, read_audio
     from streamer.client import transcribe
 
     audio = read_audio(SAMPLE) if SAMPLE.exists() else _noise(NOISE_S * SAMPLE_RATE)

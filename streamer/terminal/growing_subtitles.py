@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from streamer.cues import Cue, Event, cues
+from streamer.cues import Cue, SessionEvent, make_cues
 from streamer.transcript import VTT_HEADER, srt_cue, vtt_cue
 
 _LATE_MS: Final = 500  # words are told a little after they were said
@@ -24,9 +24,9 @@ class GrowingSubtitles:
         """The head of the document."""
         return VTT_HEADER if self._format == "vtt" else ""
 
-    def add(self, final: Event) -> str:
+    def add(self, final: SessionEvent) -> str:
         """A final of the session."""
-        new = cues([final])
+        new = make_cues([final])
         if not new:
             return ""
         text = self._released(before_ms=new[0].start_ms)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from streamer.audio.folders import Recording
-from streamer.audio.meter import bar
+from streamer.audio.level_meter import level_bar
+from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.growing_subtitles import GrowingSubtitles
 from streamer.terminal.live_words import LiveWords
 from streamer.terminal.status_lines import is_terminal
@@ -27,7 +27,7 @@ class LiveTranscript:
     def __init__(self, format: str, output: str | None) -> None:
         """OutputError if there is no place for it."""
         self._format = format
-        self._recording = Recording.named(NAME)
+        self._recording = ListedRecording.named(NAME)
         self._files = TranscriptFiles(format, output, [self._recording])
         self._transcript = Transcript(NAME)
         self._subtitles = GrowingSubtitles(format) if format in SUBTITLES else None
@@ -76,7 +76,7 @@ class LiveTranscript:
         if self._live is None:
             return
         lost = f"lost {lost_s:.1f} s " if lost_s else ""
-        meter = bar(peak, plain=self._plain) if state in HEARING else ""
+        meter = level_bar(peak, plain=self._plain) if state in HEARING else ""
         name = "" if state == "listening" else f"{state} "
         start = f"{SIGNS[state][self._plain]} {meter}{name}{lost}"
         if self._partial is None:

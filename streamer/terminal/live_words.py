@@ -7,7 +7,7 @@ from typing import Any, Final, TextIO
 
 from streamer.terminal.status_lines import StatusLine, size_of
 from streamer.terminal.text_width import printable, wrapped
-from streamer.transcript import label, short_clock
+from streamer.transcript import channel_prefix, short_timestamp
 
 # In a terminal that is narrower, the lines of a final begin below its time instead of beside it.
 _NARROW: Final = 40
@@ -22,7 +22,7 @@ class LiveWords:
 
     def partial(self, event: Mapping[str, Any], start: str = "") -> None:
         """Shows what was understood so far, behind `start`; what may still change is dim."""
-        channel = label(event)
+        channel = channel_prefix(event)
         self._show(start, channel + event["text"], len(channel) + event["stable"], event["start_ms"])
 
     def silence(self, heard_ms: int, start: str) -> None:
@@ -48,7 +48,7 @@ def final_lines(final: Mapping[str, Any], stream: TextIO) -> str:
     start = _time(final["start_ms"])
     width = size_of(stream).columns
     indent = " " * len(start) if width >= _NARROW else ""
-    text = printable(label(final) + final["text"])
+    text = printable(channel_prefix(final) + final["text"])
     if indent:
         lines = wrapped(text, width - 1 - len(indent))
     else:
@@ -58,4 +58,4 @@ def final_lines(final: Mapping[str, Any], stream: TextIO) -> str:
 
 
 def _time(start_ms: int) -> str:
-    return f"[{short_clock(start_ms)}] "
+    return f"[{short_timestamp(start_ms)}] "

@@ -12,7 +12,7 @@ from streamer.terminal.progress_text import Progress
 from streamer.terminal.status_lines import StatusLines
 from streamer.terminal.text_width import beginning, columns, ending, printable
 from streamer.terminal.transcription_display import PATIENCE_S, REDRAW_S, TranscriptionDisplay
-from streamer.transcript import label, short_clock
+from streamer.transcript import channel_prefix, short_timestamp
 
 _MOST_ROWS: Final = 8
 _NAME_COLUMNS: Final = 24
@@ -59,7 +59,7 @@ class ProgressBoard(TranscriptionDisplay):
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
         """The words of the moment."""
-        self._rows[index].words = printable(label(partial) + partial["text"])
+        self._rows[index].words = printable(channel_prefix(partial) + partial["text"])
 
     def heard(self, index: int, audio_ms: int) -> None:
         """So much of a recording has been heard."""
@@ -110,7 +110,7 @@ class ProgressBoard(TranscriptionDisplay):
             share = min(1.0, row.heard_ms / row.duration_ms)
             line = f"{name}  {self._bar(share)} {share:4.0%}  "
         else:
-            line = f"{name}  {short_clock(row.heard_ms):>{_BAR_COLUMNS + 5}}  "
+            line = f"{name}  {short_timestamp(row.heard_ms):>{_BAR_COLUMNS + 5}}  "
         return line + ending(row.words, max(0, width - columns(line)))
 
     def _bar(self, share: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamer.terminal.text_width import beginning, columns, first_that_fits
-from streamer.transcript import short_clock
+from streamer.transcript import short_timestamp
 
 # A name is cut to so many columns before the rest is told shorter.
 _NAME_COLUMNS: Final = 16
@@ -41,7 +41,7 @@ class Progress:
 
     def at_the_end(self, done: int, count: int, failed: int) -> str:
         """What it came to."""
-        took = f"{_clock(self.heard_ms)} in {short_clock(round(self.elapsed_s * 1000))}"
+        took = f"{_clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
         return f"{_counted(done, count, failed)}, {took}, {self._speed:.1f} times real time"
 
     def _choices(self) -> Iterator[str]:
@@ -73,4 +73,4 @@ def _counted(done: int, count: int, failed: int) -> str:
 
 def _clock(milliseconds: int) -> str:
     """Without tenths of a second, which nobody can read as they pass."""
-    return short_clock(milliseconds)[:-2]
+    return short_timestamp(milliseconds)[:-2]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final, TextIO
 
-from streamer.audio.folders import Recording
+from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.status_lines import is_terminal
 from streamer.transcript import SUBTITLES
 
@@ -23,10 +23,10 @@ class OutputError(Exception):
 class TranscriptFiles:
     """The files of all recordings. Nothing is created or overwritten before there is some text."""
 
-    def __init__(self, format: str, output: str | None, recordings: Sequence[Recording]) -> None:
+    def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
         self.shared = True  # whether all recordings go to one place
         self.on_terminal = output is None and is_terminal(sys.stdout)
-        self._paths: Mapping[Recording, Path | None] = dict.fromkeys(recordings)
+        self._paths: Mapping[ListedRecording, Path | None] = dict.fromkeys(recordings)
         self._open: dict[Path, TextIO] = {}
         if output is None:
             return
@@ -47,7 +47,7 @@ class TranscriptFiles:
             if path and _identity(path) in sources:
                 raise OutputError(f"--output {output}: that would overwrite the recording {path}.")
 
-    def write(self, recording: Recording, text: str) -> None:
+    def write(self, recording: ListedRecording, text: str) -> None:
         """Writes what belongs to this recording, at once."""
         path = self._paths[recording]
         if path is None:
@@ -65,7 +65,7 @@ class TranscriptFiles:
             self.close()
             raise OutputError(f"{path} cannot be written: {error.strerror}.") from error
 
-    def release(self, recording: Recording) -> None:
+    def release(self, recording: ListedRecording) -> None:
         """Nothing more comes for this recording: thousands of them must not keep thousands of files open."""
         path = self._paths[recording]
         if path and not self.shared and (stream := self._open.pop(path, None)):
@@ -80,7 +80,7 @@ class TranscriptFiles:
         self._open.clear()
 
 
-def _in_folder(folder: Path, recordings: Sequence[Recording], ending: str) -> dict[Recording, Path]:
+def _in_folder(folder: Path, recordings: Sequence[ListedRecording], ending: str) -> dict[ListedRecording, Path]:
     """A file for each, in the structure of the folders that they come from."""
     named = {recording: recording.place.with_name(f"{_stem(recording)}{ending}") for recording in recordings}
     # talk.wav and talk.mp3 in one folder are not the same.
@@ -97,7 +97,7 @@ def _in_folder(folder: Path, recordings: Sequence[Recording], ending: str) -> di
     return {recording: folder / place for recording, place in named.items()}
 
 
-def _stem(recording: Recording) -> str:
+def _stem(recording: ListedRecording) -> str:
     return PurePath(recording.place.name).stem
 
 

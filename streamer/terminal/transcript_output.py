@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from streamer.audio.folders import Recording
+from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.live_words import final_lines
 from streamer.terminal.progress_board import ProgressBoard
 from streamer.terminal.status_lines import is_terminal
@@ -27,7 +27,7 @@ MOST_AHEAD: Final = 64
 class TranscriptOutput:
     """The outputs of all recordings, and what they share: the files and the terminal."""
 
-    def __init__(self, format: str, output: str | None, recordings: Sequence[Recording]) -> None:
+    def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
         """OutputError if there is no place for them."""
         self.format = format
         self.recordings = recordings

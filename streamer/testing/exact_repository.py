@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.search import GreedySearch
+from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.level_model import UNITS, LevelModel
 from streamer.triton import MODEL
 from streamer.triton.model_config import CONFIG

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from streamer.engine.models.streaming_model import Emissions, State
+from streamer.engine.models.streaming_model import Emissions, ModelState
 
 FRAME = 640
 UNITS = ["<blank>", " ", "'", *"abcdefghijklmnopqrstuvwxyz"]
@@ -25,13 +25,13 @@ class LevelModel:
     step_ms: tuple[int, ...] = (160, 320, 640)
     device = torch.device("cpu")
 
-    def make_state(self, slots: int) -> State:
+    def make_state(self, slots: int) -> ModelState:
         return {"last": torch.randint(0, len(UNITS), (slots,))}  # dirty on purpose
 
-    def reset(self, state: State, slots: torch.Tensor) -> None:
+    def reset(self, state: ModelState, slots: torch.Tensor) -> None:
         state["last"][slots] = 0
 
-    def step(self, state: State, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
+    def step(self, state: ModelState, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
         frames = samples.unflatten(1, (-1, FRAME)) * 32768 / LEVEL
         steady = frames.amax(dim=2) - frames.amin(dim=2) < 0.1
         heard = (frames.mean(dim=2).round() * steady).long().clamp(0, len(UNITS) - 1)

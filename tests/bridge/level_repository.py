@@ -13,7 +13,7 @@ from streamer.triton.repository import asr_repository, linked_model
 SHIPPED = asr_repository() / "streaming_asr"
 _LEVELS = """
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.search import GreedySearch
+from streamer.engine.search.greedy_search import GreedySearch
 from streamer.testing.level_model import UNITS, LevelModel
 
 

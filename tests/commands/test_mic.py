@@ -20,7 +20,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from streamer.audio.microphone import NO_SOUNDDEVICE
 from streamer.bridge.service import Service
-from streamer.evaluate.measures.errors import count
+from streamer.evaluate.measures.word_errors import count_errors
 from streamer.testing.faulty_proxy import proxy
 from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
@@ -93,7 +93,7 @@ def expected(service: Service, sentence: Path) -> str:
 
 def assert_heard(text: str, expected: str) -> None:
     """These are the words, but for a few."""
-    wrong = count(expected.split(), text.split()).word_errors
+    wrong = count_errors(expected.split(), text.split()).word_errors
     assert wrong <= MOST_WRONG * len(expected.split()), f"{text!r} instead of {expected!r}"
 
 

@@ -44,14 +44,14 @@ def served(repository: Path) -> Iterator[Serving]:
 
 async def test_roll(served: Serving, repository: Path) -> None:
     """It says what happens and ends once the former model is gone; a session goes on; a restart is told how."""
-    assert served.state["model"] == "one"
+    assert served.state["models"]["default"]["model"] == "one"
     async with session(served.url) as websocket:
         await websocket.send(AUDIO[:60_000])
         while (await receive(websocket))["type"] != "partial":
             pass
         rolling = asyncio.create_task(asyncio.to_thread(served.roll, "two"))
         for _ in range(600):
-            if (await asyncio.to_thread(lambda: served.state))["model"] == "two":
+            if (await asyncio.to_thread(lambda: served.state))["models"]["default"]["model"] == "two":
                 break
             await asyncio.sleep(0.05)
         assert not rolling.done()
@@ -68,7 +68,7 @@ async def test_roll(served: Serving, repository: Path) -> None:
         "streamer: new sessions go to two; 1 of one follow at their next cut",
         "streamer: two is in use; one is unloaded",
     ]
-    assert served.state["models"] == {"two": 0}
+    assert served.state["models"]["default"]["sequences"] == {"two": 0}
     [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
     for _ in range(50):
         if len(list(stubs(server.pid))) == 1:
@@ -86,7 +86,7 @@ def test_a_broken_model(served: Serving) -> None:
     assert "broken cannot be used. own: Triton could not load broken: " in done.stderr
     assert "RuntimeError: no weights" in done.stderr
     assert done.stderr.rstrip().endswith("Nothing has changed.")
-    assert (served.state["model"], served.state["ready"]) == ("one", True)
+    assert (served.state["models"]["default"]["model"], served.state["ready"]) == ("one", True)
     assert text(asyncio.run(recognise(served.url, AUDIO))) == "hello world and on"
     assert served.end() == 0
     assert any(" error not rolled model=broken detail=" in line for line in served.lines)

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.commands.arguments.parser import Parser
-from streamer.commands.serve import add_arguments
+from streamer.cli import run
 from streamer.commands.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.shipped import shipped
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
+from tests.bridge.upstreams.opened_models import opened
 from tests.samples import pcm
 from tests.serve_process import serving
 
@@ -100,14 +99,9 @@ async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton
 async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service starts all the same, with all slots."""
 
-    def broken() -> Path:
-        raise FileNotFoundError("no speech")
-
-    monkeypatch.setattr("streamer.commands.session_limit.speech", broken)
-    upstreams = UpstreamPool([triton.grpc_address])
-    await upstreams.open()
-    assert await Finding(None)(upstreams) is None
-    await upstreams.close()
+    monkeypatch.setattr("streamer.commands.session_limit.SPEECH", "no speech")
+    async with opened(triton.grpc_address) as models:
+        assert await Finding(None)(models.default) is None
 
 
 def test_speech() -> None:
@@ -136,8 +130,5 @@ def test_a_number(triton: TritonServer) -> None:
 @pytest.mark.parametrize("wrong", ["0", "-1", "many", ""])
 def test_no_number(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Anything else is refused with a sentence."""
-    parser = Parser(prog="streamer serve")
-    add_arguments(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--sessions", wrong])
-    assert "is no number of them" in capsys.readouterr().err
+    assert run(["serve", "--sessions", wrong]) == 2
+    assert "--sessions must be 1 or more, or 'auto', not" in capsys.readouterr().err

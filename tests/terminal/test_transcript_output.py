@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.audio.folders import Recording, recordings_of
+from streamer.audio.recording_list import ListedRecording, list_recordings
 from streamer.terminal.transcript_output import MOST_AHEAD, OutputError, TranscriptOutput
 
 FINAL = {"type": "final", "text": "hello", "start_ms": 0, "end_ms": 500, "confidence": 1.0, "words": []}
@@ -27,9 +27,9 @@ def play(output: TranscriptOutput, *recordings: str, events: tuple[dict[str, Any
     output.close()
 
 
-def named(*names: str) -> list[Recording]:
+def named(*names: str) -> list[ListedRecording]:
     """Recordings that stand on a command line."""
-    return [Recording.named(name) for name in names]
+    return [ListedRecording.named(name) for name in names]
 
 
 def test_text_is_written_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_a_folder_keeps_the_folders_that_were_named(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "out").mkdir()
-    recordings, _ = recordings_of(f"{tmp_path}/in")
+    recordings, _ = list_recordings(f"{tmp_path}/in")
     output = TranscriptOutput("text", f"{tmp_path}/out", recordings)
     assert list((tmp_path / "out").iterdir()) == []  # nothing before there is something to write
     play(output, *(recording.name for recording in recordings))

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.audio.files import SAMPLE_RATE
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError, connect
-from streamer.evaluate.manifest import ManifestError, chosen, read_manifest
+from streamer.evaluate.manifest import ManifestError, read_manifest, select_utterances
 from streamer.shipped import shipped
 from streamer.testing.watched_process import Watched, service
 
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         recordings = [
             Recording(_whole_ms(utterance.samples()), utterance.words)
-            for utterance in chosen(read_manifest(options.manifest), limit=options.limit)
+            for utterance in select_utterances(read_manifest(options.manifest), limit=options.limit)
         ]
         with service(options.server) as (url, watched):
             record = asyncio.run(session(url, recordings, options, watched))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.testing.soak.speech import PAUSES_MS, PER_MS, VOICES, Speech, speech
 
 SHORT_IDLE_S = 6.0  # what the service is told: a silent client is closed after it

@@ -14,7 +14,7 @@ from string import ascii_lowercase
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.testing.level_model import FRAME, say, silence
 
 PER_MS = SAMPLE_RATE // 1000

@@ -207,7 +207,7 @@ def test_origins_as_people_type_them() -> None:
     assert [origin_of(text) for text in ("example.org", "https://a/b", "https://", "")] == [None] * 4
 
 
-# QuotaLimits
+# Quotas
 
 
 async def test_sessions_of_a_key(keys: KeyFile) -> None:

@@ -10,14 +10,14 @@ import numpy as np
 
 from streamer.bridge.session.session import Limits, Session, State
 from streamer.bridge.session.stream import Request
-from streamer.engine.events import as_json
-from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.search.search import GreedySearch
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.stream_events import as_json
+from streamer.engine.stream_options import StreamOptions
 from streamer.testing.level_model import UNITS, LevelModel
 
 SLOTS = 16
-UNLIMITED = Limits(idle_s=1e6, recover_s=1e6)
+UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
 Event = dict[str, Any]
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Speaker:
         self.told: list[Event] = []
         self.sequences: dict[int, int] = {}  # of its streams
         self.under_way: dict[int, Request] = {}
-        self.session = Session(str(number), "secret", "level", now, limits)
+        self.session = Session(str(number), "secret", ["default"], now, limits)
         self.session.receive_text(json.dumps({"type": "start", **options}), now)
 
     def hear(self) -> None:

@@ -115,7 +115,7 @@ class Caller(Speaker):
         self.say(audio, now, arrives=False)
         self.away = True
         del self.told[max(1, len(self.told) - messages) :]
-        self.session.park()
+        self.session.park(now)
 
     def back(self, now: float) -> None:
         if not self.away or not self.session.resumable:

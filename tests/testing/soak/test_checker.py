@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from streamer.bridge.session.replay import Replay
-from streamer.engine.events import as_json
 from streamer.engine.recogniser import Chunk, StreamError
+from streamer.engine.stream_events import as_json
 from streamer.testing.exact_repository import exact_recogniser
 from streamer.testing.soak.checker import Verdict, check
 from streamer.testing.soak.plan import STOP, Audio, Plan, Text

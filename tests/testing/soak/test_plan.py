@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from streamer.engine.events import Final
-from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, StreamError
+from streamer.engine.stream_events import Final
+from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_repository import exact_recogniser
 from streamer.testing.soak.plan import KINDS, STOP, Audio, Deed, Plan, plan
 from streamer.testing.soak.speech import MOST_WORDS, VOICES, speech, whose, word
