@@ -14,29 +14,29 @@ from streamer.doctor.examination import Examination, usable
 from streamer.terminal.status_lines import is_terminal
 
 EXAMPLES: Final = """\
-✓ is well, ! is a warning (something is missing or slow, recordings are transcribed all the same), ✗ has to be mended:
-behind the arrow stands how. The exit status is 1 only if there is a ✗: recordings cannot be transcribed, or the service
-cannot run. Where only the light client is installed, a service elsewhere does the work: name it with --server.
+✓ is fine. ! is a warning: something is missing or slow, but recordings can be transcribed. ✗ is a problem: recordings
+cannot be transcribed, or the service cannot run. What mends it stands after the arrow. The exit status is 1 if there is
+a ✗, else 0. Where only the light client is installed, a service elsewhere does the work: name it with --server.
 
 examples:
   streamer doctor                             all checks; the last one recognises a recording
-  streamer doctor --quick                     without that and without torch: nothing is started
-  streamer doctor --server wss://example.org  and whether that service can be used from here
-  streamer doctor --json > doctor.json        for a report of a bug
+  streamer doctor --quick                     without that and without torch; nothing is started
+  streamer doctor --server wss://example.org  also whether that service can be used from here
+  streamer doctor --json > doctor.json        for a bug report
 
-Keys are not shown, and the home folder is called ~. Nothing is changed."""
+Keys are not shown, and the home folder is shown as ~. Nothing is changed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `streamer doctor` accepts."""
     add = parser.add_argument
-    add("--json", action="store_true", help="one JSON object, for a program or a report of a bug")
-    add("--quick", action="store_true", help="only what needs no more than a second")
-    add("--server", metavar="URL", type=server, help="a service that is to do the work, as ws://host:port or host:port")
+    add("--json", action="store_true", help="one JSON object, for a program or a bug report")
+    add("--quick", action="store_true", help="only what takes no more than a second")
+    add("--server", metavar="URL", type=server, help="a service to check, as ws://host:port or host:port")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Looks at everything; 1 if something has to be mended."""
+    """Checks everything; 1 if there is a problem."""
     colour = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     examination = Examination(options.server, quick=options.quick)

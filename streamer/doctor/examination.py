@@ -1,4 +1,4 @@
-"""All checks in their order, and what they come to: each finding as soon as it is there."""
+"""All checks in their order, and the conclusion. Each finding comes as soon as it is there."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import chain
 
 from streamer.address import is_ready
 from streamer.distribution import install_command
-from streamer.doctor import machine, model, packages, service, sound
+from streamer.doctor import machine, microphone, model, packages, service
 from streamer.doctor.finding import WARNING, WRONG, Finding
 
 
 class Examination:
-    """One look at this machine, and at a service that is named; `quick` starts nothing and does without torch."""
+    """The checks of this machine, and of a service that the user named; `quick` starts nothing and leaves torch out."""
 
     def __init__(self, server: str | None = None, *, quick: bool = False) -> None:
         self._server = server
@@ -31,7 +31,7 @@ class Examination:
             machine.shared_memory,
             machine.descriptors,
             machine.environment,
-            sound.microphones,
+            microphone.microphones,
             machine.ffmpeg,
             service.port,
         ]
@@ -45,7 +45,7 @@ class Examination:
         if self._light:
             yield from self._light_client()
         elif wrong and not self._quick:
-            yield Finding("trial", WARNING, "not tried: first mend what is marked before this")
+            yield Finding("trial", WARNING, "not tried: first mend the problems above")
         elif not self._quick:
             yield from service.trial()
 
@@ -54,19 +54,19 @@ class Examination:
         wrong = sum(finding.state == WRONG for finding in found)
         warnings = sum(finding.state == WARNING for finding in found)
         if wrong:
-            return f"{wrong} to be mended, {warnings} warning{'s' * (warnings != 1)}."
+            return f"{wrong} problem{'s' * (wrong != 1)}, {warnings} warning{'s' * (warnings != 1)}."
         well = "Recordings can be transcribed with the service." if self._light else "Recordings can be transcribed."
         if self._quick and not self._light:
-            well = "Nothing is known to be missing."
+            well = "No problem was found."
         return f"{well} {warnings} warning{'s' * (warnings != 1)}."
 
     def _light_client(self) -> Iterable[Finding]:
         if self._server or is_ready():
             return
-        said = "this is the light client, and no service runs here: nothing can be transcribed without one"
+        said = "only the light client is installed, and no service runs here: nothing can be transcribed"
         yield Finding("service", WRONG, said, f"--server URL, or for one of your own: {install_command('embedded')}")
 
 
 def usable(found: Iterable[Finding]) -> bool:
-    """Whether nothing has to be mended."""
+    """Whether there is no problem."""
     return not any(finding.state == WRONG for finding in found)

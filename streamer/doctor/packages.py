@@ -1,4 +1,4 @@
-"""The Python packages: which parts of Streamer are installed, whether torch works, and whether Triton is there."""
+"""The Python packages: which parts of Streamer are installed, and whether torch and Triton work."""
 
 from __future__ import annotations
 
@@ -19,20 +19,16 @@ from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
+_TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
 # The parts of pyproject.toml, and what each adds.
 PARTS: Final = {
     "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
-    # Later Pythons have tomli themselves.
-    "bridge": (
-        *("h11", "prometheus-client", "protobuf"),
-        *(("tomli",) if sys.version_info < (3, 11) else ()),
-        "tritonclient",
-    ),
+    "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
     "engine": ("safetensors", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }
-# What makes words here; without all of it this is the client of a service elsewhere.
+# What a service on this machine needs; a client of a service elsewhere needs none of it.
 OWN_SERVICE: Final = ("bridge", "engine", "embedded")
 TORCH: Final = "2.11"
 CLONE: Final = (PACKAGE.parent / "Makefile").is_file()
@@ -62,12 +58,12 @@ def missing(part: str) -> list[str]:
 
 
 def is_light() -> bool:
-    """Whether nothing of what a service of its own needs is here, and so was not meant to be."""
+    """Whether only the client was meant to be installed: neither torch nor Triton is here."""
     return not any(installed(name) for name in (*PARTS["engine"][1:], *PARTS["embedded"]))
 
 
 def packages() -> Iterator[Finding]:
-    """All parts, a line each."""
+    """A line for each part."""
     yield Finding("streamer", FINE, f"{__version__}, {PACKAGE}{_commit()}")
     for part, names in PARTS.items():
         said = ", ".join(f"{name} {number}" for name in names if (number := installed(name)))
@@ -83,16 +79,16 @@ def packages() -> Iterator[Finding]:
 
 
 def torch() -> Iterator[Finding]:
-    """Whether it can be imported, with the torchaudio that belongs to it, and what it computes on."""
+    """Whether torch can be imported, whether torchaudio belongs to it, and whether there is a GPU."""
     torch, torchaudio = installed("torch"), installed("torchaudio")
     if torch is None:
         return
     remedy = f"pip install 'torch=={TORCH}.*' 'torchaudio=={TORCH}.*'"
     if torchaudio and _pair(torch) != _pair(torchaudio):
-        said = f"torch {torch} and torchaudio {torchaudio} are no pair: training cannot load both"
+        said = f"torch {torch} and torchaudio {torchaudio} do not belong together: training cannot load both"
         yield Finding("torch", WARNING, said, remedy)
     elif _pair(torch) != TORCH:
-        yield Finding("torch", WARNING, f"torch {torch}: Streamer is tried with {TORCH}", remedy)
+        yield Finding("torch", WARNING, f"torch {torch}: Streamer is tested with {TORCH}", remedy)
     try:
         command = [sys.executable, "-c", _TORCH]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S, check=False)
@@ -103,13 +99,13 @@ def torch() -> Iterator[Finding]:
     if not told:
         yield Finding("torch", WRONG, f"torch {torch} cannot be imported: {reason}", remedy)
         return
-    cuda = f"built for CUDA {told['cuda']}" if told["cuda"] else "built for the CPU alone"
-    yield Finding("torch", FINE, f"{torch} is imported, {cuda}")
+    cuda = f"built for CUDA {told['cuda']}" if told["cuda"] else "built for CPUs only"
+    yield Finding("torch", FINE, f"{torch} can be imported, {cuda}")
     yield from _gpu(told)
 
 
 def triton() -> Iterator[Finding]:
-    """The server's program, and the library through which it runs Python; both are really loaded."""
+    """The server's program, and the library with which it runs Python. Both are really loaded."""
     from streamer.triton.installation import REINSTALL, find_tritonserver
 
     if is_light():
@@ -142,7 +138,7 @@ def triton() -> Iterator[Finding]:
 
 
 def _commit() -> str:
-    """Which one it is, in a clone."""
+    """The commit, in a clone."""
     git = shutil.which("git")
     if git is None or not (PACKAGE.parent / ".git").exists():
         return ""
@@ -155,7 +151,7 @@ def _commit() -> str:
 
 
 def _weight(part: str) -> str:
-    """How bad it is that something of this part is missing."""
+    """How serious it is that something of this part is missing."""
     return WRONG if part == "client" or (part in OWN_SERVICE and not is_light()) else WARNING
 
 
@@ -189,7 +185,7 @@ def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("GPU", WARNING, f"{driver} is there, but torch cannot use it: {on_cpu}", remedy)
     else:
         remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple 'torch=={TORCH}.*'"
-        yield Finding("GPU", WARNING, f"{driver} is there, but this torch is for the CPU: {on_cpu}", remedy)
+        yield Finding("GPU", WARNING, f"{driver} is there, but this torch is built for CPUs only: {on_cpu}", remedy)
 
 
 def _driver() -> str | None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from streamer.cli import run
-from streamer.testing.level_model import say
+from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
-from tests.bridge.level_repository import level_model
 from tests.command_run import streamer
 from tests.samples import pcm
 from tests.serve_process import serving
@@ -120,7 +120,7 @@ async def test_models(tmp_path: Path) -> None:
     """A name of the repository and a folder elsewhere, under public names; one of them rolls by its name."""
     repository, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
     for folder, name in ((repository, "one"), (repository, "three"), (elsewhere, "two")):
-        level_model(folder, name, slots=8)
+        add_exact_model(folder, name, slots=8)
     models = f"one,fast={elsewhere / 'two'}"
     with serving("--repository", str(repository), "--model", models, "--slots", "4") as served:
         assert {name: state["model"] for name, state in served.state["models"].items()} == {

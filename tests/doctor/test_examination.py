@@ -22,9 +22,9 @@ def test_only_what_is_wrong_makes_it_unusable() -> None:
     [
         (False, False, [WELL], "Recordings can be transcribed. 0 warnings."),
         (False, False, [WELL, WARNED], "Recordings can be transcribed. 1 warning."),
-        (False, True, [WELL], "Nothing is known to be missing. 0 warnings."),
+        (False, True, [WELL], "No problem was found. 0 warnings."),
         (True, True, [WELL], "Recordings can be transcribed with the service. 0 warnings."),
-        (False, False, [WARNED, WARNED, BROKEN], "1 to be mended, 2 warnings."),
+        (False, False, [WARNED, WARNED, BROKEN], "1 problem, 2 warnings."),
     ],
 )
 def test_the_conclusion_promises_only_what_was_tried(

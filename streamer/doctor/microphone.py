@@ -1,4 +1,4 @@
-"""Microphones: asked for in a process of its own, as sound libraries have been seen to end theirs."""
+"""Microphones: listed by a process of its own, because audio libraries can crash the one that loads them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def microphones() -> Iterator[Finding]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     except (OSError, subprocess.SubprocessError) as error:
-        yield Finding("microphone", WARNING, f"the sound system does not answer: {error}")
+        yield Finding("microphone", WARNING, f"the audio system does not answer: {error}")
         return
     listed = done.stdout.splitlines()
     if done.returncode == 0 and listed:
-        # A star marks the one that is taken by default.
-        taken = next((line for line in listed if line.startswith("*")), listed[0])
-        yield Finding("microphone", FINE, f"{len(listed)} seen by PortAudio; by default {taken[1:].strip()}")
+        # A star marks the default.
+        default = next((line for line in listed if line.startswith("*")), listed[0])
+        yield Finding("microphone", FINE, f"PortAudio finds {len(listed)}; the default is {default[1:].strip()}")
         return
     last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1].removeprefix("streamer: ")
     said, _, remedy = last.partition(": ")
