@@ -33,15 +33,11 @@ class Channel(asyncio.Protocol):
         self._reading = True
         self._clogged = False  # what is to be written is above its mark
         self._interrupted = False  # nobody wants to wait for that any more
+        self.lost = False  # the connection is gone
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._drain: asyncio.Future[None] | None = None
         self._stall: asyncio.TimerHandle | None = None
         self._expiry: asyncio.TimerHandle | None = None
-
-    @property
-    def lost(self) -> bool:
-        """Whether the connection is gone."""
-        return self._lost.done()
 
     @property
     def made(self) -> bool:
@@ -102,6 +98,7 @@ class Channel(asyncio.Protocol):
         self._cancel_timers()
         if self._transport is not None:
             self._transport.close()  # it knows, but for TLS of Python 3.10
+        self.lost = True
         if not self._lost.done():
             self._lost.set_result(None)
         self._stir_writer()

@@ -26,6 +26,7 @@ _FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
 # With these a client says goodbye: it wanted to go, with words or without. Any other end is a loss.
 _GOODBYES: Final = (1000, 1005)
 _NOT_UTF8: Final = 1007
+_MEANT: Final = (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)
 # What the library does not mean to happen is found in `Messages.failure`, and logged by whoever has the connection.
 _silent = logging.getLogger("streamer.bridge.http.library")
 _silent.setLevel(logging.CRITICAL + 1)
@@ -96,7 +97,7 @@ class Messages:
     def failure(self) -> Exception | None:
         """What the library did not mean to happen."""
         error = self._library.parser_exc
-        return None if isinstance(error, (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)) else error
+        return None if error is None or isinstance(error, _MEANT) else error
 
     def feed(self, data: bytes) -> list[str | bytes]:
         """Bytes of the client; the messages that are whole by now. There may be something to send after that."""
