@@ -1,6 +1,6 @@
-"""Where a service is: the address somebody typed as a websocket URL, and whether one answers on this machine.
+"""Turns the address of a service into a websocket URL, and checks whether a service is ready there.
 
-Standard library only, and quick: the command line asks before it imports or starts anything.
+Standard library only, and quick, because the command line uses it before it imports or starts anything else.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from streamer.wire.native import PATH
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8080
-SERVER_VARIABLE: Final = "STREAMER_SERVER"  # the environment may say where the service is
+SERVER_VARIABLE: Final = "STREAMER_SERVER"  # an environment variable with the address of the service
 
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _LONGEST_ANSWER: Final = 64 * 1024
 
 
 def websocket_url(address: str) -> str:
-    """`host`, `host:port`, http or ws URL as the URL of the native protocol; ValueError if it is none."""
+    """The URL of the native protocol for `host`, `host:port`, or an http or ws URL. ValueError if it is not one."""
     full = address if "://" in address else f"ws://{address}"
     try:
         parts = urlsplit(full)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"'{address}' is no address of a service: {error}.") from None
+        raise ValueError(f"'{address}' is not an address of a service: {error}.") from None
     if parts.scheme not in _SCHEMES or not parts.hostname or len(address.split()) != 1:
-        raise ValueError(f"'{address}' is no address of a service; write host:port or ws://host:port.")
+        raise ValueError(f"'{address}' is not an address of a service; write host:port or ws://host:port.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     if port is None and "://" not in address:
         port = DEFAULT_PORT
@@ -41,11 +41,11 @@ def websocket_url(address: str) -> str:
 
 
 def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float = 0.5) -> bool:
-    """Whether a service of ours answers there and is ready; anything else there, or nothing, is no."""
+    """Whether a service of ours answers there and is ready."""
     request = f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     deadline = time.monotonic() + timeout
     try:
-        # A socket and not http.client: that import alone costs more than the whole question.
+        # A socket instead of http.client, whose import alone takes longer than the whole check.
         with socket.create_connection((host, port), timeout) as connection:
             connection.sendall(request.encode())
             answer = b""

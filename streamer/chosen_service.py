@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
-from streamer.commands.arguments.parser import EMBEDDED
 from streamer.timing import Timing
 
+EMBEDDED: Final = "embedded"  # stands where a URL does, for a service of our own
+
 Provider = Callable[[], AbstractAsyncContextManager[str]]
+
+
+def chosen(server: str | None) -> str:
+    """The URL of the service to use, or EMBEDDED; without a name it is that of this machine if it is ready."""
+    if server is not None:
+        return server
+    if is_ready(DEFAULT_HOST, DEFAULT_PORT):
+        return websocket_url(f"{DEFAULT_HOST}:{DEFAULT_PORT}")
+    return EMBEDDED
 
 
 @contextmanager
@@ -18,10 +29,8 @@ def provided(server: str | None, timing: Timing) -> Iterator[Provider]:
 
     One of our own is spawned here, so that it starts while the rest is imported; TritonError if that fails.
     """
-    if server is None and is_ready(DEFAULT_HOST, DEFAULT_PORT):
-        server = websocket_url(f"{DEFAULT_HOST}:{DEFAULT_PORT}")
-    if server not in (None, EMBEDDED):
-        url = server
+    url = chosen(server)
+    if url != EMBEDDED:
 
         @asynccontextmanager
         async def elsewhere() -> AsyncIterator[str]:

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from streamer import __version__
-from streamer.commands.arguments.parser import Parser
+from streamer.commands.arguments.parser import USAGE, Parser
+from streamer.settings.nearest import did_you_mean
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+TAB_VARIABLE: Final = "_ARGCOMPLETE"  # a shell asks what a word may become
 
 
 class CommandModule(Protocol):
@@ -58,7 +60,8 @@ COMMANDS: Final = {
     "doctor": Command("streamer.commands.doctor", "Says what works on this machine and how to mend what does not."),
     "serve": Command("streamer.commands.serve", "Runs the service until it is told to stop."),
     "completion": Command(
-        "streamer.commands.completion", "Prints what makes the Tab key know all this, for bash, zsh or fish."
+        "streamer.commands.completion",
+        "Prints the script that makes the Tab key complete all this, in bash, zsh or fish.",
     ),
     "key": Command("streamer.commands.key", "Makes an API key for the service."),
     "roll": Command(
@@ -74,11 +77,18 @@ COMMANDS: Final = {
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs one command line; the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if TAB_VARIABLE in os.environ:
+        from streamer.commands.completion import answer
+
+        answer(COMMANDS, parser_of)
     _prepare_streams()
     try:
+        if arguments and (likely := _likely_command(arguments[0])):
+            print(f"streamer: there is neither a command nor a file '{arguments[0]}'{likely}", file=sys.stderr)
+            return USAGE
         if arguments and arguments[0] in COMMANDS:
             parser = parser_of(arguments[0])
-            return COMMANDS[arguments[0]].load().run(parser.parse_args(arguments[1:]))
+            return COMMANDS[arguments[0]].load().run(parser.read(arguments[1:]))
         return FILES.load().run(_with_files(parser_of(None), arguments))
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -107,6 +117,13 @@ def parser_of(name: str | None) -> Parser:
     return parser
 
 
+def _likely_command(word: str) -> str:
+    """The end of a sentence about a first word that is neither a command nor a file, if a command is like it."""
+    if word in COMMANDS or not word.isalpha() or Path(word).exists():
+        return ""
+    return did_you_mean(word, COMMANDS, "streamer {}")
+
+
 def _listed() -> str:
     """All commands, a line each."""
     lines = [f"  {'streamer FILE…':22}{FILES.summary}"]
@@ -117,7 +134,7 @@ def _listed() -> str:
 def _with_files(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
     # What follows `--` is a file whatever it looks like; argparse mistakes it when options may stand anywhere.
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_intermixed_args(arguments[:end])
+    options = parser.read(arguments[:end], intermixed=True)
     options.files += arguments[end + 1 :]
     return options
 

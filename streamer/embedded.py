@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from streamer.distribution import install_command
 from streamer.timing import Timing
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
@@ -38,7 +39,7 @@ class Embedded:
             from streamer.bridge.telemetry import logs
         except ImportError as error:
             missing = f"a service of our own needs the package {error.name}"
-            raise TritonError(f"{missing}: pip install 'streamer[embedded]', or use --server.") from error
+            raise TritonError(f"{missing}: {install_command('embedded')}, or use --server.") from error
         # What goes wrong with a session its client is told, and the user by it: only what nobody else tells is logged.
         logs.configure("text", "error")
         self._timing.mark("bridge imported")

@@ -1,4 +1,4 @@
-"""A transcript in every format: collects a session's events, then writes text, JSON, SRT or WebVTT. Pure."""
+"""Collects the events of a session, and writes the transcript as text, JSON, SRT or WebVTT. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streamer.cues import Cue, Event, cues, voice
+from streamer.cues import Cue, SessionEvent, channel_label, make_cues
 
 FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
-# These can be written while the words come; the others are one document about a whole recording.
+# These formats can be written while words come. The others are one document for a whole recording.
 LINE_FORMATS: Final = ("text", "jsonl")
 SUBTITLES: Final = ("srt", "vtt")
 
@@ -21,7 +21,7 @@ _ASKED_FOR_KEYS: Final = ("channel", "spoken", "alternatives")
 
 
 class Transcript:
-    """What was said in one recording, final by final."""
+    """The transcript of one recording, built from its events."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -29,70 +29,71 @@ class Transcript:
         self._segments: list[dict[str, Any]] = []
         self.complete = False
 
-    def add(self, event: Event) -> None:
-        """Takes an event of the protocol; what is not final changes nothing."""
+    def add(self, event: SessionEvent) -> None:
+        """Add an event of the session. Text comes from finals only."""
         if event["type"] == "final":
             asked_for = {key: event[key] for key in _ASKED_FOR_KEYS if key in event}
             self._segments.append({key: event.get(key) for key in _SEGMENT_KEYS} | asked_for)
-        # As far as it was heard: channels are not heard at the same pace.
+        # The furthest of all channels, which are not processed at the same pace.
         self.duration_ms = max(self.duration_ms, event.get("audio_ms", 0))
         self.complete = self.complete or event["type"] == "done"
 
     @property
     def segments(self) -> list[dict[str, Any]]:
-        """The finals in the order in which they were spoken: channels are not heard at the same pace."""
+        """The finals in the order in which they were spoken. They may arrive in another order if there are channels."""
         return sorted(self._segments, key=lambda segment: (segment["start_ms"], segment.get("channel", 0)))
 
     @property
     def words(self) -> list[dict[str, Any]]:
-        """All words with their times and confidences; those of a session that leaves words out are none."""
+        """All words with their times and confidences. Empty if the session left words out."""
         return [word for segment in self.segments for word in segment["words"] or ()]
 
     @property
     def text(self) -> str:
-        """All words in one line."""
+        """The whole text in one line."""
         return " ".join(segment["text"] for segment in self.segments)
 
     def render(self, format: str) -> str:
-        """The transcript as one document (json, srt, vtt) or a line for each final (text)."""
+        """The transcript as one document (json, srt, vtt), or a line for each final (text)."""
         return _WRITERS[format](self)
 
 
-def label(event: Event) -> str:
-    """What stands before the text of an event, for people: its channel, counted from 1, if there are several."""
+def channel_prefix(event: SessionEvent) -> str:
+    """The channel in front of the text of an event, counted from 1. Empty if there is only one channel."""
     return f"[{event['channel'] + 1}] " if "channel" in event else ""
 
 
-def text_line(final: Event) -> str:
+def text_line(final: SessionEvent) -> str:
     """A final as a line of text."""
-    return f"{label(final)}{final['text']}\n"
+    return f"{channel_prefix(final)}{final['text']}\n"
 
 
-def event_line(event: Event) -> str:
+def event_line(event: SessionEvent) -> str:
     """An event as a line of jsonl."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def srt_cue(number: int, cue: Cue) -> str:
-    """A subtitle of SRT; they count from 1, with an empty line between two."""
-    times = f"{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}"
-    return f"{number}\n{times}\n{voice('[{}] ', cue.channel)}" + "\n".join(cue.lines) + "\n"
+    """A cue of SRT. Cues are numbered from 1, with an empty line in between."""
+    times = f"{timestamp(cue.start_ms, ',')} --> {timestamp(cue.end_ms, ',')}"
+    return f"{number}\n{times}\n{channel_label('[{}] ', cue.channel)}" + "\n".join(cue.lines) + "\n"
 
 
 def vtt_cue(cue: Cue) -> str:
-    """A subtitle of WebVTT, with an empty line before it."""
+    """A cue of WebVTT. It has an empty line before it."""
     lines = "\n".join(html.escape(line, quote=False) for line in cue.lines)
-    return f"{clock(cue.start_ms, '.')} --> {clock(cue.end_ms, '.')}\n{voice('<v {}>', cue.channel)}{lines}\n"
+    times = f"{timestamp(cue.start_ms, '.')} --> {timestamp(cue.end_ms, '.')}"
+    return f"{times}\n{channel_label('<v {}>', cue.channel)}{lines}\n"
 
 
-def clock(milliseconds: int, mark: str) -> str:
+def timestamp(milliseconds: int, mark: str) -> str:
     """A time as 00:00:03.200, with this decimal mark."""
     seconds, rest = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{mark}{rest:03}"
 
 
-def short_clock(milliseconds: int) -> str:
-    """A time for people, to the tenth: 0:03.2, and 1:02:03.4 from an hour on."""
+def short_timestamp(milliseconds: int) -> str:
+    """A time for people, to a tenth of a second: 0:03.2, and from an hour on 1:02:03.4."""
     tenths = milliseconds // 100
     seconds, tenth = divmod(tenths, 10)
     hours = f"{seconds // 3600}:{seconds // 60 % 60:02}" if seconds >= 3600 else f"{seconds // 60}"
@@ -114,11 +115,11 @@ def _json(transcript: Transcript) -> str:
 
 
 def _srt(transcript: Transcript) -> str:
-    return "\n".join(srt_cue(number, cue) for number, cue in enumerate(cues(transcript.segments), 1))
+    return "\n".join(srt_cue(number, cue) for number, cue in enumerate(make_cues(transcript.segments), 1))
 
 
 def _vtt(transcript: Transcript) -> str:
-    return "\n".join([VTT_HEADER, *map(vtt_cue, cues(transcript.segments))])
+    return "\n".join([VTT_HEADER, *map(vtt_cue, make_cues(transcript.segments))])
 
 
 _WRITERS: Final[Mapping[str, Callable[[Transcript], str]]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import select
 import struct
 import sys
@@ -20,6 +21,15 @@ PATIENCE_S = 60.0
 # Makes the terminal on standard input the one that sends Ctrl-C, then becomes the command. (Not with pty.fork():
 # a fork of a process with threads is a warning.)
 IN_FRONT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+# A time, and lines that break between words: the others are indented by the time.
+_FINAL = re.compile(r"\[(\d+:\d\d\.\d)\] ([^\x1b\r\n]*(?:\r\n {9}[^\x1b\r\n]*)*)\r\n")
+
+
+def finals_on(shown: str) -> list[tuple[str, str]]:
+    """The finals that a terminal was given: their times, and each as one line again."""
+    return [(time, " ".join(lines.split())) for time, lines in _FINAL.findall(shown)]
 
 
 class Terminal:

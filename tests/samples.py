@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from tests.project import SAMPLES
 
 FILES = ("talk.flac", "quilter.ogg", "airplane.mp3")

@@ -58,7 +58,7 @@ def test_every_form_of_an_address_is_understood(address: str, url: str) -> None:
 @pytest.mark.parametrize("address", ["", "ftp://a", "a b", "a:99999", "a:x", "http://", "[::1", "://"])
 def test_what_is_no_address_is_refused_by_name(address: str) -> None:
     """The sentence repeats what was typed."""
-    with pytest.raises(ValueError, match="no address of a service") as caught:
+    with pytest.raises(ValueError, match="not an address of a service") as caught:
         websocket_url(address)
     assert f"'{address}'" in str(caught.value)
 

@@ -1,83 +1,244 @@
-"""The arrows between the parts: who may import whom, and what the light parts must not load."""
+"""The arrows between the parts: who may import whom, what the light parts must not load, and where things lie."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.import_graph import circles, foreign_imports, import_graph, modules
 from tests.project import ROOT
 
-# A part, and what of ours it may import besides itself. The outer parts (cli, evaluate and their pieces) are free.
-ARROWS = {
-    "streamer/engine": (),
-    "streamer/wire": (),
-    "streamer/audio": (),
-    "streamer/triton": ("streamer.triton.repository",),
-    "streamer/triton/repository.py": ("streamer.triton",),
-    "streamer/address.py": ("streamer.wire",),
-    "streamer/client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
-    "streamer/cues.py": (),
-    "streamer/transcript.py": ("streamer.cues",),
-    "streamer/bridge": ("streamer.audio", "streamer.triton", "streamer.wire"),
+# A part, and what of ours it may import besides itself. A module belongs to the part with the longest name that fits.
+# The package `streamer` itself has nothing but the version, which everybody may have.
+# Where our files lie, and what our package is called: every part may ask.
+ANYWHERE = ("streamer.distribution", "streamer.shipped")
+ARROWS: dict[str, tuple[str, ...]] = {
+    "streamer.limits": (),
+    "streamer.wire": ("streamer.limits",),
+    "streamer.audio": (),
+    "streamer.engine": ("streamer.limits",),
+    "streamer.distribution": (),
+    "streamer.shipped": (),
+    "streamer.timing": (),
+    "streamer.cues": (),
+    "streamer.transcript": ("streamer.cues",),
+    "streamer.address": ("streamer.wire",),
+    "streamer.triton": (),
+    "streamer.client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
+    "streamer.bridge.session": ("streamer.audio", "streamer.limits", "streamer.wire"),
+    "streamer.bridge.telemetry": ("streamer.bridge.session",),
+    "streamer.bridge.http.request": (),
+    "streamer.bridge.access": (
+        *("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.limits", "streamer.wire"),
+    ),
+    "streamer.bridge.upstreams": (
+        *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.limits", "streamer.triton"),
+    ),
+    "streamer.bridge.http": (
+        *("streamer.bridge.access", "streamer.bridge.http.request", "streamer.bridge.session"),
+        *("streamer.bridge.telemetry", "streamer.wire"),
+    ),
+    # What has a websocket and a session together.
+    "streamer.bridge": (
+        *("streamer.bridge.access", "streamer.bridge.http", "streamer.bridge.session", "streamer.bridge.telemetry"),
+        *("streamer.bridge.upstreams", "streamer.limits", "streamer.triton", "streamer.wire"),
+    ),
+    "streamer.bridge.server": ("streamer.bridge", "streamer.triton", "streamer.wire"),
+    "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton"),
+    # What is right for a setting is known where it is used: origins, and the forms of the log.
+    "streamer.settings": (
+        *("streamer.address", "streamer.bridge.access", "streamer.bridge.telemetry", "streamer.limits"),
+        *("streamer.triton",),
+    ),
+    "streamer.embedded": ("streamer.bridge", "streamer.timing", "streamer.triton"),
+    "streamer.chosen_service": ("streamer.address", "streamer.embedded", "streamer.timing"),
+    "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.transcript"),
+    "streamer.doctor": (
+        *("streamer.address", "streamer.audio", "streamer.chosen_service", "streamer.client"),
+        *("streamer.timing", "streamer.triton"),
+    ),
+    "streamer.evaluate": ("streamer.audio", "streamer.client", "streamer.evaluate.engine_runner"),
+    "streamer.evaluate.engine_runner": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
+    "streamer.commands": (
+        *("streamer.address", "streamer.audio", "streamer.bridge", "streamer.chosen_service", "streamer.client"),
+        *("streamer.doctor", "streamer.evaluate", "streamer.limits", "streamer.settings"),
+        *("streamer.terminal", "streamer.timing", "streamer.transcript", "streamer.triton", "streamer.wire"),
+    ),
+    "streamer.cli": ("streamer.commands", "streamer.settings"),
+    "streamer.__main__": ("streamer.cli",),
+    "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
+    "streamer.testing": (
+        *("streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine", "streamer.evaluate"),
+        *("streamer.limits", "streamer.triton"),
+    ),
     "asr_repo": ("streamer.engine",),
+    "scripts": ("streamer",),
+    "tests": ("streamer",),
 }
+
+# What the pure parts may import of others: no sockets, no clocks, no threads.
+PURE = {
+    "streamer.wire": {"json", "re"},
+    "streamer.bridge.session": {"numpy"},
+    "streamer.cues": {"textwrap"},
+}
+HARMLESS = {"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing"}
 
 # What a fresh interpreter must not have loaded after importing a part.
 HEAVY = {
-    "streamer.cli": ("numpy", "soundfile", "websockets", "grpc", "torch"),
+    "streamer.cli": ("numpy", "soundfile", "websockets", "grpc", "torch", "argcomplete", "asyncio"),
+    "streamer.commands.serve": (
+        "numpy",
+        "soundfile",
+        "websockets",
+        "grpc",
+        "torch",
+        "asyncio",
+        "ssl",
+        "tomllib",
+        "tomli",
+    ),
+    "streamer.settings.serve": ("numpy", "websockets", "asyncio", "ssl", "argparse", "tomllib"),
+    "streamer.commands.completion": ("numpy", "soundfile", "websockets", "grpc", "torch", "asyncio"),
     "streamer.commands.mic": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.commands.doctor": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
+    "streamer.commands.evaluate": ("numpy", "soundfile", "websockets", "grpc", "torch", "rapidfuzz"),
     "streamer.triton.server": ("numpy", "websockets", "grpc", "torch"),
     "streamer.wire.native": ("numpy", "asyncio", "websockets", "torch"),
     "streamer.transcript": ("numpy", "torch"),
     "streamer.wire.options": ("numpy", "asyncio"),
-    "streamer.audio.codecs": ("soundfile", "torch", "grpc"),
-    "streamer.audio.files": ("torch", "torchaudio", "grpc"),
+    "streamer.audio.decoder": ("soundfile", "torch", "grpc"),
+    "streamer.audio.audio_file": ("torch", "torchaudio", "grpc"),
     "streamer.client": ("torch", "torchaudio", "grpc", "tritonclient", "prometheus_client", "streamer.bridge"),
     "streamer.triton.link": ("torch", "torchaudio"),
     "streamer.bridge.service": ("torch", "torchaudio", "streamer.engine"),
     "streamer.evaluate.evaluation": ("torch", "streamer.engine"),
     "streamer.engine.recogniser": ("grpc", "tritonclient", "websockets", "torchaudio"),
+    "streamer.testing": ("torch", "grpc", "websockets", "streamer.bridge", "streamer.engine"),
+}
+
+MOST_MODULES = 12
+
+# Tests of what several modules do together; every other one is called like the module that it tests.
+TESTS_ACROSS_MODULES = {
+    "tests/bridge/session/test_generated_faults.py",
+    "tests/bridge/session/test_generated_losses.py",
+    "tests/bridge/session/test_generated_sessions.py",
+    "tests/bridge/session/test_leaving.py",
+    "tests/bridge/session/test_session_limits.py",
+    "tests/bridge/test_audio_kinds.py",
+    "tests/bridge/test_flow.py",
+    "tests/bridge/test_recovery.py",
+    "tests/bridge/test_resumed_kinds.py",
+    "tests/client/test_restart.py",
+    "tests/engine/test_pauses.py",
+    "tests/scripts/test_search_scripts.py",
+    "tests/scripts/test_setup.py",
+    "tests/test_architecture.py",
+    "tests/test_documents.py",
+    "tests/test_drain.py",
+    "tests/test_long_session.py",
+    "tests/asr_repo/test_stream_options.py",
+    "tests/test_tour.py",
+    "tests/test_wheel.py",
+    "tests/web/test_browsing.py",
+    "tests/web/test_other_site.py",
+    "tests/web/test_page_recordings.py",
+    "tests/web/test_page_speaking.py",
+    "tests/web/test_session.py",
 }
 
 
-def modules(part: str) -> list[Path]:
-    """The Python files of a part."""
-    path = ROOT / part
-    return [path] if path.is_file() else sorted(path.rglob("*.py"))
+def part_of(module: str) -> str:
+    """The part that a module belongs to."""
+    fitting = [part for part in ARROWS if _within(module, part)]
+    assert fitting, f"{module} belongs to no part: add one to ARROWS"
+    return max(fitting, key=len)
 
 
-def imports(path: Path) -> set[str]:
-    """The modules of ours that a file imports, wherever in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports have full names"
-            # `from streamer import engine` names a part, `from streamer import __version__` does not.
-            whole = node.module == "streamer"
-            found.update(
-                f"streamer.{alias.name}" if whole and alias.name != "__version__" else str(node.module)
-                for alias in node.names
-            )
-    return {name for name in found if name.startswith("streamer.")}
+def _within(module: str, part: str) -> bool:
+    return f"{module}.".startswith(f"{part}.")
 
 
 @pytest.mark.parametrize("part", ARROWS)
 def test_a_part_imports_only_what_it_may(part: str) -> None:
-    """The arrows of docs/architecture.md point one way."""
-    own = part.removesuffix(".py").replace("/", ".")
-    allowed = (own, *ARROWS[part])
-    files = modules(part)
-    assert files
-    for path in files:
-        for name in imports(path):
-            assert any(f"{name}.".startswith(f"{prefix}.") for prefix in allowed), f"{path} imports {name}"
+    """And whatever it may import it does import: the table says what is true."""
+    own = [module for module in modules() if module != "streamer" and part_of(module) == part]
+    found = {(module, imported) for module in own for imported in import_graph()[module] - {"streamer", *ANYWHERE}}
+    used = {arrow for _, imported in found for arrow in ARROWS[part] if _within(imported, arrow)}
+    forbidden = [
+        f"{module} imports {imported}"
+        for module, imported in sorted(found)
+        if part_of(imported) != part and not any(_within(imported, arrow) for arrow in ARROWS[part])
+    ]
+    assert own
+    assert not forbidden, "\n".join(forbidden)
+    assert set(ARROWS[part]) == used
+
+
+def test_what_is_imported_is_there() -> None:
+    """Also where nobody has run it since something was moved."""
+    imported = {(module, name) for module, names in import_graph().items() for name in names}
+    missing = [f"{module} imports {name}" for module, name in sorted(imported) if name not in modules()]
+    assert not missing, "\n".join(missing)
+
+
+def test_there_is_no_circle() -> None:
+    """No module imports itself by way of others, not even for types."""
+    found = [" <-> ".join(circle) for circle in circles(import_graph())]
+    assert not found, "\n".join(found)
+
+
+def test_a_circle_is_found() -> None:
+    """Also a long one, beside what only leads to it."""
+    graph = {"a": {"b"}, "b": {"c", "e"}, "c": {"d"}, "d": {"b"}, "e": set(), "f": {"f"}}
+    assert circles({name: frozenset(imported) for name, imported in graph.items()}) == [["b", "c", "d"], ["f"]]
+
+
+@pytest.mark.parametrize("part", PURE)
+def test_a_pure_part_imports_nothing_that_has_effects(part: str) -> None:
+    """It can be fed and looked at, and nothing else."""
+    for module in modules():
+        if _within(module, part):
+            assert foreign_imports(module) <= HARMLESS | PURE[part], module
+
+
+def test_nobody_imports_a_script_or_a_test() -> None:
+    """Scripts are run; what tests share is in modules that are no tests."""
+    astray = [
+        f"{module} imports {name}"
+        for module, imported in import_graph().items()
+        for name in sorted(imported)
+        if _within(name, "scripts") or name.rpartition(".")[2].startswith("test_")
+    ]
+    assert not astray, "\n".join(astray)
+
+
+def test_no_folder_is_crowded() -> None:
+    """What lies side by side can be read at a glance."""
+    files = [path for kind in ("*.py", "*.js") for path in (ROOT / "streamer").rglob(kind) if path.stem != "__init__"]
+    crowds = Counter((str(path.parent.relative_to(ROOT)), path.suffix) for path in files)
+    assert {place: number for place, number in crowds.items() if number > MOST_MODULES} == {}
+
+
+def test_tests_mirror_what_they_test() -> None:
+    """tests/bridge/test_driver.py is about streamer/bridge/driver.py, tests/scripts/… about scripts/…."""
+    paths = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
+    assert {path.as_posix() for path in paths if not any(map(Path.exists, may_be_about(path)))} == TESTS_ACROSS_MODULES
+
+
+def may_be_about(test: Path) -> list[Path]:
+    """What a test may be about: a module, a package of this name, or a folder of the repository."""
+    name = test.stem.removeprefix("test_")
+    inner = Path(*test.parts[1:-1])
+    places = [ROOT / "streamer" / inner, ROOT / inner]
+    package = [place / "__init__.py" for place in places if place.name == name]
+    names = [f"{name}.py", f"{name.replace('_', '-')}.js", name]
+    return package + [place / each for place in places for each in names]
 
 
 @pytest.mark.parametrize("part", HEAVY)

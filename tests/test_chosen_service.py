@@ -13,8 +13,7 @@ import pytest
 import streamer.chosen_service
 from streamer.address import is_ready
 from streamer.bridge.service import Service
-from streamer.chosen_service import Provider, provided
-from streamer.commands.arguments.parser import EMBEDDED
+from streamer.chosen_service import EMBEDDED, Provider, provided
 from streamer.timing import Timing
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from streamer.bridge.service import Service
 from streamer.client import transcribe
-from streamer.cues import cues
+from streamer.cues import make_cues
 from tests.test_transcript import final, speech, word
 
 
 def test_cues_have_two_lines_of_42_characters() -> None:
     """A long segment is divided; no word is lost and none is in two cues."""
     words = speech(100, text="wonderful", each_ms=120)
-    result = cues([final(*words)])
+    result = make_cues([final(*words)])
     lines = [line for cue in result for line in cue.lines]
     assert max(map(len, lines)) <= 42
     assert max(len(cue.lines) for cue in result) == 2
@@ -23,7 +23,7 @@ def test_cues_have_two_lines_of_42_characters() -> None:
 
 def test_cues_never_overlap_and_follow_the_words() -> None:
     """Each cue starts with its first word and ends before the next one starts."""
-    result = cues([final(*speech(60, each_ms=20)), final(*speech(60, start_ms=1300, each_ms=400))])
+    result = make_cues([final(*speech(60, each_ms=20)), final(*speech(60, start_ms=1300, each_ms=400))])
     assert result[0].start_ms == 0
     for cue, following in pairwise(result):
         assert cue.start_ms <= cue.end_ms <= following.start_ms
@@ -32,7 +32,7 @@ def test_cues_never_overlap_and_follow_the_words() -> None:
 
 def test_a_pause_ends_a_cue() -> None:
     """Words two seconds apart are not shown together."""
-    assert [cue.lines for cue in cues([final(word("one", 0, 200), word("two", 2200, 2500))])] == [
+    assert [cue.lines for cue in make_cues([final(word("one", 0, 200), word("two", 2200, 2500))])] == [
         ("one",),
         ("two",),
     ]
@@ -40,7 +40,7 @@ def test_a_pause_ends_a_cue() -> None:
 
 def test_a_short_cue_stays_for_a_second_where_there_is_room() -> None:
     """A single short word stays readable, but never into the next cue."""
-    alone, next_one = cues([final(word("no", 0, 100)), final(word("yes", 600, 700))])
+    alone, next_one = make_cues([final(word("no", 0, 100)), final(word("yes", 600, 700))])
     assert (alone.start_ms, alone.end_ms) == (0, 600)
     assert (next_one.start_ms, next_one.end_ms) == (600, 1600)
 
@@ -48,7 +48,7 @@ def test_a_short_cue_stays_for_a_second_where_there_is_room() -> None:
 def test_without_words_the_time_is_shared_by_length() -> None:
     """A segment whose words were left out still gives cues within its time."""
     segment = {"text": "abcd " * 40, "start_ms": 1000, "end_ms": 21_000, "words": None}
-    result = cues([segment])
+    result = make_cues([segment])
     assert result[0].start_ms == 1000
     assert result[-1].end_ms == 21_000
     assert sum(len(" ".join(cue.lines).split()) for cue in result) == 40
@@ -58,7 +58,7 @@ def test_without_words_the_time_is_shared_by_length() -> None:
 def test_subtitles_have_the_written_form() -> None:
     """Cues are made of the words as they are written; one of them may have a space in it."""
     written = [{**word("At", 0, 300), "spoken": "at"}, {**word("3:30 p.m.", 300, 1500), "spoken": "three thirty p m"}]
-    assert [cue.lines for cue in cues([final(*written)])] == [("At 3:30 p.m.",)]
+    assert [cue.lines for cue in make_cues([final(*written)])] == [("At 3:30 p.m.",)]
 
 
 def said(text: str, *, each_ms: int = 300, pauses: dict[str, int] | None = None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def said(text: str, *, each_ms: int = 300, pauses: dict[str, int] | None = None)
 
 def texts(*finals: dict[str, Any]) -> list[str]:
     """The cues, lines parted by a bar."""
-    return [" | ".join(cue.lines) for cue in cues(finals)]
+    return [" | ".join(cue.lines) for cue in make_cues(finals)]
 
 
 def test_a_line_does_not_end_with_what_belongs_to_the_next_word() -> None:
@@ -92,7 +92,7 @@ def test_a_cue_ends_where_the_speaker_pauses() -> None:
 def test_no_word_is_left_alone() -> None:
     """What does not fit one cue is divided so that both can be read."""
     text = "this change came about from an adventure we had together on one of the first evenings of that autumn"
-    result = cues([said(text, each_ms=200)])
+    result = make_cues([said(text, each_ms=200)])
     assert len(result) == 2
     assert min(len(" ".join(cue.lines).split()) for cue in result) >= 5
     assert min(cue.end_ms - cue.start_ms for cue in result) >= 1500
@@ -101,22 +101,22 @@ def test_no_word_is_left_alone() -> None:
 def test_a_cue_stays_until_it_can_be_read() -> None:
     """Words that were said quickly stay longer where nobody speaks after them."""
     text = "extraordinarily complicated circumstances notwithstanding"
-    [cue] = cues([said(text, each_ms=150)])
+    [cue] = make_cues([said(text, each_ms=150)])
     assert cue.end_ms == 1000 * len(text) // 17
-    [first, _] = cues([said(text, each_ms=150), final(word("yes", 2000, 2300))])
+    [first, _] = make_cues([said(text, each_ms=150), final(word("yes", 2000, 2300))])
     assert first.end_ms == 2000
 
 
 def test_the_name_of_a_channel_takes_room() -> None:
     """With it a line is no longer than 42 characters either."""
-    for cue in cues([{**said("wonderful " * 40), "channel": 1}]):
+    for cue in make_cues([{**said("wonderful " * 40), "channel": 1}]):
         assert len(f"[2] {cue.lines[0]}") <= 42
         assert max(map(len, cue.lines)) <= 42
 
 
 def test_a_word_longer_than_a_line_is_broken() -> None:
     """It comes in pieces, and nothing is lost."""
-    [cue] = cues([final(word("ha" * 35, 0, 2000))])
+    [cue] = make_cues([final(word("ha" * 35, 0, 2000))])
     assert max(map(len, cue.lines)) == 42
     assert "".join(cue.lines) == "ha" * 35
 
@@ -124,7 +124,7 @@ def test_a_word_longer_than_a_line_is_broken() -> None:
 def test_cues_of_real_speech(service: Service) -> None:
     """Every rule at once, on what the recogniser says: each word once, in its time, readable."""
     transcript = transcribe("audio_samples/talk.flac", service.url).result()
-    result = cues(transcript.segments)
+    result = make_cues(transcript.segments)
     assert " ".join(" ".join(cue.lines) for cue in result) == transcript.text
     starts = {each["start_ms"] for each in transcript.words}
     for cue, following in pairwise([*result, None]):

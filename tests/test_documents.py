@@ -62,6 +62,13 @@ def test_a_python_program_runs(service: Service, place: Path, number: int) -> No
     assert " ".join(right[:4]) in " ".join(re.sub(r" \(\?\)", "", shown).split())
 
 
+@pytest.mark.parametrize("number", range(len(blocks("testing.md", "python"))))
+def test_a_program_that_tests_a_client_runs(service: Service, place: Path, number: int) -> None:
+    """Without a warning, and it shows what was said."""
+    shown = run([sys.executable, "-W", "error", "-c", blocks("testing.md", "python")[number]], place, service)
+    assert shown.strip() in ("nothing is lost and nothing is doubled", "a program of mine")
+
+
 def test_python_programs_are_there() -> None:
     """Both ways of both things, and mistakes."""
     programs = blocks("python.md", "python")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamer.transcript import Transcript, clock, event_line, short_clock
+from streamer.transcript import Transcript, event_line, short_timestamp, timestamp
 
 
 def word(text: str, start_ms: int, end_ms: int) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def test_a_transcript_is_complete_with_done() -> None:
 )
 def test_times(milliseconds: int, long: str, short: str) -> None:
     """Times are cut, not rounded up, and hours appear when there are any."""
-    assert clock(milliseconds, ".") == long
-    assert short_clock(milliseconds) == short
+    assert timestamp(milliseconds, ".") == long
+    assert short_timestamp(milliseconds) == short
 
 
 def of_channel(channel: int, event: dict[str, Any]) -> dict[str, Any]:

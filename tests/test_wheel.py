@@ -14,6 +14,7 @@ import pytest
 
 from streamer import __version__
 from streamer.bridge.service import Service
+from streamer.distribution import NAME
 from tests.project import ROOT
 
 SHORT = ROOT / "audio_samples" / "airplane.mp3"
@@ -68,7 +69,7 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
         "streamer/asr_repo/streaming_asr/1/weights.pt",
     ):
         assert needed in names
-    metadata = f"streamer-{__version__}.dist-info/"
+    metadata = f"{NAME.replace('-', '_')}-{__version__}.dist-info/"
     assert {name.split("/")[0] + "/" for name in names} == {"streamer/", metadata}
     assert not [name for name in names if "__pycache__" in name or name.startswith("streamer/tests")]
 

@@ -11,169 +11,18 @@ not said in it. The default bonus (weight 1) and the floor of unknown words are 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import math
-import random
 import sys
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, replace
+from functools import partial
 
-import torch
-from torch import Tensor
-
-from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
-from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
-from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.search.beam import BeamSearch
+from streamer.engine.bundle import SEARCH_FILE
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.search import Hotword
-from streamer.evaluate.measures.errors import aligned
-from streamer.training.acoustic import units
-from streamer.training.data.corpus import replacing
-from streamer.training.search.decoding import STEP_FRAMES, halves, whole_steps
-from streamer.training.search.emissions import HEAD, Spoken, read_emissions
-from streamer.training.search.search_script import run_script, search_arguments
-
-STREAMS = 32
-SHORTEST = 4  # letters of a rare word
-POOL = 500  # rare words of the language model among the distractors
-ABOUT = 1.01
-TRIED_BONUSES, TRIED_FLOORS = (4.0, 5.5, 7.0, 8.5), (-10.0, -13.0)
-
-
-@dataclass
-class Language:
-    """What words are known, how likely and how pronounced."""
-
-    lexicon: Lexicon
-    model: LanguageModel
-    letters: LetterToSound
-
-    @classmethod
-    def load(cls, bundle: Path) -> Language:
-        """Those of a bundle."""
-        return cls(
-            Lexicon.load(bundle / LEXICON_FILE), LanguageModel.load(bundle / LANGUAGE_FILE),
-            LetterToSound.load(bundle / LETTERS_FILE),
-        )  # fmt: skip
-
-    def rare(self, spoken: Sequence[Spoken], most: float) -> tuple[set[str], list[str]]:
-        """The rare words of the references, and those together with some of the language model's."""
-        spelled = set(self.lexicon.words.tolist())
-        number = {word: place for place, word in enumerate(self.model.words)}
-        chances = self.model.unigrams.tolist()
-
-        def is_rare(word: str) -> bool:
-            known = number.get(word)
-            if len(word) < SHORTEST or not word.isalpha():
-                return False
-            return known not in spelled or known is None or chances[known] < math.log(most)
-
-        said = {word for one in spoken for word in one.words if is_rare(word)}
-        others = sorted(word for word in self.model.words if is_rare(word) and word not in said)
-        return said, sorted(said) + random.Random(0).sample(others, min(POOL, len(others)))
-
-
-@dataclass
-class Result:
-    """Sums over utterances."""
-
-    said: int = 0  # rare words
-    found: int = 0
-    inserted: int = 0  # hotwords where they were not said
-    others: int = 0  # all other words of the references
-    errors: int = 0  # in them, and what was inserted
-
-    def row(self) -> str:
-        """A line of the table."""
-        recall = f"{100 * self.found / self.said:5.1f}" if self.said else "    -"
-        words = self.said + self.others
-        return (
-            f"{self.said:4d} | {recall} | {self.inserted:4d} | {1000 * self.inserted / words:5.2f} | "
-            f"{100 * self.errors / self.others:5.1f}"
-        )
-
-
-def judged(spoken: Sequence[Spoken], found: Sequence[Sequence[str]], hotwords: Sequence[Sequence[str]]) -> Result:
-    """Compare what was found with what was said; rare words are counted apart from all others."""
-    result = Result()
-    for one, words, hot in zip(spoken, found, hotwords, strict=True):
-        given = set(hot)
-        extra = Counter(word for word in words if word in given)
-        extra.subtract(word for word in one.words if word in given)
-        result.inserted += sum(max(count, 0) for count in extra.values())
-        for pair in aligned(one.words, words):
-            said = one.words[pair.reference] if pair.reference is not None else None
-            heard = words[pair.hypothesis] if pair.hypothesis is not None else None
-            if said in given:
-                result.said += 1
-                result.found += said == heard
-            else:
-                result.others += said is not None
-                result.errors += said != heard
-    return result
-
-
-def recognised(
-    spoken: Sequence[Spoken], hotwords: Sequence[Sequence[str]], language: Language, options: BeamOptions
-) -> list[list[str]]:
-    """The words of every utterance with its hotwords, so many utterances at a time."""
-    search = BeamSearch(
-        language.lexicon, language.model, units.PHONE_UNITS, STREAMS, options, letters=language.letters
-    )  # fmt: skip
-    found: dict[int, list[str]] = {}
-    waiting = sorted(range(len(spoken)), key=lambda number: -len(spoken[number].emissions))[::-1]
-    running: dict[int, tuple[int, list[Tensor]]] = {}
-    while waiting or running:
-        for slot in range(STREAMS):
-            if slot not in running and waiting:
-                number = waiting.pop()
-                search.configure(slot, [Hotword(word) for word in hotwords[number]], 0)
-                search.reset([slot])
-                running[slot] = number, list(torch.split(whole_steps(spoken[number].emissions), STEP_FRAMES))[::-1]
-        search.advance(list(running), {HEAD: torch.stack([steps.pop() for _, steps in running.values()])})
-        for slot, (number, steps) in list(running.items()):
-            if not steps:
-                found[number] = [word.text for word in search.finish([slot])[0].words]
-                del running[slot]
-    return [found[number] for number in range(len(spoken))]
-
-
-def lists(spoken: Sequence[Spoken], rare: set[str], pool: Sequence[str], distractors: int) -> list[list[str]]:
-    """For each utterance its rare words and so many that are not said in it, always the same ones."""
-    found = []
-    for one in spoken:
-        own = sorted(rare & set(one.words))
-        others = [word for word in pool if word not in one.words]
-        found.append(own + random.Random(one.utterance.name).sample(others, distractors))
-    return found
-
-
-def tuned(
-    spoken: Sequence[Spoken], rare: set[str], pool: Sequence[str], language: Language, start: BeamOptions
-) -> BeamOptions:
-    """The bonus and the floor of the fewest false insertions, among those with about the fewest errors of all kinds.
-
-    As many utterances without rare words as with: the errors change little where more is found and more is put in.
-    """
-    having = [one for one in spoken if rare & set(one.words)]
-    spoken = having + [one for one in spoken if not rare & set(one.words)][: len(having)]
-    hotwords = lists(spoken, rare, pool, distractors=100)
-    tried: list[tuple[int, int, BeamOptions]] = []
-    for bonus, floor in itertools.product(TRIED_BONUSES, TRIED_FLOORS):
-        trial = replace(start, hotword_bonus=bonus, hotword_floor=floor)
-        found = recognised(spoken, hotwords, language, trial)
-        own = lists(spoken, rare, pool, distractors=0)
-        result = replace(judged(spoken, found, own), inserted=judged(spoken, found, hotwords).inserted)
-        wrong = result.errors + result.said - result.found
-        print(f"bonus {bonus:4.1f}, floor {floor:5.1f}: {wrong} words wrong | {result.row()}", flush=True)
-        tried.append((wrong, result.inserted, trial))
-    most = min(wrong for wrong, _, _ in tried) * ABOUT
-    return min((one for one in tried if one[0] <= most), key=lambda one: one[1::-1])[2]
+from streamer.training.data.replaced_file import replacing
+from streamer.training.search.corpus_errors import halves
+from streamer.training.search.emission_cache import read_emissions
+from streamer.training.search.hotword_measurement import Language, rows, tuned
+from streamer.training.search.search_arguments import run_script, search_arguments
 
 
 def main() -> int:
@@ -198,26 +47,13 @@ def _measure(options: argparse.Namespace) -> None:
     print(f"{len(rare)} rare words, {len(new)} of them not in the lexicon: {' '.join(sorted(rare))}", flush=True)
     first, second = (half[:: options.every] for half in halves(spoken))
     if options.tune:
-        weights = tuned(first, rare, pool, language, weights)
+        weights = tuned(first, rare, pool, language, weights, partial(print, flush=True))
         with replacing(path, "w") as file:
             file.write(json.dumps(asdict(weights), indent=1) + "\n")
         print(f"wrote {path}")
     print(f"bonus {weights.hotword_bonus:g}, floor {weights.hotword_floor:g}; the other half")
-    print("hotwords | utterances | rare words said | recall % | false insertions | in 1000 words | other words wrong %")
-    having = [one for one in second if rare & set(one.words)]
-    own = lists(having, rare, pool, 0)
-    plain = recognised(having, [[]] * len(having), language, weights)
-    print(f"none                  | {len(having)} | {judged(having, plain, own).row()}", flush=True)
-    for distractors in (0, 10, 100):
-        hotwords = lists(having, rare, pool, distractors)
-        found = recognised(having, hotwords, language, weights)
-        result = replace(judged(having, found, own), inserted=judged(having, found, hotwords).inserted)
-        print(f"own, {distractors:3d} distractors  | {len(having)} | {result.row()}", flush=True)
-    without = [one for one in second if not rare & set(one.words)]
-    hotwords = lists(without, rare, pool, 100)
-    for name, given in (("none, none said", [[]] * len(without)), ("100, none said", hotwords)):
-        found = recognised(without, given, language, weights)
-        print(f"{name:21s} | {len(without)} | {judged(without, found, hotwords).row()}", flush=True)
+    for row in rows(second, rare, pool, language, weights):
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

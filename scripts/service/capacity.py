@@ -13,22 +13,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import time
-from collections import Counter
 
-from streamer.audio.files import read_audio
-from streamer.bridge.upstreams.capacity import SHARE, STEP_S, Capacity, measure
-from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.audio.audio_file import read_audio
 from streamer.shipped import shipped
-from streamer.testing.crowd import HEADS, Lag, Period, gathered, period
+from streamer.testing.load.capacity_curve import live, step_table, steps
+from streamer.testing.load.live_sessions import HEADS
 from streamer.testing.watched_process import service
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonError, TritonServer
 
-SOUND = shipped("audio_samples/talk.flac")
-WARM_UP_S = 3.0
-GATHER_S = 3.2
+AUDIO = shipped("audio_samples/talk.flac")
 
 
 def main() -> int:
@@ -39,57 +34,22 @@ def main() -> int:
     parser.add_argument("--slots", type=int, default=256, help="places of each instance (256)")
     parser.add_argument("--instances", type=int, help="processes that recognise (as in the model's config.pbtxt)")
     options = parser.parse_args()
-    sound = read_audio(SOUND).tobytes()
+    audio = read_audio(AUDIO).tobytes()
     try:
         with TritonServer(asr_repository(), slots=options.slots, instances=options.instances) as triton:
-            most, found = asyncio.run(_found(triton.grpc_address, sound))
-            print(closed(found), flush=True)
+            most, found = asyncio.run(steps(triton.grpc_address, audio))
+            print(step_table(found), flush=True)
             print(f"\n{found.sessions} sessions are carried.\n\n{HEADS}", flush=True)
             with service(None, "--triton", triton.grpc_address) as (url, _):
                 for level in options.levels:
                     number = max(1, min(most, round(level * found.sessions)))
-                    line, ended = asyncio.run(live(url, sound, number, options.seconds))
+                    line, ended = asyncio.run(live(url, audio, number, options.seconds))
                     others = ", ".join(f"{count} {code}" for code, count in ended.items() if code != "done")
                     print(line.line(f"{level:g} times{f' ({others})' if others else ''}"), flush=True)
     except (OSError, TritonError, LinkError) as error:
         print(f"capacity: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def closed(found: Capacity) -> str:
-    """The table of what was tried without a pace."""
-    lines = ["| sessions | a step of each s | of the time | answer p50 s | p99 s |", "| ---: " * 5 + "|"]
-    for level in found.levels:
-        part = level.step_s / STEP_S
-        answers = f"{level.quantile(0.5):.3f} | {level.quantile(0.99):.3f}"
-        lines.append(f"| {level.sessions} | {level.step_s:.3f} | {part:.0%} | {answers} |")
-    return "\n".join(lines) + f"\n\nA step of {STEP_S:g} s may take {SHARE:.0%} of its time."
-
-
-async def live(url: str, sound: bytes, number: int, seconds: float) -> tuple[Period, Counter[str]]:
-    """So many live sessions for a while, and how they ended."""
-    lag = Lag(url)
-    talkers = await gathered(url, sound, number, GATHER_S)
-    watching = asyncio.create_task(lag.watch())
-    try:
-        await asyncio.sleep(WARM_UP_S)
-        since = time.monotonic()
-        await asyncio.sleep(seconds)
-        seen = period(talkers, lag, since, time.monotonic())
-    finally:
-        watching.cancel()
-        await asyncio.gather(*(talker.end() for talker in talkers))
-    return seen, Counter(talker.ended for talker in talkers)
-
-
-async def _found(address: str, sound: bytes) -> tuple[int, Capacity]:
-    upstreams = UpstreamPool([address])
-    await upstreams.open()
-    try:
-        return upstreams.most, await measure(upstreams, sound)
-    finally:
-        await upstreams.close()
 
 
 def _levels(text: str) -> list[float]:

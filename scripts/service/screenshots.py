@@ -23,7 +23,7 @@ import numpy as np
 import soundfile  # type: ignore[import-untyped]
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
-from streamer.audio.files import SAMPLE_RATE, read_audio
+from streamer.audio.audio_file import SAMPLE_RATE, read_audio
 from streamer.bridge.service import Service
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer

@@ -5,35 +5,112 @@
 
 `long` is one session of an hour: does memory grow, do results come later, do times drift, do words change? `faults` is
 thousands of sessions while clients vanish and Tritons die: is a word lost, doubled, or told to another session? Both
-print a table; the exit status is 0 only if everything holds. Linux only.
+print a table; the exit status is 0 only if everything holds. Linux only. docs/soak.md and docs/evaluation.md tell more.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
+import random
 import sys
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 
-from streamer.testing.soak import faulted, long_session
+from streamer.audio.recording_check import AudioError
+from streamer.client import SessionError
+from streamer.evaluate.manifest import ManifestError
+from streamer.shipped import shipped
+from streamer.testing.soak import long_session_report, long_session_run
+from streamer.testing.soak.faults_run import Settings, soak
+from streamer.testing.soak.recorded_sessions import UndisturbedError
+from streamer.testing.watched_process import service
+from streamer.triton import TritonError
 
-COMMANDS = {"long": long_session, "faults": faulted}
+FOLDER = Path("build/soak")
 
 
 def main() -> int:
     """Run one of the two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="long|faults")
-    for name, module in COMMANDS.items():
-        described = module.__doc__ or ""
-        command = commands.add_parser(
-            name,
-            help=described.splitlines()[0],
-            description=described,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+    long = commands.add_parser("long", help="one session of an hour")
+    long.set_defaults(run=_long)
+    add = long.add_argument
+    add("manifest", nargs="?", type=Path, default=shipped("audio_samples/samples.tsv"))
+    add("--limit", type=int, help="recordings of the manifest, evenly spread (all)")
+    add("--minutes", type=float, default=60.0, help="of audio (60)")
+    add("--pace", type=float, default=0.0, help="times as fast as spoken; 0: as fast as it goes (0)")
+    add("--server", metavar="URL", help="a service that runs already; its memory is not seen")
+    add("--search", default="lexicon", help="of the session (lexicon)")
+    faults = commands.add_parser("faults", help="thousands of sessions among faults")
+    faults.set_defaults(run=_faults)
+    add = faults.add_argument
+    add("--minutes", type=float, default=Settings.minutes, help="for so long sessions begin (10)")
+    add("--seed", type=int, help="of all that is random (a new one)")
+    add("--at-a-time", type=int, default=Settings.at_a_time, metavar="N", help="sessions, on average (80)")
+    add("--tritons", type=int, default=Settings.tritons, help="behind the service; 0: an embedded one (2)")
+    add("--slots", type=int, default=Settings.slots, help="of each model instance (40)")
+    add("--every", type=float, default=Settings.every, metavar="S", help="seconds between faults; 0: none (6)")
+    add("--recordings", action="store_true", help="said to the shipped model, instead of the exact one")
+    add("--only", type=int, metavar="NUMBER", help="no other session than this, again and again")
+    add("--folder", type=Path, help="for the report, logs and broken sessions (build/soak/SEED)")
     options = parser.parse_args()
     return int(options.run(options))
+
+
+def _long(options: argparse.Namespace) -> int:
+    try:
+        recordings = long_session_run.read_recordings(options.manifest, options.limit)
+        with service(options.server) as (url, watched):
+            session = long_session_run.session(
+                url, recordings, watched, minutes=options.minutes, pace=options.pace, search=options.search
+            )
+            record = asyncio.run(session)
+    except (ManifestError, AudioError, SessionError, OSError) as error:
+        return _failed([str(error)])
+    print(long_session_report.report(record))
+    return _failed(long_session_report.failures(record, recordings))
+
+
+def _faults(options: argparse.Namespace) -> int:
+    seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
+    folder = options.folder or FOLDER / str(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("session-*.json"):  # of a run before
+        path.unlink()
+    tell = partial(print, "soak:", file=sys.stderr, flush=True)
+    tell(f"seed {seed}; what breaks is written to {folder}")
+    settings = Settings(
+        seed,
+        folder,
+        options.minutes,
+        options.at_a_time,
+        options.tritons,
+        options.slots,
+        options.every,
+        options.recordings,
+        options.only,
+    )
+    try:
+        report = asyncio.run(soak(settings, tell))
+    except (TritonError, UndisturbedError, OSError) as error:
+        return _failed([str(error)])
+    (folder / "report.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
+    (folder / "memory.tsv").write_text(report.memory())
+    print(report.table())
+    return _failed(report.failures())
+
+
+def _failed(complaints: Iterable[str]) -> int:
+    """Says them; the exit status."""
+    status = 0
+    for complaint in complaints:
+        print(f"soak: {complaint}", file=sys.stderr)
+        status = 1
+    return status
 
 
 if __name__ == "__main__":

@@ -12,15 +12,18 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, replace
+from functools import partial
 
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.training.data.corpus import replacing
-from streamer.training.search.decoding import described, error_rates, halves, mean_over_corpora, run_beam, tune
-from streamer.training.search.emissions import read_emissions
-from streamer.training.search.search_script import run_script, search_arguments
+from streamer.training.data.replaced_file import replacing
+from streamer.training.search.corpus_errors import error_rates, halves, mean_over_corpora
+from streamer.training.search.emission_cache import read_emissions
+from streamer.training.search.search_arguments import run_script, search_arguments
+from streamer.training.search.search_trials import run_beam
+from streamer.training.search.weight_tuning import described, tune
 
 STREAMS = 32
 
@@ -44,7 +47,7 @@ def _tune(options: argparse.Namespace) -> None:
     start = BeamOptions.load(path) if path.exists() else BeamOptions(language_weight=1.0, blank_penalty=1.0)
     if options.beam:
         start = replace(start, beam=options.beam)
-    best = tune(judge, start)
+    best = tune(judge, start, partial(print, flush=True))
     print(f"\nwith {described(best)}; word errors in %")
     for name, half in (("half it was tuned on", tuned_on), ("other half", judged_on)):
         rates = error_rates(half, run_beam(half, lexicon, language, best, STREAMS).words)

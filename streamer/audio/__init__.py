@@ -1,1 +1,1 @@
-"""Sound on its way into the service: always int16 mono at 16 kHz once it leaves this package."""
+"""Audio from files, pipes and microphones. It leaves this package as int16 samples at 16 kHz."""

@@ -1,4 +1,4 @@
-"""Sound that libsndfile does not read, such as that of a video: decoded by ffmpeg, and read from it as it comes."""
+"""Reads audio that libsndfile cannot read, such as that of a video, through ffmpeg."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from streamer.audio.recording import AudioError
+from streamer.audio.recording_check import AudioError
 
 PROBE_S: Final = 30.0
 STALL_S: Final = 60.0  # a disk that sleeps may take seconds
-# What ffmpeg itself calls a guess that it would rather not make.
+# A probe score that ffmpeg itself considers a poor guess.
 _LIKELY: Final = 25
-# These say how long their sound is; others let it be estimated, or tell that of their picture.
+# These formats give the exact length of the audio. Others have an estimate, or the length of the picture.
 _EXACT: Final = ("mov,mp4,m4a,3gp,3g2,mj2",)
 _MISSING_SECONDS: Final = 1.0
 _SAMPLE_BYTES: Final = 4
 
 
-def is_installed() -> bool:
-    """Whether this machine has it."""
+def ffmpeg_is_installed() -> bool:
+    """Whether this machine has ffmpeg and ffprobe."""
     return shutil.which("ffmpeg") is not None and shutil.which("ffprobe") is not None
 
 
-class FfmpegSound:
-    """The first sound track of a file, as ffmpeg decodes it; a moment of it is in memory, whatever its length."""
+class FfmpegAudio:
+    """The first audio track of a file, decoded by ffmpeg. Only a moment of it is in memory, whatever its length."""
 
     def __init__(self, name: str) -> None:
-        """AudioError if there is no sound in it that ffmpeg could read."""
+        """AudioError if ffmpeg finds no audio in the file."""
         self.name = name
         found = _probe(name)
         stream = found["streams"][0]
@@ -43,14 +43,14 @@ class FfmpegSound:
         self.seconds: float | None = float(length) if length else None
         self._exact = found["format"].get("format_name") in _EXACT and "duration" in stream
         self._read_frames = 0
-        self._process: subprocess.Popen[bytes] | None = None  # begins with the first sound that is wanted
+        self._process: subprocess.Popen[bytes] | None = None  # starts when the first samples are read
 
-    def floats(self, frames: int) -> npt.NDArray[np.float32]:
-        """The next frames, [frames, channels]; fewer only at the end. AudioError if it comes too early."""
+    def read_samples(self, frames: int) -> npt.NDArray[np.float32]:
+        """The next frames [frames, channels], fewer only at the end. AudioError if the end comes too early."""
         size = _SAMPLE_BYTES * self.channels
         received = bytearray()
-        while len(received) < frames * size and (piece := self._next(frames * size - len(received))):
-            received += piece
+        while len(received) < frames * size and (chunk := self._next(frames * size - len(received))):
+            received += chunk
         whole = len(received) // size
         self._read_frames += whole
         if whole < frames:
@@ -58,7 +58,7 @@ class FfmpegSound:
         return np.frombuffer(received, "<f4", whole * self.channels).reshape(whole, self.channels)
 
     def close(self) -> None:
-        """Ends ffmpeg; more than once does no harm."""
+        """End ffmpeg. May be called more than once."""
         if self._process is not None:
             if self._process.stdout is not None:
                 self._process.stdout.close()
@@ -71,12 +71,12 @@ class FfmpegSound:
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         if not select.select([descriptor], [], [], STALL_S)[0]:
-            raise AudioError(f"{self.name} cannot be read on: ffmpeg has said nothing for {STALL_S:g} s.")
+            raise AudioError(f"{self.name} cannot be read any further: ffmpeg has given nothing for {STALL_S:g} s.")
         return os.read(descriptor, min(most, 1 << 20))
 
     def _decoding(self) -> subprocess.Popen[bytes]:
         command = ["ffmpeg", "-nostdin", "-v", "quiet", *_source(self.name), "-map", "0:a:0", "-vn", "-sn", "-dn"]
-        # What begins later than the picture begins with silence, so that times are those of the video.
+        # If the audio starts later than the picture, silence is added, so that times are those of the video.
         command += ["-af", "aresample=async=1:first_pts=0", "-f", "f32le"]
         command += ["-ar", str(self.samplerate), "-ac", str(self.channels), "pipe:1"]
         return subprocess.Popen(
@@ -85,7 +85,7 @@ class FfmpegSound:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C is for us, and we end it
+            start_new_session=True,  # Ctrl-C is for us; we end ffmpeg
         )
 
     def _check_end(self) -> None:
@@ -105,15 +105,15 @@ def _probe(name: str) -> dict[str, Any]:
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, start_new_session=True, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise AudioError(f"{name} cannot be read: ffprobe has not come to an end within {PROBE_S:g} s.") from error
+        raise AudioError(f"{name} cannot be read: ffprobe has not finished within {PROBE_S:g} s.") from error
     found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
     if found.get("format", {}).get("probe_score", 0) <= _LIKELY:
         raise AudioError(f"{name} cannot be read as audio, neither by itself nor through ffmpeg.")
     if not found.get("streams"):
-        raise AudioError(f"{name} cannot be read as audio: it has no sound track.")
+        raise AudioError(f"{name} cannot be read as audio: it has no audio track.")
     return found
 
 
 def _source(name: str) -> list[str]:
-    # Files alone: a playlist must not make us read from the network. The prefix is for names that begin with a dash.
+    # Only files: a playlist must not make us read from the network. The prefix is for names that begin with a dash.
     return ["-protocol_whitelist", "file", "-i", f"file:{name}"]

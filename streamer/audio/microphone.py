@@ -1,7 +1,7 @@
-"""Sound from a microphone as int16 at 16 kHz, through PortAudio (the package `sounddevice`).
+"""Audio from a microphone as int16 at 16 kHz, through PortAudio (the package `sounddevice`).
 
-The device calls from a thread of its own. Between it and the event loop is one bounded queue; what does not fit is
-counted, as is what the device itself had to throw away.
+The device delivers audio in a thread of its own. A bounded queue passes it to the event loop. Audio that does not fit
+is dropped and counted, as is audio that the device itself dropped.
 """
 
 from __future__ import annotations
@@ -18,37 +18,38 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamer.audio.conversion import Block, Conversion, Samples
+from streamer.audio.sample_converter import FloatSamples, Int16Samples, SampleConverter
+from streamer.distribution import install_command
 
-BLOCK_S: Final = 0.05
-# A connection that was lost is made again within 30 s, and what was said meanwhile comes after it.
+CHUNK_S: Final = 0.05
+# A lost connection is restored within 30 s. What was said meanwhile waits here and is sent then.
 MOST_WAITING_S: Final = 60.0
-# A device that works gives sound all the time, if only silence. Some of them never say that they are gone.
+# A working device gives audio all the time, even if it is silence. Some devices never say that they are gone.
 SILENT_DEVICE_S: Final = 5.0
-FIRST_SOUND_S: Final = 10.0
-# What was said as the key went down is still on its way through the system.
+FIRST_AUDIO_S: Final = 10.0
+# What was said when the user pressed the key is still on its way through the system.
 TAIL_S: Final = 0.2
 
 _IDLE_S: Final = 0.5
-_MOST_AT_ONCE: Final = 20  # blocks; a queue that is long is emptied in pieces
+_MOST_AT_ONCE: Final = 20  # chunks; a long queue is emptied in several rounds
 NO_PORTAUDIO: Final = (
     "PortAudio, through which microphones are heard, is not installed: apt install libportaudio2 "
     "(Debian, Ubuntu), dnf install portaudio (Fedora), brew install portaudio (macOS)."
 )
-NO_SOUNDDEVICE: Final = "microphones need the Python package sounddevice: pip install 'streamer[mic]'."
+NO_SOUNDDEVICE: Final = f"microphones need the Python package sounddevice: {install_command('mic')}."
 NO_DEVICE: Final = (
     "this machine has no microphone that PortAudio can see: plug one in, or hand it in (a container, SSH); "
-    "where sound goes through PulseAudio or PipeWire, apt install libasound2-plugins."
+    "if audio goes through PulseAudio or PipeWire, apt install libasound2-plugins."
 )
 
 
 class MicrophoneError(Exception):
-    """What is wrong with the microphone, in one sentence for the person before it."""
+    """The microphone cannot be used. The message says why in one sentence for the user."""
 
 
 @dataclass(frozen=True)
-class Device:
-    """A microphone, or whatever else gives sound."""
+class InputDevice:
+    """A microphone, or another device that gives audio."""
 
     number: int
     name: str
@@ -57,14 +58,14 @@ class Device:
     default: bool = False
 
 
-def devices() -> list[Device]:
-    """All that give sound; MicrophoneError if nobody could know."""
+def input_devices() -> list[InputDevice]:
+    """All input devices. MicrophoneError if they cannot be listed."""
     with quiet_libraries():
         portaudio = _portaudio()
         apis = [api["default_input_device"] for api in portaudio.query_hostapis()]
         default = next((number for number in apis if number >= 0), -1)
         return [
-            Device(
+            InputDevice(
                 number,
                 found["name"],
                 found["max_input_channels"],
@@ -76,8 +77,8 @@ def devices() -> list[Device]:
         ]
 
 
-def choose(found: Sequence[Device], wanted: str | None) -> Device:
-    """The device with this number, or whose name has this part; the system's own choice if nothing is wanted."""
+def choose_device(found: Sequence[InputDevice], wanted: str | None) -> InputDevice:
+    """The device with this number or this part of a name. Without one, the default device of the system."""
     if not found:
         raise MicrophoneError(NO_DEVICE)
     if wanted is None:
@@ -96,24 +97,24 @@ def choose(found: Sequence[Device], wanted: str | None) -> Device:
 
 
 class Microphone:
-    """One device, heard from entry to exit; made and used in an event loop.
+    """One device, recording between entry and exit of the context. Made and used in an event loop.
 
-    Iterate over `blocks()` once. Other members may be used meanwhile.
+    Iterate over `chunks()` once. Other members may be used meanwhile.
     """
 
-    def __init__(self, device: Device, channels: int = 1, *, separate: bool = False) -> None:
-        """`channels` of the device are heard and mixed, or kept apart: then blocks are [samples, channels]."""
+    def __init__(self, device: InputDevice, channels: int = 1, *, separate: bool = False) -> None:
+        """Record `channels` of the device and mix them. With `separate`, chunks are [samples, channels]."""
         if channels > device.channels:
             raise MicrophoneError(f"{device.name} has {device.channels} channels, not {channels}.")
         self.device = device
-        self.overflows = 0  # times that the device or the system had to throw sound away
+        self.overflows = 0  # how often the device or the system dropped audio
         self.paused = False
-        self.resting = False  # a pause has begun: all that was said before it has been handed out
+        self.resting = False  # a pause has begun, and all audio before it was handed out
         self._channels = channels
         self._separate = separate
         self._peak = 0.0
         self._lost = self._put = self._taken = 0  # frames
-        self._waiting: deque[Samples] = deque()
+        self._waiting: deque[FloatSamples] = deque()
         self._arrived = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._ending = self._ended = False
@@ -128,7 +129,7 @@ class Microphone:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ending = self._ended = True
-        # Of a device that is gone PortAudio may know nothing any more.
+        # PortAudio may not know a device that is gone.
         with suppress(Exception):
             self._stream.abort()
         with suppress(Exception):
@@ -136,47 +137,47 @@ class Microphone:
 
     @property
     def lost_s(self) -> float:
-        """How much sound did not fit into the queue, as nobody fetched it."""
+        """How much audio was dropped because the queue was full."""
         return self._lost / self.device.sample_rate
 
     def peak(self) -> float:
-        """The loudest sample since the last time that this was asked; 1 is as loud as it gets."""
+        """The loudest sample since the last call; 1 is full scale."""
         peak, self._peak = self._peak, 0.0
         return peak
 
     def finish(self) -> None:
-        """Ends the sound in a moment; what has been heard is still handed out."""
+        """End the recording in a moment. What was recorded is still handed out."""
         if not self._ending:
             self._ending = True
             self._loop.call_later(TAIL_S, self._end)
 
-    async def blocks(self) -> AsyncGenerator[Block, None]:
-        """The sound as it comes; an empty block when there has been none for a while.
+    async def chunks(self) -> AsyncGenerator[Int16Samples, None]:
+        """The audio as it comes, with an empty chunk when there has been none for a while.
 
         Raises MicrophoneError at the end if the device has gone.
         """
-        nothing, conversion = np.empty((0, self._channels), np.float32), self._conversion()
-        heard, patience = self._loop.time(), FIRST_SOUND_S
+        nothing, converter = np.empty((0, self._channels), np.float32), self._converter()
+        heard, patience = self._loop.time(), FIRST_AUDIO_S
         while True:
             if samples := self._take():
                 heard, patience, self.resting = self._loop.time(), SILENT_DEVICE_S, False
-                yield self._shaped(conversion.convert(np.concatenate(samples)))
+                yield self._shaped(converter.convert(np.concatenate(samples)))
                 continue
             if self._ended:
                 break
             if self.paused:
                 if not self.resting:
-                    # After the pause something else begins: the filter must not join them.
-                    self.resting, rest = True, conversion.convert(nothing, last=True)
-                    conversion = self._conversion()
+                    # Audio after the pause is not continuous with audio before it, so the filter must start anew.
+                    self.resting, rest = True, converter.convert(nothing, last=True)
+                    converter = self._converter()
                     yield self._shaped(rest)
                 heard = self._loop.time()
             elif self._loop.time() - heard > patience:
-                self._gone, self._ended = f"has given no sound for {patience:g} s", True
+                self._gone, self._ended = f"has given no audio for {patience:g} s", True
             await self._wait()
             if not self._waiting:
-                yield self._shaped(conversion.convert(nothing))
-        yield self._shaped(conversion.convert(nothing, last=True))
+                yield self._shaped(converter.convert(nothing))
+        yield self._shaped(converter.convert(nothing, last=True))
         if self._gone:
             raise MicrophoneError(f"{self.device.name} {self._gone}: it was unplugged, or the sound system ended.")
 
@@ -187,7 +188,7 @@ class Microphone:
                 device=self.device.number,
                 channels=self._channels,
                 samplerate=self.device.sample_rate,
-                blocksize=round(self.device.sample_rate * BLOCK_S),
+                blocksize=round(self.device.sample_rate * CHUNK_S),
                 dtype="float32",
                 callback=self._heard,
                 finished_callback=self._stopped,
@@ -199,7 +200,7 @@ class Microphone:
             raise MicrophoneError(f"{self.device.name} cannot be opened ({reason}): {busy}.") from error
         return stream
 
-    def _heard(self, samples: Samples, frames: int, times: Any, status: Any) -> None:
+    def _heard(self, samples: FloatSamples, frames: int, times: Any, status: Any) -> None:
         """Called by PortAudio in its own thread."""
         if self._ended:
             return
@@ -228,15 +229,15 @@ class Microphone:
         self._ended = True
         self._arrived.set()
 
-    def _take(self) -> list[Samples]:
-        taken: list[Samples] = []
+    def _take(self) -> list[FloatSamples]:
+        taken: list[FloatSamples] = []
         while self._waiting and len(taken) < _MOST_AT_ONCE:
             taken.append(self._waiting.popleft())
             self._taken += len(taken[-1])
         return taken
 
     async def _wait(self) -> None:
-        """Until there is sound, or for a while."""
+        """Wait until there is audio, or for a while."""
         # Not with wait_for: before Python 3.12 it can swallow a cancellation.
         timer = self._loop.call_later(_IDLE_S, self._arrived.set)
         try:
@@ -245,24 +246,24 @@ class Microphone:
             timer.cancel()
             self._arrived.clear()
 
-    def _conversion(self) -> Conversion:
-        return Conversion(self.device.sample_rate, self._channels, separate=self._separate)
+    def _converter(self) -> SampleConverter:
+        return SampleConverter(self.device.sample_rate, self._channels, separate=self._separate)
 
-    def _shaped(self, block: Block) -> Block:
-        return block if self._separate else block[:, 0]
+    def _shaped(self, chunk: Int16Samples) -> Int16Samples:
+        return chunk if self._separate else chunk[:, 0]
 
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Keeps what PortAudio and ALSA write to descriptor 2 by themselves off the terminal.
+    """Keep off the terminal what PortAudio and ALSA write to descriptor 2.
 
-    Meanwhile sys.stderr is another stream to the same place: whoever keeps it must fetch it in here.
+    Meanwhile sys.stderr is another stream to the same place. Code that keeps a reference must fetch it inside.
     """
     own = sys.stderr
     try:
         own.flush()
         kept = os.dup(2)
-    except (OSError, ValueError):  # it is closed: nothing is there to keep clean
+    except (OSError, ValueError):  # it is closed, so there is nothing to protect
         yield
         return
     redirected = _descriptor(own) == 2
@@ -275,7 +276,7 @@ def quiet_libraries() -> Iterator[None]:
         yield
     finally:
         if redirected:
-            with suppress(OSError):  # the terminal is gone, with whatever was not written yet
+            with suppress(OSError):  # the terminal is gone, and with it what was not written yet
                 sys.stderr.close()
             sys.stderr = own
         os.dup2(kept, 2)
@@ -283,14 +284,14 @@ def quiet_libraries() -> Iterator[None]:
 
 
 def _portaudio() -> Any:
-    """The package sounddevice, which looks for PortAudio and its devices when it is imported."""
+    """The package sounddevice. Its import looks for PortAudio and its devices."""
     try:
         import sounddevice  # type: ignore[import-untyped]
     except ImportError as error:
         raise MicrophoneError(NO_SOUNDDEVICE) from error
     except OSError as error:
         raise MicrophoneError(NO_PORTAUDIO) from error
-    except Exception as error:  # PortAudio's own, which there is no name for before the import
+    except Exception as error:  # an exception of PortAudio; its class is only known after the import
         raise MicrophoneError(f"PortAudio cannot start: {error}.") from error
     return sounddevice
 

@@ -1,6 +1,7 @@
 """What whoever runs the service can ask of it while it runs: a Unix socket that only they can reach.
 
-One request a connection, a JSON object a line: {"roll": "streaming_asr_2", "limit_s": 120}. The answers are lines, too:
+One request a connection, a JSON object a line: {"roll": "streaming_asr_2", "name": "default", "limit_s": 120}, where
+`name` is the public name that is to stand for this Triton model. The answers are lines, too:
 {"told": …} for what happens on the way, and at the end {"done": …} or {"failed": …}, each with a sentence.
 """
 
@@ -20,8 +21,10 @@ from types import TracebackType
 from typing import Any, Final
 
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.upstreams.pool import RETIRE_LIMIT_S, UpstreamPool
+from streamer.bridge.upstreams.models import Models
+from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.rollover import RollError
+from streamer.limits import DEFAULT_MODEL, RETIRE_LIMIT_S
 from streamer.triton import check_name
 
 log = Log("streamer.bridge")
@@ -47,8 +50,8 @@ def default_path(port: int) -> Path:
 class Control:
     """Listens from entry to exit."""
 
-    def __init__(self, upstreams: UpstreamPool, path: Path) -> None:
-        self._upstreams = upstreams
+    def __init__(self, models: Models, path: Path) -> None:
+        self._models = models
         self._path = path
         self._server: asyncio.Server | None = None
         self._asked: set[asyncio.Task[None]] = set()
@@ -108,11 +111,15 @@ class Control:
             line = await asyncio.wait_for(reader.readline(), ASK_LIMIT_S)
             request = json.loads(line)
             model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
+            name = str(request.get("name", DEFAULT_MODEL))
         except (asyncio.TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
             tell(failed=f"the request cannot be understood: {error}")
             return
+        if name not in self._models.names:
+            tell(failed=f"there is no public name {name!r}; there are {', '.join(self._models.names)}")
+            return
         try:
-            await self._roll(model, limit_s, tell)
+            await self._roll(self._models.pools[name], model, limit_s, tell)
         except RollError as error:
             log.error("not rolled", model=model, detail=str(error))
             tell(failed=f"{error}. Nothing has changed.")
@@ -120,12 +127,12 @@ class Control:
             log.exception("rolling failed")
             tell(failed=f"the service failed: {error}")
 
-    async def _roll(self, model: str, limit_s: float, tell: Tell) -> None:
-        former = self._upstreams.model
-        log.info("rolling", model=model, former=former)
+    async def _roll(self, pool: UpstreamPool, model: str, limit_s: float, tell: Tell) -> None:
+        former = pool.model
+        log.info("rolling", name=pool.name, model=model, former=former)
         tell(told=f"{model} is loaded and tried")
-        gone = await self._upstreams.roll(model, limit_s)
-        held = self._upstreams.holding().get(former, 0)
+        gone = await pool.roll(model, limit_s)
+        held = pool.held.get(former, 0)
         tell(told=f"new sessions go to {model}; {held} of {former} follow at their next cut")
         kept = [str(why) for why in await gone if why]
         tell(done="; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))

@@ -12,10 +12,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from websockets.exceptions import ConnectionClosed
-
 from streamer.bridge.access.quotas import Admittance, Denied
-from streamer.bridge.connection import Connection, NotRead
+from streamer.bridge.http.websocket import ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.session import Session
 from streamer.bridge.session.stream import Request
@@ -24,7 +22,7 @@ from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission, Refused
-from streamer.bridge.upstreams.session_slots import SessionSlots
+from streamer.bridge.upstreams.reservation import Reservation
 from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.errors import CloseCode
 
@@ -36,11 +34,11 @@ class SessionDriver:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: WebSocket,
         session: Session,
         admission: Admission,
         metrics: Metrics,
-        resumption: Resumption,
+        resumption: Resumption[SessionDriver],
         visit: Admittance | None = None,
         *,
         key: str = "",
@@ -48,11 +46,12 @@ class SessionDriver:
     ) -> None:
         """`key`: the name of its caller's; `barred`: why it may resume a session, but not open one."""
         self.session = session
-        self._connection: Connection | None = connection
+        self._connection: WebSocket | None = connection
         self._resumption = resumption
         self._key = key
         self._barred = barred
-        self._places = SessionSlots(admission)
+        self._admission = admission
+        self._reservations: list[Reservation] = []  # one a stream, all of them or none
         self._metrics = metrics
         self._observed = SessionMetrics(session, metrics)
         self._visit = visit  # what its caller may have
@@ -60,16 +59,16 @@ class SessionDriver:
         self._gone = False  # nobody comes back
         self._draining = False
         self._passed_on = False  # its client meant another session, and has it
-        self._parked_until: float | None = None
         self._told = 0  # the number of the last message that has left
         self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
+        self._asking: set[asyncio.Task[None]] = set()  # requests to the model, one of each stream at most
         self._wake = asyncio.Event()  # something happened that the pump has to look at
         self._room = asyncio.Event()  # the reader may go on
 
     @property
     def parked(self) -> bool:
         """Whether nobody is connected, but somebody may come back."""
-        return self._parked_until is not None
+        return self.session.parked
 
     @property
     def resumable(self) -> bool:
@@ -78,15 +77,15 @@ class SessionDriver:
 
     @property
     def waiting(self) -> bool:
-        """Whether a connection has no sequence, and may want one."""
-        return not self._places.held and not self.parked
+        """Whether a connection has no slot, and may want one."""
+        return not self._reservations and not self.parked
 
     @property
     def barred(self) -> bool:
         """Whether a connection may only resume a session, and has not done so."""
         return self._barred is not None and not self._passed_on
 
-    async def read(self, connection: Connection) -> None:
+    async def read(self, connection: WebSocket) -> None:
         """Take frames until the connection is closed, by whomever, or replaced."""
         session = self.session
         try:
@@ -114,8 +113,9 @@ class SessionDriver:
                     seconds = len(frame) / session.start.bytes_per_s * max(1, len(session.streams))
                     if self._visit is not None and (denied := self._visit.charge(seconds)) is not None:
                         session.exhaust(denied.code, denied.message)
+                self._advance()
                 self._look()
-        except ConnectionClosed:
+        except ConnectionEnded:
             self._lose(connection)
         except BaseException:
             if self._connection is connection:
@@ -125,20 +125,19 @@ class SessionDriver:
     async def pump(self) -> None:
         """Serve the session until both sides have ended; the sequence is ended also if this is cancelled."""
         session = self.session
-        asking: dict[int, asyncio.Task[None]] = {}
         try:
             while True:
                 self._wake.clear()
                 now = time.monotonic()
+                was_parked = session.parked
                 session.tick(now)
-                self._check_parked(now)
+                if was_parked and not session.parked:
+                    self._leave()
                 self._observed.ticked(now)
-                for task in asking.values():
-                    if task.done():
-                        task.result()
-                self._admit()
-                for stream, request in session.requests(now):
-                    asking[stream] = asyncio.create_task(self._ask(stream, request))
+                for task in [task for task in self._asking if task.done()]:
+                    self._asking.discard(task)
+                    task.result()
+                self._advance()
                 self._look(wake=False)
                 await self._deliver()
                 # What was said while other messages were on their way comes before the close, unless nobody reads it.
@@ -161,7 +160,7 @@ class SessionDriver:
             log.exception("the bridge failed")
             session.vanish("internal")
         finally:
-            for running in asking.values():
+            for running in self._asking:
                 running.cancel()
             connection = self._connection
             self._finish()
@@ -170,12 +169,11 @@ class SessionDriver:
             if self._closings:
                 await asyncio.wait(self._closings)
 
-    def take_over(self, connection: Connection, after: int) -> bool:
+    def take_over(self, connection: WebSocket, after: int) -> bool:
         """Its client has come back with this connection; False if it cannot have seen that message, or too long ago."""
         if not self.session.resume(after, time.monotonic()):
             return False
         former, self._connection = self._connection, connection
-        self._parked_until = None
         if former is not None:
             former.interrupt()  # whatever is being sent there is sent here again
             self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
@@ -210,7 +208,7 @@ class SessionDriver:
             other = None
         return other
 
-    def _lose(self, connection: Connection) -> None:
+    def _lose(self, connection: WebSocket) -> None:
         """This connection is closed: the session ends, or is kept for a client that did not want that."""
         if self._connection is not connection:
             return
@@ -223,8 +221,7 @@ class SessionDriver:
         if possible and not (connection.fault or wanted or self._gone or self._resumption.full):
             self._connection = None
             self._observed.outgoing = 0
-            self._parked_until = time.monotonic() + kept_s
-            session.park()
+            session.park(time.monotonic())
             log.info("parked", seconds=kept_s)
         else:
             session.vanish(connection.fault or "vanished")
@@ -234,13 +231,8 @@ class SessionDriver:
     def _leave(self) -> None:
         """Nobody comes back any more."""
         self.session.vanish()
-        self._gone, self._parked_until = True, None
+        self._gone = True
         self._look()
-
-    def _check_parked(self, now: float) -> None:
-        self.session.check_kept()
-        if self._parked_until is not None and (now >= self._parked_until or self.session.ended_by == "not_fetched"):
-            self._leave()
 
     def _look(self, *, wake: bool = True) -> None:
         if self.session.full:
@@ -251,27 +243,37 @@ class SessionDriver:
             self._wake.set()
 
     async def _rest(self) -> None:
-        due = min((at for at in (self.session.due_at(), self._parked_until) if at is not None), default=None)
+        due = self.session.due_at()
         wait = None if due is None else max(0.0, due - time.monotonic())
         # Without a time there is a request under way, and its answer or its failure wakes the pump.
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._wake.wait(), wait)
 
+    def _advance(self) -> None:
+        """Send what the session has for the model now."""
+        self._admit()
+        for stream, request in self.session.requests(time.monotonic()):
+            self._asking.add(asyncio.create_task(self._ask(stream, request)))
+
     def _admit(self) -> None:
-        """The sequences of all streams before any request, or none of them: half a session would wait for the other."""
+        """The slots of all streams before any request, or none of them: half a session would wait for the other."""
         session = self.session
-        if self._places.held or not session.wanted:
+        if self._reservations or not session.wanted:
             return
+        start = session.start
         try:
-            self._places.take(session.start.model_options(), session.wanted)
+            self._reservations = self._admission.take(start.model_options(), session.wanted, start.model)
         except Refused as refused:
             session.refuse(refused.code, refused.message)
 
     async def _ask(self, stream: int, request: Request) -> None:
-        session, started = self.session, time.monotonic()
+        session, reservation, started = self.session, self._reservations[stream], time.monotonic()
         moving = session.streams[stream].begun and session.streams[stream].lost_at is None
         try:
-            events = await self._places.send(stream, request)
+            if request.start:
+                events = await reservation.begin(request.options)
+            else:
+                events = await reservation.send(request.pcm, flush=request.flush, end=request.end)
         except LinkError as error:
             # The model quotes options that it refuses, and these may be a client's own words.
             detail = "" if error.code == "bad_options" else error.message
@@ -282,12 +284,13 @@ class SessionDriver:
         else:
             now = time.monotonic()
             if request.start:
-                session.serve(self._places.model)
+                session.serve(reservation.upstream.model)
                 if moving:
                     self._metrics.moves.inc()
-                    log.info("moved", stream=stream, model=self._places.model)
-            session.answer(stream, events, now, leaving=self._places.leaving(stream))
+                    log.info("moved", stream=stream, model=reservation.upstream.model)
+            session.answer(stream, events, now, leaving=reservation.leaving)
             self._observed.answered(now - started, now)
+            self._advance()
         finally:
             self._wake.set()
 
@@ -307,7 +310,7 @@ class SessionDriver:
         except NotRead as late:
             if self._connection is connection:
                 self.session.stall(late.limit_s)
-        except ConnectionClosed:
+        except ConnectionEnded:
             self._lose(connection)
 
     def _welcome(self) -> None:
@@ -323,7 +326,7 @@ class SessionDriver:
             self._told = message["n"]
             self._observed.said(message, time.monotonic())
 
-    def _close(self, connection: Connection, code: CloseCode, reason: str) -> None:
+    def _close(self, connection: WebSocket, code: CloseCode, reason: str) -> None:
         closing = connection.close(code, reason)
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)
@@ -331,7 +334,9 @@ class SessionDriver:
 
     def _release(self) -> None:
         """Give back what the session held of the recogniser and of its caller's share, once."""
-        self._places.give_back()
+        reservations, self._reservations = self._reservations, []
+        if reservations:
+            self._admission.give_back(reservations)
         visit, self._visit = self._visit, None
         if visit is not None:
             visit.leave()
@@ -340,7 +345,7 @@ class SessionDriver:
         """Release what is left, once, however the session ended."""
         session = self.session
         session.vanish("cut_off")
-        self._gone, self._parked_until = True, None
+        self._gone = True
         self._release()
         self._resumption.remove(session.token)
         self._room.set()

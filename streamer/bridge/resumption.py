@@ -8,52 +8,64 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from streamer.bridge.driver import SessionDriver
+from typing import Generic, Protocol, TypeVar
 
 # Sessions whose client is away, at a time. More than that end with their connection: each keeps its messages.
 MOST_PARKED = 256
 
 
+class Resumable(Protocol):
+    """What is looked for: whoever drives a session."""
+
+    @property
+    def parked(self) -> bool:
+        """Whether nobody is connected, but somebody may come back."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether its client may come back, or take it over from an older connection."""
+
+
+Driver = TypeVar("Driver", bound=Resumable)
+
+
 @dataclass(frozen=True)
-class _Place:
-    driver: SessionDriver
+class _Entry(Generic[Driver]):
+    driver: Driver
     key: str  # the name of the access key that it was opened with
 
 
-class Resumption:
+class Resumption(Generic[Driver]):
     """The sessions of one service that somebody may resume."""
 
     def __init__(self) -> None:
-        self._places: dict[bytes, _Place] = {}
+        self._entries: dict[bytes, _Entry[Driver]] = {}
         self._of_keys: Counter[str] = Counter()
 
     @property
     def full(self) -> bool:
         """Whether no more clients may be away."""
-        return sum(place.driver.parked for place in self._places.values()) >= MOST_PARKED
+        return sum(entry.driver.parked for entry in self._entries.values()) >= MOST_PARKED
 
-    def add(self, token: str, key: str, driver: SessionDriver) -> None:
+    def add(self, token: str, key: str, driver: Driver) -> None:
         """This session can be resumed from now on, with this token and this access key."""
-        self._places[_hashed(token)] = _Place(driver, key)
+        self._entries[_hashed(token)] = _Entry(driver, key)
         self._of_keys[key] += 1
 
     def remove(self, token: str) -> None:
         """It cannot be any more."""
-        place = self._places.pop(_hashed(token), None)
-        if place is not None:
-            self._of_keys[place.key] -= 1
-            if not self._of_keys[place.key]:
-                del self._of_keys[place.key]
+        entry = self._entries.pop(_hashed(token), None)
+        if entry is not None:
+            self._of_keys[entry.key] -= 1
+            if not self._of_keys[entry.key]:
+                del self._of_keys[entry.key]
 
-    def find(self, token: str, key: str) -> SessionDriver | None:
+    def find(self, token: str, key: str) -> Driver | None:
         """The session of this token. Under another key it is as unknown as one that never was."""
-        place = self._places.get(_hashed(token))
-        if place is None or place.key != key or not place.driver.resumable:
+        entry = self._entries.get(_hashed(token))
+        if entry is None or entry.key != key or not entry.driver.resumable:
             return None
-        return place.driver
+        return entry.driver
 
     def knows(self, key: str) -> bool:
         """Whether a session of this access key could be resumed."""

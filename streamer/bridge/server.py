@@ -4,57 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable
 from typing import Any
 
-from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
-from websockets.typing import Subprotocol
-
 from streamer import __version__
-from streamer.bridge.access.port_policy import LARGEST_MESSAGE as LARGEST_MESSAGE
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
-from streamer.bridge.connection import CLOSE_LIMIT_S, Connection
 from streamer.bridge.driver import SessionDriver
-from streamer.bridge.http.handshakes import Handshakes
-from streamer.bridge.http.pages import Pages
+from streamer.bridge.http.connection import Terms
+from streamer.bridge.http.counts import ConnectionCounts
+from streamer.bridge.http.listener import Listener
+from streamer.bridge.http.probes import Probes
+from streamer.bridge.http.routes import Endpoint, Route, Routes
+from streamer.bridge.http.static_files import StaticFiles, protection
+from streamer.bridge.http.websocket import CLOSE_LIMIT_S, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.session import Limits, Session
 from streamer.bridge.telemetry import logs
+from streamer.bridge.telemetry.failures import Failures
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.admission import Admission
+from streamer.bridge.upstreams.models import Models
 from streamer.triton.link import origin
-from streamer.wire.native import PATH, close_reason, encode
+from streamer.wire.native import PATH, encode
 
 log = Log("streamer.bridge")
-# The library reports every broken handshake with a traceback, and any port scanner can make one.
-_library_log = logging.getLogger("streamer.bridge.websockets")
-_library_log.setLevel(logging.CRITICAL)
 
-# Frames of one connection that may wait for its reader: at the high mark its socket is read no further, below the low
-# mark it is read again.
-FRAMES_HIGH, FRAMES_LOW = 4, 1
-# A client's pings stand in line behind its audio. With what the kernel offers by default that can be minutes of
-# it, and the client would think us dead.
-RECEIVE_BUFFER = 256 * 1024
-# What may lie in the kernel for a client that does not read, and what before it: from the high mark on, a session waits
-# until it is below the low one.
-SEND_BUFFER = 64 * 1024
-UNSENT_HIGH, UNSENT_LOW = 32 * 1024, 8 * 1024
-PING_EVERY_S = 20.0
 MOST_WAITING = 64  # connections that have no sequence: not started, or refused and still closing
 MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
 MOST_TURNED_AWAY = 64  # connections that are being told why they may not come in; more are just cut off
 # All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.
-DRAIN_LIMIT_S = 8.0
+FINALS_LIMIT_S = 8.0
 CUT_LIMIT_S = 2.0
 HURRY_LIMIT_S = 0.5  # for all of it, where nobody has time
 
@@ -70,20 +55,19 @@ class BridgeServer:
         self,
         host: str,
         port: int,
-        model: str,
+        models: Models,
         metrics: Metrics,
         limits: Limits | None = None,
         entrance: PortPolicy | None = None,
     ) -> None:
         self.admission = Admission(metrics)
         self._host, self._port = host, port
-        self._model = model
+        self._models = models
         self._metrics = metrics
         self._limits = limits
         self._entrance = entrance or PortPolicy()
-        self._pages = Pages(metrics, self._state, self._entrance.access)
-        self._server: Server | None = None
-        self._resumption = Resumption()
+        self._listener: Listener | None = None
+        self._resumption: Resumption[SessionDriver] = Resumption()
         self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
         self._turned_away = 0
         self._hurried = asyncio.Event()
@@ -102,58 +86,41 @@ class BridgeServer:
 
     async def start(self) -> None:
         """Listen; PortError if that is not possible. A port of 0 is replaced by a free one."""
-        entrance, certificate = self._entrance, self._entrance.certificate
+        policy, metrics = self._entrance, self._metrics
+        terms = Terms(
+            self._routes(),
+            ConnectionCounts(),
+            Failures(metrics.http_errors.inc),
+            lambda reason: metrics.connections_dropped.labels(reason).inc(),
+            protection,
+            policy.handshake_s,
+        )
+        metrics.connections = lambda: terms.counts.numbers
+        listener = Listener(terms, policy.certificate, metrics.accept_failures.inc)
         try:
-            self._server = await serve(
-                self._converse,
-                self._host,
-                self._port,
-                process_request=self._pages.answer,
-                create_connection=Handshakes().connection,  # type: ignore[arg-type]  # it is only called
-                # Audio does not shrink, and results are short.
-                compression=None,
-                max_size=entrance.largest_message,
-                max_queue=(FRAMES_HIGH, FRAMES_LOW),
-                write_limit=(UNSENT_HIGH, UNSENT_LOW),
-                open_timeout=entrance.handshake_s,
-                close_timeout=CLOSE_LIMIT_S,
-                # Pings keep proxies from closing a silent session. Their answers stand behind unread audio, so
-                # it is the session's own idle limit that finds out the dead.
-                ping_interval=PING_EVERY_S,
-                ping_timeout=None,
-                server_header="streamer",
-                logger=_library_log,
-                select_subprotocol=_subprotocol,
-                ssl=certificate.context if certificate else None,
-                ssl_handshake_timeout=entrance.handshake_s if certificate else None,
-            )
+            self._port = await listener.open(self._host, self._port)
         except OSError as error:
             raise PortError(_why(self._host, self._port, error)) from error
-        for listening in self._server.sockets:
-            # Connections inherit both.
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        self._port = next(iter(self._server.sockets)).getsockname()[1]
+        self._listener = listener
 
     async def stop(self, grace: float = 0.0) -> None:
         """End within a bounded time: sessions may end by themselves for `grace` seconds, then get their finals."""
         self.admission.close()
         self._metrics.ready.set(0)
-        if self._server is None:
+        if self._listener is None:
             return
         if self._drivers:
             log.info("draining", sessions=self.admission.sessions, seconds=grace)
         await self._wait(grace)
-        self._server.close(close_connections=False)
+        self._listener.close()
         for driver in list(self._drivers.values()):
             driver.drain()
-        await self._wait(DRAIN_LIMIT_S)
+        await self._wait(FINALS_LIMIT_S)
         for pump in self._drivers:
             pump.cancel()
         hurried = self._hurried.is_set()
         await _wait(self._drivers, HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._server.wait_closed(), HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
+        await self._listener.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
 
     def hurry(self) -> None:
         """A stop() that is under way, or comes, waits for nobody: sessions are cut off."""
@@ -169,39 +136,50 @@ class BridgeServer:
             ended.cancel()
             hurried.cancel()
 
-    async def _converse(self, websocket: ServerConnection) -> None:
-        assert websocket.request is not None
+    def _routes(self) -> Routes:
+        """Everything that is at the port."""
+        policy = self._entrance
+        probes = Probes(self._metrics, self._state, policy.access)
+        native = Endpoint(self._converse, policy.largest_message, (SUBPROTOCOL,))
+        routes = Routes(f"There are / (a page), {PATH} (the websocket), /healthz, /readyz and /metrics.")
+        routes.add([(PATH, Route({"GET": probes.key_check}, native))])
+        routes.add(probes.routes())
+        routes.add(StaticFiles().routes())
+        return routes
+
+    async def _converse(self, websocket: WebSocket) -> None:
         access, visit, barred = self._entrance.access, None, None
-        request, peer = websocket.request, websocket.remote_address[0]
+        request = websocket.request
         try:
-            visit = access.enter(request, peer)
+            visit = access.enter(request)
             caller = visit.caller
         except Denied as denied:
             # Whoever has all that he may have is let in to go on with a session of his own, which is counted already.
-            known = denied.retry_s > 0 and self._resumption.knows(access.caller(request, peer).key)
+            known = denied.retry_s > 0 and self._resumption.knows(access.caller(request).key)
             if not known or sum(other.barred for other in self._drivers.values()) >= MOST_RETURNING:
                 await self._turn_away(websocket, denied)
                 return
-            caller = access.caller(request, peer)
+            caller = access.caller(request)
             barred = denied
-        session = Session(secrets.token_hex(8), secrets.token_urlsafe(24), self._model, time.monotonic(), self._limits)
+        session = Session(
+            secrets.token_hex(8), secrets.token_urlsafe(24), self._models.names, time.monotonic(), self._limits
+        )
         # In this connection's context, and in that of the pump.
         logs.session.set(session.number)
         origin.set(f"{session.number}-")
         if caller.key:
             log.info("admitted", key=caller.key)
-        connection = Connection(websocket)
         driver = SessionDriver(
-            connection, session, self.admission, self._metrics, self._resumption, visit, key=caller.key, barred=barred
+            websocket, session, self.admission, self._metrics, self._resumption, visit, key=caller.key, barred=barred
         )
         if sum(other.waiting for other in self._drivers.values()) >= MOST_WAITING:
             session.refuse("full", "Too many connections wait for a session; try again later.")
         pump = asyncio.create_task(driver.pump())
         self._drivers[pump] = driver
         pump.add_done_callback(self._drivers.pop)
-        await driver.read(connection)
+        await driver.read(websocket)
 
-    async def _turn_away(self, websocket: ServerConnection, denied: Denied) -> None:
+    async def _turn_away(self, websocket: WebSocket, denied: Denied) -> None:
         """Say why not and close: a browser cannot read the status of a refused handshake."""
         self._metrics.refusals.labels(denied.code).inc()
         log.info("refused", reason=denied.code)
@@ -209,11 +187,11 @@ class BridgeServer:
         try:
             if self._turned_away <= MOST_TURNED_AWAY:
                 await asyncio.wait_for(_refuse(websocket, denied), CLOSE_LIMIT_S)
-        except (asyncio.TimeoutError, ConnectionClosed):
+        except (asyncio.TimeoutError, ConnectionEnded, NotRead):
             pass
         finally:
             self._turned_away -= 1
-            websocket.transport.abort()
+            websocket.abort()
 
     def _state(self) -> dict[str, Any]:
         admission = self.admission
@@ -221,30 +199,17 @@ class BridgeServer:
             "service": "streamer",
             "version": __version__,
             "ready": admission.ready,
-            "model": admission.model or self._model,
-            "models": admission.models,
+            "models": self._models.state(),
             "sessions": admission.sessions,
             "sequences": admission.taken,
             "sessions_limit": admission.most,
         }
 
 
-async def _refuse(websocket: ServerConnection, denied: Denied) -> None:
+async def _refuse(websocket: WebSocket, denied: Denied) -> None:
     error = {"type": "error", "n": 1, "code": denied.code, "message": denied.message, "fatal": True}
-    await websocket.send(encode(error))
-    closing = asyncio.create_task(websocket.close(denied.close_code, close_reason(denied.reason)))
-    try:
-        # The client's answer to the close stands behind what it has sent already.
-        async for _ in websocket:
-            pass
-        await closing
-    finally:
-        closing.cancel()
-
-
-def _subprotocol(websocket: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-    """Never the one with the key in it."""
-    return Subprotocol(SUBPROTOCOL) if SUBPROTOCOL in offered else None
+    await websocket.say(encode(error))
+    await websocket.close(denied.close_code, denied.reason)
 
 
 async def _wait(tasks: Iterable[asyncio.Task[None]], limit: float) -> None:

@@ -6,7 +6,7 @@ async with Service(TritonServer(asr_repository())) as service:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 
@@ -15,7 +15,10 @@ from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.session import Limits
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.traces import Tracing
-from streamer.bridge.upstreams.pool import RESOLVE_EVERY_S, UpstreamPool
+from streamer.bridge.upstreams.models import Models
+from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.bridge.upstreams.tritons import Tritons
+from streamer.limits import DEFAULT_MODEL, RESOLVE_EVERY_S
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.server import TritonServer
@@ -41,18 +44,19 @@ class Service:
         entrance: PortPolicy | None = None,
         dial: Dialer | None = None,
         tracing: Tracing | None = None,
-        model: str = MODEL,
+        models: Mapping[str, str] | None = None,
         resolve_s: float = RESOLVE_EVERY_S,
     ) -> None:
-        """`sessions` at most, or what finds out once the Tritons are there how many those carry (what the model has
-        slots for, if not given); `grace` is for the end: see BridgeServer.stop().
+        """`sessions` at most, or what finds out once the Tritons are there how many those carry (what the models have
+        slots for, if not given). `models` are Triton models by public name, with `default` among them. `grace` is for
+        the end: see BridgeServer.stop().
         """
         self.metrics = Metrics(tracing)
         tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
-        self.upstreams = UpstreamPool(tritons, dial or PLAIN, model, resolve_s)
+        self.models = Models(Tritons(tritons, dial or PLAIN, resolve_s), models or {DEFAULT_MODEL: MODEL})
         self._sessions = sessions
         self._grace = grace
-        self._server = BridgeServer(host, port, model, self.metrics, limits, entrance)
+        self._server = BridgeServer(host, port, self.models, self.metrics, limits, entrance)
         self._exit = AsyncExitStack()
 
     @property
@@ -82,21 +86,21 @@ class Service:
     async def hurry(self) -> None:
         """Whoever leaves it, or is about to, has no time: sessions are cut off, and what belongs to it is killed."""
         self._server.hurry()
-        await self.upstreams.cut_off()
+        await self.models.cut_off()
 
     async def _enter(self) -> None:
         # Left in reverse order: sessions, links, Tritons, port.
         self._exit.push_async_callback(self._server.stop)
-        self._exit.push_async_callback(self.upstreams.close)
+        self._exit.push_async_callback(self.models.close)
         # The port first: when it is taken the user need not wait for Triton to hear that.
         await self._server.start()
-        await self.upstreams.open()
-        self.metrics.models = self.upstreams.holding
-        self.metrics.recognisers.set_function(lambda: self.upstreams.number)
-        self.metrics.recognisers_ready.set_function(lambda: self.upstreams.number_ready)
+        await self.models.open()
+        self.metrics.held = lambda: {name: pool.held for name, pool in self.models.pools.items()}
+        self.metrics.recognisers.set_function(lambda: self.models.tritons)
+        self.metrics.recognisers_ready.set_function(lambda: self.models.tritons_ready)
         # Sessions end before their links; what is left for the other call is a start that failed half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
         if callable(self._sessions):
-            self._server.admission.open(self.upstreams, carried=await self._sessions(self.upstreams))
+            self._server.admission.open(self.models, carried=await self._sessions(self.models.default))
         else:
-            self._server.admission.open(self.upstreams, self._sessions)
+            self._server.admission.open(self.models, self._sessions)

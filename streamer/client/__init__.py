@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Final, Literal
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, SERVER_VARIABLE
-from streamer.audio.files import AudioFile
+from streamer.audio.audio_file import AudioFile
 from streamer.client.blocking import BlockingEvents, BlockingSession, Inbox, refuse_in_loop
 from streamer.client.connection import Connection, dial
 from streamer.client.connection import SessionError as SessionError
@@ -187,11 +187,11 @@ async def _events(
     recording = AudioFile(source, separate=separate) if isinstance(source, (str, os.PathLike)) else None
     if recording and separate:
         options |= {"channels": recording.channels, "multichannel": True}
-    blocks: Iterable[Audio] | AsyncIterable[Audio]
-    blocks = recording.blocks() if recording else source  # type: ignore[assignment]
+    chunks: Iterable[Audio] | AsyncIterable[Audio]
+    chunks = recording.chunks() if recording else source  # type: ignore[assignment]
     try:
         async with connect(url, options, key) as session:
-            sender = asyncio.create_task(send_all(session, blocks, declared(options), paced))
+            sender = asyncio.create_task(send_all(session, chunks, declared(options), paced))
             try:
                 yield session.ready
                 async for event in session:

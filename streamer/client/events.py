@@ -41,7 +41,8 @@ class Ready(TypedDict):
     n: int
     session: str
     token: str
-    model: str
+    model: str  # the public name that the session asked for
+    triton_model: str  # what serves it at present
     sample_rate: int
     from_sample: int
 

@@ -8,11 +8,11 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from streamer.audio.files import Block
+from streamer.audio.audio_file import Int16Samples
 from streamer.client.connection import SessionError
 from streamer.wire.options import Endpoint, Start
 
-Audio = bytes | Block
+Audio = bytes | Int16Samples
 
 OF_AUDIO: Final = ("encoding", "sample_rate", "channels", "multichannel", "live")
 KEEPALIVE_S: Final = 5.0

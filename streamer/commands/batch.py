@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from streamer.audio.codecs import Decoder
-from streamer.audio.files import SAMPLE_RATE, AudioFile, Block, raw_pcm
-from streamer.audio.folders import STDIN, Recording
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, Int16Samples, pcm_from_pipe
+from streamer.audio.decoder import AudioDecoder
+from streamer.audio.recording_check import AudioError
+from streamer.audio.recording_list import STDIN, ListedRecording
 from streamer.chosen_service import Provider
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
 from streamer.commands.arguments.recognition import wishes
-from streamer.terminal.output import Output, OutputError, Page
+from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
 
 # With these no other recording can succeed either.
@@ -38,7 +38,7 @@ _MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final":
 class _Sound:
     """A recording that was opened, and its length if that is known."""
 
-    blocks: Iterator[Block]
+    blocks: Iterator[Int16Samples]
     channels: int
     duration_ms: int | None
 
@@ -46,7 +46,9 @@ class _Sound:
 class Batch:
     """The recordings of one command line, with the service for them."""
 
-    def __init__(self, options: argparse.Namespace, output: Output, timing: Timing, provider: Provider) -> None:
+    def __init__(
+        self, options: argparse.Namespace, output: TranscriptOutput, timing: Timing, provider: Provider
+    ) -> None:
         self._output = output
         self._timing = timing
         self._provider = provider
@@ -66,7 +68,7 @@ class Batch:
         self._told: set[str] = set()  # the troubles that no other recording can escape
         self._hopeless = False
 
-    async def run(self, recordings: list[Recording]) -> int:
+    async def run(self, recordings: list[ListedRecording]) -> int:
         """0 if all of them were transcribed, else 1."""
         async with AsyncExitStack() as service:
             workers = [
@@ -89,7 +91,7 @@ class Batch:
             return INTERRUPTED
         return int(self._failed > 0)
 
-    def _ending_input(self, recordings: list[Recording]) -> ExitStack:
+    def _ending_input(self, recordings: list[ListedRecording]) -> ExitStack:
         """Ctrl-C ends standard input, if that is all: the last words still come. A second one does not wait."""
         loop, stack = asyncio.get_running_loop(), ExitStack()
         if [recording.name for recording in recordings] == [STDIN]:
@@ -102,7 +104,7 @@ class Batch:
             stack.callback(loop.remove_signal_handler, signal.SIGINT)
         return stack
 
-    async def _work(self, recordings: list[Recording], service: AsyncExitStack) -> None:
+    async def _work(self, recordings: list[ListedRecording], service: AsyncExitStack) -> None:
         """Takes one recording after the other."""
         while self._next < len(recordings) and not self._hopeless:
             index = self._next
@@ -111,21 +113,21 @@ class Batch:
                 await self._changed.wait()
                 continue
             self._next += 1
-            with self._output.page(index) as page:
-                await self._try(recordings[index], page, service)
+            with self._output.of_recording(index) as transcript:
+                await self._try(recordings[index], transcript, service)
             self._changed.set()
 
-    async def _try(self, recording: Recording, page: Page, service: AsyncExitStack) -> None:
+    async def _try(self, recording: ListedRecording, transcript: RecordingOutput, service: AsyncExitStack) -> None:
         """Transcribes a recording, or says why it cannot be."""
         try:
             with self._opened(recording.name) as sound:
                 # Only now: a server need not become ready for what turns out to be no audio.
                 url = await self._service(service)
-                page.begin(sound.duration_ms)
-                while not await self._transcribe(sound, page, url):
+                transcript.begin(sound.duration_ms)
+                while not await self._transcribe(sound, transcript, url):
                     await self._room()
         except asyncio.CancelledError:
-            page.break_off()
+            transcript.break_off()
             raise
         except AudioError as error:
             self._failed += 1
@@ -138,14 +140,14 @@ class Batch:
                 self._told.add(error.code)
                 self._hopeless = True
             if recording.name == STDIN:  # which cannot be read again
-                page.break_off()
+                transcript.break_off()
 
     async def _service(self, stack: AsyncExitStack) -> str:
         async with self._opening:
             self._url = self._url or await stack.enter_async_context(self._provider())
         return self._url
 
-    async def _transcribe(self, sound: _Sound, page: Page, url: str) -> bool:
+    async def _transcribe(self, sound: _Sound, transcript: RecordingOutput, url: str) -> bool:
         """False if the service has no room beside our other sessions."""
         options = self._options
         if self._separate:
@@ -159,7 +161,7 @@ class Batch:
                     if event["type"] in _MOMENTS:
                         self._timing.mark(_MOMENTS[event["type"]])
                     opened = True
-                    page.take(event)
+                    transcript.take(event)
         except SessionError as error:
             ours = self._speaking > 1 or loop.time() - self._ended_at < _LEAVING_S
             if not opened and ours and error.code in REFUSED_FOR_NOW:
@@ -169,7 +171,7 @@ class Batch:
             self._speaking -= 1
             if opened:
                 self._ended_at = loop.time()
-        page.end()
+        transcript.end()
         return True
 
     async def _room(self) -> None:
@@ -179,7 +181,7 @@ class Batch:
             await self._changed.wait()
         await asyncio.sleep(_AGAIN_S)
 
-    async def _measure(self, recordings: list[Recording]) -> None:
+    async def _measure(self, recordings: list[ListedRecording]) -> None:
         """Tells the display how long the recordings are that have not begun."""
         if not self._output.display.shows_all:
             return
@@ -192,13 +194,13 @@ class Batch:
     @contextmanager
     def _opened(self, name: str) -> Iterator[_Sound]:
         if name == STDIN:
-            decoder = Decoder(*self._raw, separate=self._separate)
+            decoder = AudioDecoder(*self._raw, separate=self._separate)
             # An empty block comes every half second: the end is never far.
-            heard = takewhile(lambda _: not self._input_ended.is_set(), raw_pcm(sys.stdin.fileno(), decoder))
+            heard = takewhile(lambda _: not self._input_ended.is_set(), pcm_from_pipe(sys.stdin.fileno(), decoder))
             yield _Sound(heard, decoder.streams, None)
             return
         with AudioFile(name, separate=self._separate) as recording:
-            yield _Sound(recording.blocks(), recording.channels, _length_ms(recording))
+            yield _Sound(recording.chunks(), recording.channels, _length_ms(recording))
 
 
 def _length_ms(recording: AudioFile) -> int | None:

@@ -1,4 +1,4 @@
-"""One live session: sound from a microphone to a service, its words to the notes, until somebody ends it."""
+"""One live session: sound from a microphone to a service, its words to a transcript, until somebody ends it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, aclosing
 from typing import Any, Final
 
-from streamer.audio.conversion import Block
 from streamer.audio.microphone import Microphone, MicrophoneError
+from streamer.audio.sample_converter import Int16Samples
 from streamer.chosen_service import Provider
 from streamer.client import Session, SessionError, connect
 from streamer.client.sending import declared, send_all
-from streamer.terminal.destination import OutputError
 from streamer.terminal.keyboard import keys
-from streamer.terminal.notes import NAME, Notes
+from streamer.terminal.live_transcript import NAME, LiveTranscript
+from streamer.terminal.transcript_files import OutputError
 
 REDRAW_S: Final = 0.1
 PAUSE_KEYS: Final = (" ", "p")
@@ -26,10 +26,12 @@ _COMPLAIN_S: Final = 10.0
 class Dictation:
     """What is said from now on; Ctrl-C or SIGTERM ends it with the last words."""
 
-    def __init__(self, make_microphone: Callable[[], Microphone], notes: Notes, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, make_microphone: Callable[[], Microphone], transcript: LiveTranscript, options: Mapping[str, Any]
+    ) -> None:
         """`options` are those of the session."""
         self._make_microphone = make_microphone
-        self._notes = notes
+        self._transcript = transcript
         self._options = options
         self._state = "starting"
         self._told_losses: tuple[int, float] = (0, 0.0)
@@ -49,48 +51,48 @@ class Dictation:
                     drawing.cancel()
                     await asyncio.gather(drawing, return_exceptions=True)
         except MicrophoneError as error:
-            self._notes.say(f"streamer: {error}")
+            self._transcript.say(f"streamer: {error}")
             return 1
         except SessionError as error:
-            self._notes.say(f"streamer: {NAME}: {error}")
+            self._transcript.say(f"streamer: {NAME}: {error}")
             return 1
         except OutputError as error:
-            self._notes.say(f"streamer: {error}")
+            self._transcript.say(f"streamer: {error}")
             return 1
         return 0
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
         loop = asyncio.get_running_loop()
-        async with connect(url, {"partials": self._notes.wants_partials, **self._options}) as session:
+        async with connect(url, {"partials": self._transcript.wants_partials, **self._options}) as session:
             with ExitStack() as stack:
                 can_pause = stack.enter_context(keys(lambda key: self._pressed(microphone, key)))
                 loop.add_signal_handler(signal.SIGINT, self._interrupted, microphone)
                 loop.add_signal_handler(signal.SIGTERM, self._finish, microphone)
                 loop.add_signal_handler(signal.SIGHUP, self._hung_up, microphone)
                 stack.callback(loop.remove_signal_handler, signal.SIGHUP)
-                self._notes.begin()
-                self._notes.take(session.ready)
+                self._transcript.begin()
+                self._transcript.take(session.ready)
                 keys_told = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
                 device = microphone.device
-                self._notes.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_told}")
+                self._transcript.say(f"streamer: listening to {device.name} ({device.sample_rate} Hz); {keys_told}")
                 sound = self._sound(microphone, session)
                 sending = asyncio.create_task(send_all(session, sound, declared(self._options), paced=False))
                 self._state = "listening"
                 try:
                     async for event in session:
-                        self._notes.take(event)
+                        self._transcript.take(event)
                     await sending
                 finally:
                     sending.cancel()
                     await session.close()
                     await asyncio.gather(sending, return_exceptions=True)
                     self._complain(microphone, at_once=True)
-                    # An hour of notes is not lost with a connection.
-                    self._notes.end()
+                    # An hour of words is not lost with a connection.
+                    self._transcript.end()
 
-    async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Block, None]:
+    async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Int16Samples, None]:
         resting = False
-        async with aclosing(microphone.blocks()) as blocks:
+        async with aclosing(microphone.chunks()) as blocks:
             async for block in blocks:
                 yield block
                 if microphone.resting and not resting:
@@ -100,7 +102,7 @@ class Dictation:
     async def _draw(self, microphone: Microphone) -> None:
         while True:
             state = "paused" if microphone.paused and self._state == "listening" else self._state
-            self._notes.draw(state, microphone.peak(), microphone.lost_s)
+            self._transcript.draw(state, microphone.peak(), microphone.lost_s)
             self._complain(microphone)
             await asyncio.sleep(REDRAW_S)
 
@@ -116,7 +118,7 @@ class Dictation:
             said.append(f"{microphone.device.name} threw sound away {times}, as this machine was too busy")
         if microphone.lost_s:
             said.append(f"{microphone.lost_s:.1f} s of sound were lost, as the service took it too slowly")
-        self._notes.say(f"streamer: overflow: {'; '.join(said)}.")
+        self._transcript.say(f"streamer: overflow: {'; '.join(said)}.")
 
     def _pressed(self, microphone: Microphone, key: str) -> None:
         if key in PAUSE_KEYS:
@@ -132,5 +134,5 @@ class Dictation:
         microphone.finish()
 
     def _hung_up(self, microphone: Microphone) -> None:
-        self._notes.hide()
+        self._transcript.hide()
         self._finish(microphone)

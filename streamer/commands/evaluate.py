@@ -1,17 +1,33 @@
-"""The command `streamer evaluate`: what it accepts. What runs it is loaded only when it runs."""
+"""The command `streamer evaluate`: has a manifest heard, prints the report, and writes it into files.
+
+The library behind it is imported only when it runs: it needs packages that not everybody has.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from streamer.commands.arguments.parser import add_server_argument, count, number
-from streamer.commands.arguments.recognition import add_recognition_arguments
+from streamer.chosen_service import EMBEDDED, chosen, provided
+from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
+from streamer.commands.arguments.parser import Parser, number
+from streamer.commands.interrupt import run_until_signal
+from streamer.distribution import install_command
+from streamer.terminal.status_lines import StatusLines, is_terminal
+from streamer.timing import Timing
+from streamer.triton import TritonError
 
-PRECISIONS: Final = ("float32", "bfloat16")
-HALVES: Final = ("first", "second")
+if TYPE_CHECKING:
+    from streamer.evaluate.evaluation import Setup
+    from streamer.evaluate.manifest import Utterance
+    from streamer.evaluate.reports.comparison import Setting
+    from streamer.evaluate.reports.report import Evaluation
+    from streamer.evaluate.results import EvaluationRun
 
 EXAMPLES: Final = """\
 A manifest is a table with tabs and a header: `file` and `text`, and perhaps `corpus` and `speaker`; or `shard`,
@@ -27,23 +43,6 @@ examples:
   streamer evaluate dev.tsv --engine --half second --alignment dev.phones.jsonl --compare step-ms=160,320,640
 
 The exit status is 0 only if every utterance was heard to its end."""
-
-
-def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is heard of a manifest, and through what: `evaluate` takes these, and so do scripts that do more with it."""
-    add = parser.add_argument
-    add("manifest", metavar="MANIFEST", help="which recordings there are, and what is said in them")
-    way = parser.add_mutually_exclusive_group()
-    add_server_argument(way, "the service to evaluate")
-    way.add_argument("--engine", action="store_true", help="the bare engine in this process instead of a service")
-    add("--bundle", type=Path, metavar="FOLDER", help="with --engine: another model than the one that is shipped")
-    add("--precision", choices=PRECISIONS, help="with --engine: what the model computes in (what suits the machine)")
-    add("--sessions", type=count, metavar="N", default=8, help="recordings at once (8)")
-    add_recognition_arguments(parser)
-    parser.set_defaults(step_ms=320)
-    add("--corpus", action="append", default=[], metavar="NAME", help="only this corpus; may be given several times")
-    add("--half", choices=HALVES, help="what is fitted is fitted on the first half and judged on the second")
-    add("--limit", type=count, metavar="N", help="only so many recordings, evenly spread and always the same")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,10 +65,155 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluates; the exit status."""
+    """Evaluates; 0 only if every utterance was heard to its end."""
     try:
-        from streamer.evaluate.evaluation import evaluate
+        from streamer.client import SessionError
+        from streamer.evaluate.manifest import ManifestError
+        from streamer.evaluate.reports.comparison import setting_combinations
+        from streamer.evaluate.results import Unavailable
     except ImportError as error:
-        print(f"streamer: evaluate needs {error.name}: pip install 'streamer[evaluate]'.", file=sys.stderr)
-        return 1
-    return evaluate(options)
+        return _fail(f"evaluate needs {error.name}: {install_command('evaluate')}.")
+    try:
+        compared = setting_combinations(options.compare)
+        _check(options, compared)
+    except ValueError as error:
+        return _fail(f"{error}.", 2)
+    varied = [_with(options, setting) for setting in compared]
+    try:
+        return _report(options, list(zip(compared, _evaluations(options, varied), strict=True)))
+    except (ManifestError, Unavailable, TritonError, SessionError) as error:
+        return _fail(str(error))
+
+
+def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> EvaluationRun:
+    """The utterances through what is asked for, with the progress on a terminal; a signal ends the program in order."""
+    from streamer.evaluate.evaluation import hear_through_engine, hear_through_service
+
+    progress = _Progress(utterances)
+    try:
+        if setup.engine:
+            return hear_through_engine(utterances, setup, progress)
+        where = chosen(server)
+        runs: list[EvaluationRun] = []
+        with provided(where, Timing()) as provider:
+
+            async def work() -> int:
+                async with provider() as url:
+                    runs.append(await hear_through_service(utterances, setup, url, progress, ours=where == EMBEDDED))
+                return 0
+
+            status = run_until_signal(work())
+        if not runs:
+            raise SystemExit(status)
+        return runs[0]
+    finally:
+        progress.clear()
+
+
+def _check(options: argparse.Namespace, compared: Sequence[Setting]) -> None:
+    """ValueError for arguments that do not go together."""
+    if not options.engine and (options.bundle or options.precision):
+        raise ValueError("--bundle and --precision are about the bare engine: add --engine")
+    if options.engine and options.paced:
+        raise ValueError("--paced is about a service: the bare engine hears as fast as it can")
+    for path in (options.json, options.hypotheses):
+        if path and not Path(path).parent.is_dir():
+            raise ValueError(f"{path}: there is no folder {Path(path).parent}")
+    if compared[0] and options.hypotheses:
+        raise ValueError("--hypotheses are those of one setting: leave --compare out")
+
+
+def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
+    """The same options but for some of them; the program ends where these are none."""
+    parser = Parser(prog="streamer evaluate", allow_abbrev=False)
+    add_hearing_arguments(parser)
+    return parser.read([options.manifest, *setting], argparse.Namespace(**vars(options)))
+
+
+def _evaluations(options: argparse.Namespace, varied: Sequence[argparse.Namespace]) -> list[Evaluation]:
+    from streamer.evaluate.evaluation import evaluation
+    from streamer.evaluate.manifest import read_manifest, select_utterances
+    from streamer.evaluate.measures.reference_alignment import read_alignment
+
+    manifest = read_manifest(Path(options.manifest))
+    utterances = select_utterances(manifest, options.corpus, options.limit, options.half)
+    alignments = read_alignment(Path(options.alignment), utterances) if options.alignment else None
+    found = []
+    for each in varied:
+        setup = hearing_setup(each, paced=options.paced)
+        heard = heard_by(utterances, setup, each.server)
+        found.append(evaluation(options.manifest, setup, heard, alignments, each.half))
+    return found
+
+
+def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluation]]) -> int:
+    from streamer.evaluate.reports.comparison import comparison_text
+    from streamer.evaluate.reports.report import hypothesis_line, report_json, report_text
+
+    [*_, (setting, evaluation)] = found
+    if setting:
+        sys.stdout.write(f"{comparison_text(found)}\n")
+        report: dict[str, Any] = {"settings": [report_json(each, options.worst) for _, each in found]}
+    else:
+        sys.stdout.write(report_text(evaluation, options.worst))
+        report = report_json(evaluation, options.worst)
+    try:
+        if options.json:
+            _write(options.json, [json.dumps(report, ensure_ascii=False, indent=1)])
+        if options.hypotheses:
+            lines = (
+                hypothesis_line(scored, result.timed_words)
+                for scored, result in zip(evaluation.scored, evaluation.run.results, strict=True)
+            )
+            _write(options.hypotheses, (json.dumps(line, ensure_ascii=False) for line in lines))
+    except OSError as error:
+        return _fail(f"{error.filename} cannot be written: {error.strerror}.")
+    failed = max(len(each.failed) for _, each in found)
+    broken = sum(result.partials.broken for _, each in found for result in each.run.results)
+    if failed:
+        return _fail(f"{failed} of {len(evaluation.scored)} utterances failed; the report names them.")
+    if broken:
+        return _fail(f"{broken} words that were shown as stable did not stay: this must never happen.")
+    return 0
+
+
+class _Progress:
+    """How far it is, on a terminal only."""
+
+    def __init__(self, utterances: Sequence[Utterance]) -> None:
+        self._line = StatusLines(sys.stderr) if is_terminal(sys.stderr) else None
+        self._all = len(utterances)
+        self._done = 0
+        self._seconds = 0.0
+
+    def __call__(self, utterance: Utterance, seconds: float) -> None:
+        self._done += 1
+        self._seconds += seconds
+        if self._line:
+            self._line.show([f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min"])
+
+    def clear(self) -> None:
+        if self._line:
+            self._line.clear()
+
+
+def _write(name: str, lines: Iterable[str]) -> None:
+    """Whole or not at all: an earlier report is only replaced by a complete one."""
+    path = Path(name)
+    if path.exists() and not path.is_file():
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")  # a pipe, a terminal
+        return
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _fail(reason: str, status: int = 1) -> int:
+    print(f"streamer: {reason}", file=sys.stderr, flush=True)
+    return status

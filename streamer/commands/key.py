@@ -10,15 +10,15 @@ from streamer.bridge.access.keys import make_key
 from streamer.commands.arguments.parser import USAGE
 
 EXAMPLES: Final = """\
-The line for the file of `serve --keys` goes to standard output, the key itself to standard error, once: the file has
-only its hash.
+The line for the file of `serve --keys` goes to standard output. The key itself goes to standard error and is shown only
+once: the file has nothing but its hash.
 
 example:
-  streamer key alice >> keys          shows the key of alice, and lets her in, without a restart
+  streamer key alice >> keys          shows the key of alice, and lets her in without a restart
   streamer serve --keys keys
   STREAMER_KEY=streamer_… streamer --server wss://example.org talk.wav
 
-Who takes a line out of the file ends that key."""
+To end a key, take its line out of the file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,6 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE
-    print(f"streamer: the key of {options.name}, which is shown this once:\n{key.secret}", file=sys.stderr)
+    print(f"streamer: the key of {options.name}, shown only this once:\n{key.secret}", file=sys.stderr)
     print(key.line)
     return 0

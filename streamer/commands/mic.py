@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from streamer.chosen_service import provided
 from streamer.commands.arguments.parser import USAGE, add_server_argument
 from streamer.commands.arguments.recognition import add_recognition_arguments, option, wishes
-from streamer.terminal.destination import OutputError
+from streamer.terminal.transcript_files import OutputError
 from streamer.timing import Timing
 from streamer.transcript import FORMATS
 from streamer.triton import TritonError
 
 if TYPE_CHECKING:
-    from streamer.audio.microphone import Device
-    from streamer.terminal.notes import Notes
+    from streamer.audio.microphone import InputDevice
+    from streamer.terminal.live_transcript import LiveTranscript
 
 CHANNELS: Final = ("mix", "separate")
 
@@ -56,32 +56,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Listens until it is told to stop; the exit status."""
-    from streamer.audio.microphone import MicrophoneError, choose, devices, quiet_libraries
+    from streamer.audio.microphone import MicrophoneError, choose_device, input_devices, quiet_libraries
 
     with quiet_libraries():
         try:
-            found = devices()
+            found = input_devices()
             if options.devices:
                 return _list(found)
-            device = choose(found, options.device)
-            from streamer.terminal.notes import Notes
+            device = choose_device(found, options.device)
+            from streamer.terminal.live_transcript import LiveTranscript
 
-            notes = Notes(options.format, options.output)
+            transcript = LiveTranscript(options.format, options.output)
         except MicrophoneError as error:
             print(f"streamer: {error}", file=sys.stderr)
             return 1
         except OutputError as error:
             print(f"streamer: {error}", file=sys.stderr)
             return USAGE
-        with closing(notes):
+        with closing(transcript):
             try:
-                return _listen(options, device, notes)
+                return _listen(options, device, transcript)
             except TritonError as error:
-                notes.say(f"streamer: {error}")
+                transcript.say(f"streamer: {error}")
                 return 1
 
 
-def _listen(options: argparse.Namespace, device: Device, notes: Notes) -> int:
+def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
     with provided(options.server, Timing()) as provider:
         from streamer.audio.microphone import Microphone
         from streamer.commands.dictation import Dictation
@@ -91,11 +91,13 @@ def _listen(options: argparse.Namespace, device: Device, notes: Notes) -> int:
         session = wishes(options)
         if separate:
             session |= {"channels": options.input_channels, "multichannel": True}
-        dictation = Dictation(lambda: Microphone(device, options.input_channels, separate=separate), notes, session)
+        dictation = Dictation(
+            lambda: Microphone(device, options.input_channels, separate=separate), transcript, session
+        )
         return run_until_signal(dictation.run(provider))
 
 
-def _list(found: Sequence[Device]) -> int:
+def _list(found: Sequence[InputDevice]) -> int:
     from streamer.audio.microphone import NO_DEVICE, MicrophoneError
 
     if not found:

@@ -7,19 +7,20 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamer.address import DEFAULT_PORT
-from streamer.commands.arguments.parser import USAGE, port, within
+from streamer.commands.arguments.parser import USAGE, argument, port
+from streamer.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
+from streamer.settings.kinds import Number
 from streamer.triton import check_name
 
 # The longest that a service is silent on its way: a model that others use, too, is watched for ten minutes.
 SILENCE_S: Final = 700.0
-LONGEST_LIMIT_S: Final = 3600.0
 
 EXAMPLES: Final = """\
-NAME is the folder of the new model in Triton's model repository, beside that of the present one. It is loaded on every
-Triton that can be told to, and has to answer a short sequence there. Then new sessions go to it, the others move to it
+NAME is the folder of the new model in Triton's model repository, beside the folder of the present one. Each Triton that
+can load models loads it, and it has to answer a short sequence there. Then new sessions go to it, the others move to it
 at their next cut, and the former model is unloaded. If it fails, nothing changes. docs/operations.md has the rest.
 
 examples:
@@ -36,13 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which model, and in which service."""
     add = parser.add_argument
     add("model", metavar="NAME", help="the model that takes over")
-    add("--port", type=port, default=DEFAULT_PORT, help=f"of the service ({DEFAULT_PORT})")
-    add("--control", type=Path, metavar="PATH", help="the socket that its --control names, instead of that of its port")
+    add("--port", type=port, default=DEFAULT_PORT, help=f"the port of the service ({DEFAULT_PORT})")
+    add("--control", type=Path, metavar="PATH", help="the socket that the service was given by --control")
+    add(
+        "--name",
+        default=DEFAULT_MODEL,
+        metavar="PUBLIC",
+        help=f"the public name that is to stand for the model from then on ({DEFAULT_MODEL})",
+    )
     add(
         "--limit",
-        type=within(0, LONGEST_LIMIT_S),
+        type=argument(Number(*RETIRE_BOUNDS_S)),
         metavar="SECONDS",
-        help="for sessions to get to a cut; those that do not are moved as if the former model had failed (120)",
+        help="how long sessions may take to get to a cut; then they are moved as if the former model had failed "
+        f"({RETIRE_LIMIT_S:g})",
     )
 
 
@@ -52,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
 
     path = options.control or default_path(options.port)
     try:
-        request = {"roll": check_name(options.model), **({} if options.limit is None else {"limit_s": options.limit})}
+        request: dict[str, Any] = {"roll": check_name(options.model), "name": options.name}
+        if options.limit is not None:
+            request["limit_s"] = options.limit
     except ValueError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE
@@ -70,5 +80,5 @@ def run(options: argparse.Namespace) -> int:
             reason = "the service has ended"
         except (OSError, ValueError) as error:
             reason = str(getattr(error, "strerror", None) or error)
-    print(f"streamer: no answer at {path}: {reason}. Does the service run, on this machine?", file=sys.stderr)
+    print(f"streamer: no answer at {path}: {reason}. Is the service running on this machine?", file=sys.stderr)
     return 1

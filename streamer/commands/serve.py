@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
+import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streamer.address import DEFAULT_HOST, DEFAULT_PORT
-from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.telemetry import logs
-from streamer.commands.arguments.access import EntranceError, add_entrance_arguments, entrance, is_local, triton_dial
-from streamer.commands.arguments.parser import USAGE, count, port, within
-from streamer.commands.interrupt import run_until_signal
-from streamer.commands.session_limit import SLOTS, Finding, circumstances
-from streamer.triton import MODEL, TritonError, check_name
+from streamer.commands.arguments.parser import USAGE
+from streamer.commands.arguments.serve import add_setting_arguments, given_flags
+from streamer.distribution import install_command
+from streamer.limits import DEFAULT_MODEL
+from streamer.settings.configuration import Configuration, configure
+from streamer.settings.printing import as_toml
+from streamer.settings.serve import ServeSettings
+from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, missing_folder
+from streamer.settings.setting import SettingsError
+from streamer.triton import TritonError
 
 if TYPE_CHECKING:
+    from streamer.bridge.access.port_policy import PortPolicy
     from streamer.bridge.service import Service
     from streamer.triton.dialer import Dialer
 
-# How long sessions may go on by themselves after SIGTERM. With all that can follow it stays below 30 s.
-DRAIN_LIMIT_S: Final = 5.0
-LONGEST_DRAIN_S: Final = 86_400.0
-RESOLVE_S: Final = 30.0
-AUTO: Final = "auto"
 # The slots of the model as it is shipped. With fewer, sessions that start anew after a failure might find no place.
 USUAL_SLOTS: Final = 64
 
@@ -38,86 +37,68 @@ examples:
   streamer serve                          for programs and pages of this machine: http://127.0.0.1:8080
   streamer serve --port 9000 --sessions auto   no more sessions than this machine carries
   streamer key alice >> keys
-  streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for others, who show a key
+  streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for other machines, with a key
   streamer serve --triton gpu1:8001,gpu2:8001                     in front of Tritons that run already
-  streamer serve --repository models --model mine_1               … `streamer roll mine_2` goes over to another
+  streamer serve --repository models --model mine_1               then `streamer roll mine_2` changes the model
+  streamer serve --port 9000 --print-config > streamer.toml       the settings as a file
+  streamer serve --config streamer.toml --log-level debug
+  STREAMER_SERVE_PORT=9000 streamer serve
 
-It stays in the foreground until Ctrl-C or SIGTERM; `/readyz` tells when it is ready. docs/operations.md says what to
-watch, docs/security.md who may come in. The exit status is 0 after SIGTERM."""
+Each setting is a flag, a variable STREAMER_SERVE_… or a line of a file; the flag is the strongest, the file the weakest
+(docs/settings.md). The service stays in the foreground until Ctrl-C or SIGTERM; `/readyz` tells when it is ready.
+docs/operations.md says what to watch, docs/security.md who may come in. The exit status is 0 after SIGTERM."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `serve` accepts."""
-    add = parser.add_argument
-    add("--host", default=DEFAULT_HOST, help=f"address to listen on ({DEFAULT_HOST})")
-    add("--port", type=port, default=DEFAULT_PORT, help=f"port to listen on, 0 for any free one ({DEFAULT_PORT})")
-    add(
-        "--triton",
-        type=_tritons,
-        metavar="HOST:PORT[,…]",
-        help="gRPC addresses of Tritons that run already, instead of an embedded one; a name may stand for several",
-    )
-    add(
-        "--resolve-every",
-        type=within(0.1, 3600),
-        default=RESOLVE_S,
-        metavar="SECONDS",
-        help=f"how often the names of --triton are asked for again ({RESOLVE_S:g})",
-    )
-    add("--model", type=_model, default=MODEL, metavar="NAME", help=f"the model in Triton's repository ({MODEL})")
-    add("--repository", type=Path, metavar="FOLDER", help="of the embedded Triton's models (the one that is shipped)")
-    add("--instances", type=count, help="processes that recognise (as in the model's config.pbtxt)")
-    add("--slots", type=count, help="streams for each of them (as in the model's config.pbtxt)")
-    add(
-        "--sessions",
-        type=_sessions,
-        metavar="N|auto",
-        help="most sessions at a time, and slots for them; 'auto' measures how many this machine carries (all slots)",
-    )
-    add(
-        "--drain-limit",
-        type=within(0, LONGEST_DRAIN_S),
-        default=DRAIN_LIMIT_S,
-        metavar="SECONDS",
-        help=f"after SIGTERM sessions may go on for so long, then they get their finals and end ({DRAIN_LIMIT_S:g})",
-    )
-    add("--control", type=Path, metavar="PATH", help="where to listen for `streamer roll` (docs/operations.md)")
-    add("--log-format", choices=logs.FORMATS, default="text", help="of the log on standard error (text)")
-    add("--log-level", choices=logs.LEVELS, default="info", help="the least that is logged (info)")
-    add("--traces", metavar="URL", help="send OpenTelemetry traces to this collector (OTLP over gRPC)")
-    add_entrance_arguments(parser)
+    """A flag for each setting."""
+    add_setting_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs the service; the exit status, which is 0 after a single SIGTERM."""
+    # Here and below, what only a service needs is imported when one is run: --help and the Tab key are quick.
+    from streamer.commands.arguments.access import EntranceError, entrance, is_local, triton_dial
+
     try:
-        guarded, dial = entrance(options), triton_dial(options)
-    except EntranceError as error:
-        print(f"streamer: {error}", file=sys.stderr)
+        configuration = configure(given_flags(options), os.environ, options.config)
+        if options.print_config:
+            print(as_toml(configuration), end="")
+            return 0
+        guarded, dial = entrance(configuration), triton_dial(configuration)
+        settings = configuration.settings
+        if settings.repository and settings.triton:
+            named = configuration.named("repository")
+            raise EntranceError(f"{named} is for the embedded Triton: it does not go together with --triton.")
+        models = _models(configuration)
+    except (SettingsError, EntranceError) as error:
+        for sentence in str(error).splitlines():
+            print(f"streamer: {sentence}", file=sys.stderr)
         return USAGE
-    if options.repository and options.triton:
-        print("streamer: --repository is about the embedded Triton: --triton needs none.", file=sys.stderr)
-        return USAGE
-    logs.configure(options.log_format, options.log_level)
-    if not options.tls_cert and not options.behind_proxy and not is_local(options.host):
-        logs.say("without TLS everybody on the way can listen: give --tls-cert, or put a proxy with TLS in front.")
+    logs.configure(settings.log_format, settings.log_level)
+    if not settings.tls_cert and not settings.behind_proxy and not is_local(settings.host):
+        logs.say("without TLS anybody on the way can listen in: give --tls-cert, or put a proxy with TLS in front.")
     try:
-        return _serve(options, guarded, dial)
+        return _serve(settings, models, guarded, dial)
     except TritonError as error:
         return _fail(error)
 
 
-def _serve(options: argparse.Namespace, guarded: PortPolicy, dial: Dialer | None) -> int:
+def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], guarded: PortPolicy, dial: Dialer | None) -> int:
+    import asyncio
+
+    from streamer.commands.interrupt import run_until_signal
+    from streamer.commands.session_limit import Finding, circumstances
     from streamer.triton.repository import asr_repository
     from streamer.triton.server import TritonServer
 
     triton = tracing = None
-    sessions = options.sessions
     hurrying: list[asyncio.Future[None]] = []
-    if not options.triton:
-        folder = options.repository or asr_repository()
-        slots = options.slots or _slots(options)
-        triton = TritonServer(folder, models=[options.model], instances=options.instances, slots=slots)
+    if not settings.triton:
+        folder = settings.repository or asr_repository()
+        slots = settings.slots or _slots(settings)
+        folders = {served.model: served.folder for served in models.values() if served.folder is not None}
+        names = [served.model for served in models.values()]
+        triton = TritonServer(folder, models=names, folders=folders, instances=settings.instances, slots=slots)
         triton.start()
     try:
         # While Triton's processes import torch, this one imports the rest.
@@ -129,35 +110,42 @@ def _serve(options: argparse.Namespace, guarded: PortPolicy, dial: Dialer | None
             from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.triton.link import LinkError
         except ImportError as error:
-            raise TritonError(f"the service needs {error.name}: pip install 'streamer[embedded]'") from error
+            raise TritonError(f"the service needs {error.name}: {install_command('embedded')}") from error
 
-        if sessions == AUTO:
-            known = None if triton is None else circumstances(folder, options.model, options.instances, slots)
+        sessions: int | Finding | None
+        if isinstance(settings.sessions, str):
+            measured = models[DEFAULT_MODEL]
+            if triton is not None:
+                known = circumstances(measured.folder or folder / measured.model, settings.instances, slots)
+            else:
+                known = None
             sessions = Finding(known)
-        limits = Limits(start_s=options.start_limit, idle_s=options.idle_limit, resume_s=options.resume_limit)
+        else:
+            sessions = settings.sessions
+        limits = Limits(start_s=settings.start_limit, idle_s=settings.idle_limit, resume_s=settings.resume_limit)
 
         try:
-            tracing = Tracing.towards(options.traces) if options.traces or Tracing.in_environment() else None
+            tracing = Tracing.towards(settings.traces) if settings.traces or Tracing.in_environment() else None
         except TracesError as error:
             return _fail(error)
 
         service = Service(
-            triton or options.triton,
-            host=options.host,
-            port=options.port,
+            triton or settings.triton,
+            host=settings.host,
+            port=settings.port,
             sessions=sessions,
             limits=limits,
-            grace=options.drain_limit,
+            grace=settings.drain_limit,
             entrance=guarded,
             dial=dial,
             tracing=tracing,
-            model=options.model,
-            resolve_s=options.resolve_every,
+            models={name: served.model for name, served in models.items()},
+            resolve_s=settings.resolve_every,
         )
 
         async def work() -> int:
             try:
-                async with service, _controlled(service, options.control):
+                async with service, _controlled(service, settings.control):
                     page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
                     logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
                     await asyncio.Event().wait()  # for a signal: a recogniser that has gone comes back
@@ -178,6 +166,21 @@ def _serve(options: argparse.Namespace, guarded: PortPolicy, dial: Dialer | None
             tracing.close()
 
 
+def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
+    """The models by public name; SettingsError if the service cannot have them."""
+    settings = configuration.settings
+    try:
+        models = by_public_name(settings.model)
+    except ModelsError as error:
+        raise SettingsError(f"{configuration.named('model')} {error}.") from error
+    wrong = missing_folder(settings.model)
+    if settings.triton and any(served.folder for served in settings.model):
+        wrong = "can name folders only for the embedded Triton: with --triton, give names of models in its repository"
+    if wrong:
+        raise SettingsError(f"{configuration.named('model')} {wrong}.")
+    return models
+
+
 @asynccontextmanager
 async def _controlled(service: Service, given: Path | None) -> AsyncIterator[None]:
     """Listens for whoever runs the service; ControlError if that is not possible where they said."""
@@ -185,7 +188,7 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
 
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(Control(service.upstreams, given or default_path(service.port)))
+            await stack.enter_async_context(Control(service.models, given or default_path(service.port)))
         except ControlError as error:
             if given:
                 raise
@@ -193,33 +196,15 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
         yield
 
 
-def _model(text: str) -> str:
-    try:
-        return check_name(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _sessions(text: str) -> int | str:
-    return text if text == AUTO else count(text)
-
-
-def _slots(options: argparse.Namespace) -> int | None:
+def _slots(settings: ServeSettings) -> int | None:
     """For each instance as many as the sessions need, and one for the probe; None if that is for the model to say."""
-    if options.sessions is None:
+    from streamer.commands.session_limit import SLOTS
+
+    if settings.sessions is None:
         return None
-    if options.sessions == AUTO:
+    if isinstance(settings.sessions, str):
         return SLOTS
-    return int(max(USUAL_SLOTS, -(-options.sessions // (options.instances or 1)) + 1))
-
-
-def _tritons(text: str) -> list[str]:
-    addresses = [address.strip() for address in text.split(",")]
-    for address in addresses:
-        host, _, number = address.rpartition(":")
-        if not host or not number.isdecimal() or not 0 < int(number) <= 65535:
-            raise argparse.ArgumentTypeError(f"'{address}' is no address of a Triton: that is HOST:PORT.")
-    return addresses
+    return max(USUAL_SLOTS, -(-settings.sessions // (settings.instances or 1)) + 1)
 
 
 def _fail(reason: object) -> int:

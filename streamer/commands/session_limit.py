@@ -78,10 +78,10 @@ class Finding:
         self._circumstances = circumstances
         self._capacities = capacities or Capacities()
 
-    async def __call__(self, upstreams: UpstreamPool) -> int | None:
+    async def __call__(self, pool: UpstreamPool) -> int | None:
         """So many sessions; None for all that there are places for, if it cannot be found out."""
-        from streamer.audio.files import read_audio
-        from streamer.audio.recording import AudioError
+        from streamer.audio.audio_file import read_audio
+        from streamer.audio.recording_check import AudioError
         from streamer.bridge.upstreams.capacity import SHARE, STEP_S, measure
         from streamer.triton.link import LinkError
 
@@ -91,7 +91,7 @@ class Finding:
             return sessions
         logs.say("measuring how many sessions this machine carries: some ten seconds")
         try:
-            found = await measure(upstreams, read_audio(shipped(SPEECH)).tobytes())
+            found = await measure(pool, read_audio(shipped(SPEECH)).tobytes())
         except (LinkError, AudioError, OSError) as error:
             logs.say(f"that failed ({error}): as many sessions as there are slots", logging.WARNING)
             return None
@@ -103,14 +103,13 @@ class Finding:
         return found.sessions
 
 
-def circumstances(repository: Path, model: str, instances: int | None, slots: int | None) -> dict[str, Any]:
-    """All that the capacity of this machine for a model depends on."""
-    folder = repository / model
+def circumstances(folder: Path, instances: int | None, slots: int | None) -> dict[str, Any]:
+    """All that the capacity of this machine for the model in this folder depends on."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return {
         "version": __version__,
-        "model": f"{model} {hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]}",
+        "model": f"{folder.name} {hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]}",
         "instances": instances,
         "slots": slots,
         "machine": {

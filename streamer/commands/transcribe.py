@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
-from streamer.audio.folders import STDIN, Recording, recordings_of
-from streamer.audio.recording import AudioError, check_readable
+from streamer.audio.recording_check import AudioError, check_readable
+from streamer.audio.recording_list import STDIN, ListedRecording, list_recordings
 from streamer.chosen_service import provided
 from streamer.commands.arguments.parser import USAGE, add_server_argument, count
 from streamer.commands.arguments.recognition import add_recognition_arguments, option
-from streamer.terminal.output import Output, OutputError
+from streamer.terminal.transcript_output import OutputError, TranscriptOutput
 from streamer.timing import Timing
 from streamer.transcript import FORMATS
 from streamer.triton import TritonError
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         return USAGE
     recordings, wrong = _found(options.files)
     try:
-        output = Output(options.format, options.output, recordings)
+        output = TranscriptOutput(options.format, options.output, recordings)
     except OutputError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE
@@ -123,12 +123,12 @@ def _contradiction(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _found(names: Sequence[str]) -> tuple[list[Recording], list[AudioError]]:
+def _found(names: Sequence[str]) -> tuple[list[ListedRecording], list[AudioError]]:
     """The recordings that can be read, in the order of the command line, and what is wrong with the others."""
-    recordings: list[Recording] = []
+    recordings: list[ListedRecording] = []
     wrong: list[AudioError] = []
     for name in names:
-        found, unread = recordings_of(name)
+        found, unread = list_recordings(name)
         wrong += unread
         for recording in found:
             try:
@@ -146,7 +146,9 @@ def _check(name: str) -> None:
         raise AudioError("standard input is a terminal: pipe raw PCM into it, or name a file.")
 
 
-def _transcribed(recordings: list[Recording], options: argparse.Namespace, output: Output, timing: Timing) -> int:
+def _transcribed(
+    recordings: list[ListedRecording], options: argparse.Namespace, output: TranscriptOutput, timing: Timing
+) -> int:
     with provided(options.server, timing) as provider:
         from streamer.commands.batch import Batch
         from streamer.commands.interrupt import run_until_signal

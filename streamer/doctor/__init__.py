@@ -1,1 +1,1 @@
-"""What is there of all that Streamer needs on this machine, and how to mend what is not. Nothing is changed."""
+"""What Streamer needs on this machine: what is there, and how to mend what is not. Nothing is changed."""

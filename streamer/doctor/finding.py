@@ -1,4 +1,4 @@
-"""What was found about one thing, as a line for people and as an object for programs."""
+"""What was found out about one thing, as a line for people and as an object for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NORMAL: Final = "\x1b[0m"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing: how it is, and what mends it."""
+    """The state of one thing, and what mends it."""
 
     subject: str
     state: str
@@ -36,23 +36,23 @@ class Finding:
             sign = f"{_COLOURS[self.state]}{sign}{_NORMAL}"
         arrow = "->" if plain else "→"
         remedy = f" {arrow} {self.remedy}" if self.remedy else ""
-        return f"{sign} {self.subject:{SUBJECT_COLUMNS}} {discreet(self.said + remedy)}"
+        return f"{sign} {self.subject:{SUBJECT_COLUMNS}} {without_secrets(self.said + remedy)}"
 
     def content(self) -> dict[str, Any]:
         """For programs."""
         return {
             "subject": self.subject,
             "state": self.state,
-            "said": discreet(self.said),
-            "remedy": discreet(self.remedy),
+            "said": without_secrets(self.said),
+            "remedy": without_secrets(self.remedy),
         }
 
 
 Check = Callable[[], Iterable[Finding]]
 
 
-def discreet(text: str) -> str:
-    """One line without what nobody else has to know: secrets, and whose machine it is."""
+def without_secrets(text: str) -> str:
+    """The text in one line, without secrets and without the path of the home folder."""
     for name in SECRETS:
         if secret := os.environ.get(name):
             text = text.replace(secret, "…")

@@ -1,4 +1,4 @@
-"""The machine itself: Python, processors, shared memory, open files, and programs of others."""
+"""The machine: Python, processors, shared memory, open files, environment variables and ffmpeg."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ _PATIENCE_S: Final = 10
 
 
 def python() -> Iterator[Finding]:
-    """The version, and where it is."""
+    """Its version, and where it is installed."""
     least, most = PYTHONS
     version = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
     if least <= sys.version_info[:2] <= most:
         yield Finding("Python", FINE, version)
     else:
-        tried = f"Streamer is tried with {least[0]}.{least[1]} to {most[0]}.{most[1]}"
+        tested = f"Streamer is tested with Python {least[0]}.{least[1]} to {most[0]}.{most[1]}"
         yield Finding(
             "Python",
             WARNING,
-            f"{version}: {tried}",
-            "python3.12 -m venv .venv, and install it there; in a clone: make install PYTHON=python3.12",
+            f"{version}. {tested}",
+            "python3.12 -m venv .venv, and install Streamer there; in a clone: make install PYTHON=python3.12",
         )
 
 
 def system() -> Iterator[Finding]:
-    """What kind of machine it is."""
+    """The kind of machine, its cores and its memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
     said += f", {cores} core{'s' * (cores > 1)}, {memory / (1 << 30):.1f} GiB of memory"
     if platform.system() != "Linux":
-        yield Finding("system", WARNING, said, "Triton's wheel is for Linux: use --server, or a container")
+        yield Finding("system", WARNING, said, "Triton runs on Linux only: use --server, or a container")
     elif memory < GOOD_MEMORY:
-        yield Finding("system", WARNING, f"{said}: the model with its server takes 1 GB and more")
+        yield Finding("system", WARNING, f"{said}: the model and its server need 1 GB or more")
     else:
         yield Finding("system", FINE, said)
 
 
 def shared_memory() -> Iterator[Finding]:
-    """Through which Triton and the processes of the model exchange sound and words."""
+    """Triton and the processes of the model exchange audio and words through it."""
     remedy = "in a container: docker run --shm-size=1g; else: mount -o remount,size=1g /dev/shm"
     try:
         status = os.statvfs(SHARED_MEMORY)
@@ -79,30 +79,30 @@ def shared_memory() -> Iterator[Finding]:
     elif free < LEAST_SHARED_MEMORY:
         yield Finding("shared memory", WRONG, f"{said}, and Triton needs {_mebibytes(LEAST_SHARED_MEMORY)}", remedy)
     elif free < GOOD_SHARED_MEMORY:
-        yield Finding("shared memory", WARNING, f"{said}: enough for few instances", remedy)
+        yield Finding("shared memory", WARNING, f"{said}: enough for a few instances only", remedy)
     else:
         yield Finding("shared memory", FINE, said)
 
 
 def descriptors() -> Iterator[Finding]:
-    """How many files and connections a process may have."""
+    """How many files and connections a process may have open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    said = f"{_limit(soft)} a process (at most {_limit(hard)}); a session takes one"
+    said = f"{_limit(soft)} per process (at most {_limit(hard)}); each session takes one"
     if soft != resource.RLIM_INFINITY and soft < GOOD_DESCRIPTORS:
-        yield Finding("open files", WARNING, said, "ulimit -n 4096, before the service is started")
+        yield Finding("open files", WARNING, said, "ulimit -n 4096, before you start the service")
     else:
         yield Finding("open files", FINE, said)
 
 
 def environment() -> Iterator[Finding]:
-    """Variables that change how the programs behave; of those that may hold secrets only whether they are set."""
+    """Variables that change how Streamer behaves; of those that may hold secrets, only whether they are set."""
     told = [f"{name}={os.environ[name]}" for name in TOLD_VARIABLES if os.environ.get(name)]
     told += [f"{name} is set (not shown)" for name in PRIVATE_VARIABLES if os.environ.get(name)]
-    yield Finding("environment", FINE, ", ".join(told) or "nothing of what matters is set")
+    yield Finding("environment", FINE, ", ".join(told) or "none of the variables that matter is set")
 
 
 def ffmpeg() -> Iterator[Finding]:
-    """For the sound of videos, and of formats that libsndfile does not read."""
+    """It reads the audio of videos, and formats that libsndfile does not know."""
     program = shutil.which("ffmpeg")
     if program is None:
         yield Finding("ffmpeg", WARNING, "not found: videos and M4A cannot be read", "apt install ffmpeg")

@@ -1,4 +1,4 @@
-"""The files of the model: whether all are there and none is cut short or damaged. Without torch."""
+"""The files of the model: whether all are there, and whether they are complete. Works without torch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ NEEDED: Final = (
     "1/letters.safetensors",
     "1/language.safetensors",
 )
-OPTIONAL: Final = {"1/calibration.json": "times and confidences are raw", "1/activity.pt": "nobody hears silences"}
-REMEDY: Final = "in a clone: git checkout -- asr_repo (git lfs pull, if it is kept there); else reinstall streamer"
+OPTIONAL: Final = {
+    "1/calibration.json": "times and confidences are not calibrated",
+    "1/activity.pt": "silence is not detected",
+}
+REMEDY: Final = "in a clone: git checkout -- asr_repo (or git lfs pull); else install Streamer's wheel again"
 
 _POINTER: Final = b"version https://git-lfs"
 _LONGEST_HEADER: Final = 1 << 26
@@ -43,22 +46,22 @@ def model_files(repository: Path | None = None) -> Iterator[Finding]:
     except TritonError as error:
         yield Finding("model files", WRONG, str(error))
         return
-    size, whole = 0, True
+    size, complete = 0, True
     for name in NEEDED:
         path = folder / name
         if name in OPTIONAL and not path.exists():
-            yield Finding("model files", WARNING, f"{path}: not there; {OPTIONAL[name]}", REMEDY)
+            yield Finding("model files", WARNING, f"{path} is missing: {OPTIONAL[name]}", REMEDY)
             continue
         try:
             size += path.stat().st_size
             _check(path)
         except (Damaged, OSError, ValueError) as error:
-            whole = False
+            complete = False
             reason = error.strerror if isinstance(error, OSError) else error
             yield Finding("model files", WRONG, f"{path}: {reason}", REMEDY)
-    if whole:
+    if complete:
         name = json.loads((folder / "1" / "model.json").read_text(encoding="utf-8")).get("name", "without a name")
-        yield Finding("model files", FINE, f"{name}, {len(NEEDED)} files, {size / 1e6:.0f} MB, all whole; {folder}")
+        yield Finding("model files", FINE, f"{name}, {len(NEEDED)} files, {size / 1e6:.0f} MB, all complete; {folder}")
 
 
 def _check(path: Path) -> None:
@@ -78,9 +81,9 @@ def _archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
     except zipfile.BadZipFile:
-        raise Damaged("it is cut short, or damaged") from None
+        raise Damaged("it is incomplete or damaged") from None
     if damaged:
-        raise Damaged(f"{damaged} in it is damaged")
+        raise Damaged(f"its part {damaged} is damaged")
 
 
 def _tensors(path: Path) -> None:
@@ -93,7 +96,7 @@ def _tensors(path: Path) -> None:
             header = json.loads(file.read(length))
             end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise Damaged("its header is damaged, or cut short") from None
+            raise Damaged("its header is incomplete or damaged") from None
     expected, size = 8 + length + end, path.stat().st_size
     if size != expected:
         raise Damaged(f"it has {size} bytes instead of {expected}")
@@ -103,7 +106,7 @@ def _object(path: Path) -> None:
     try:
         json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise Damaged(f"it is no JSON: {error}") from None
+        raise Damaged(f"it is not JSON: {error}") from None
 
 
 _KINDS: Final[dict[str, Callable[[Path], None]]] = {".pt": _archive, ".safetensors": _tensors, ".json": _object}

@@ -1,4 +1,4 @@
-"""The Python packages: which parts of Streamer are installed, whether torch works, and whether Triton is there."""
+"""The Python packages: which parts of Streamer are installed, and whether torch and Triton work."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamer import __version__
+from streamer.distribution import install_command
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
+_TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
 # The parts of pyproject.toml, and what each adds.
 PARTS: Final = {
-    "client": ("numpy", "soundfile", "soxr", "websockets"),
-    "bridge": ("prometheus-client", "tritonclient"),
+    "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
+    "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
     "engine": ("safetensors", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }
-# What makes words here; without all of it this is the client of a service elsewhere.
+# What a service on this machine needs; a client of a service elsewhere needs none of it.
 OWN_SERVICE: Final = ("bridge", "engine", "embedded")
 TORCH: Final = "2.11"
 CLONE: Final = (PACKAGE.parent / "Makefile").is_file()
@@ -56,18 +58,19 @@ def missing(part: str) -> list[str]:
 
 
 def is_light() -> bool:
-    """Whether nothing of what a service of its own needs is here, and so was not meant to be."""
+    """Whether only the client was meant to be installed: neither torch nor Triton is here."""
     return not any(installed(name) for name in (*PARTS["engine"][1:], *PARTS["embedded"]))
 
 
 def packages() -> Iterator[Finding]:
-    """All parts, a line each."""
+    """A line for each part."""
     yield Finding("streamer", FINE, f"{__version__}, {PACKAGE}{_commit()}")
     for part, names in PARTS.items():
         said = ", ".join(f"{name} {number}" for name in names if (number := installed(name)))
         lacking = missing(part)
         if not lacking and part == "client" and (broken := _broken(names)):
-            yield Finding(part, WRONG, broken, "pip install --force-reinstall streamer")
+            name, reason = broken
+            yield Finding(part, WRONG, f"{name} cannot be imported: {reason}", f"pip install --force-reinstall {name}")
         elif not lacking:
             yield Finding(part, FINE, said)
         else:
@@ -76,16 +79,16 @@ def packages() -> Iterator[Finding]:
 
 
 def torch() -> Iterator[Finding]:
-    """Whether it can be imported, with the torchaudio that belongs to it, and what it computes on."""
+    """Whether torch can be imported, whether torchaudio belongs to it, and whether there is a GPU."""
     torch, torchaudio = installed("torch"), installed("torchaudio")
     if torch is None:
         return
     remedy = f"pip install 'torch=={TORCH}.*' 'torchaudio=={TORCH}.*'"
     if torchaudio and _pair(torch) != _pair(torchaudio):
-        said = f"torch {torch} and torchaudio {torchaudio} are no pair: training cannot load both"
+        said = f"torch {torch} and torchaudio {torchaudio} do not belong together: training cannot load both"
         yield Finding("torch", WARNING, said, remedy)
     elif _pair(torch) != TORCH:
-        yield Finding("torch", WARNING, f"torch {torch}: Streamer is tried with {TORCH}", remedy)
+        yield Finding("torch", WARNING, f"torch {torch}: Streamer is tested with {TORCH}", remedy)
     try:
         command = [sys.executable, "-c", _TORCH]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TORCH_PATIENCE_S, check=False)
@@ -96,14 +99,14 @@ def torch() -> Iterator[Finding]:
     if not told:
         yield Finding("torch", WRONG, f"torch {torch} cannot be imported: {reason}", remedy)
         return
-    cuda = f"built for CUDA {told['cuda']}" if told["cuda"] else "built for the CPU alone"
-    yield Finding("torch", FINE, f"{torch} is imported, {cuda}")
+    cuda = f"built for CUDA {told['cuda']}" if told["cuda"] else "built for CPUs only"
+    yield Finding("torch", FINE, f"{torch} can be imported, {cuda}")
     yield from _gpu(told)
 
 
 def triton() -> Iterator[Finding]:
-    """The server's program, and the library through which it runs Python; both are really loaded."""
-    from streamer.triton.installation import find_tritonserver
+    """The server's program, and the library with which it runs Python. Both are really loaded."""
+    from streamer.triton.installation import REINSTALL, find_tritonserver
 
     if is_light():
         return
@@ -111,7 +114,7 @@ def triton() -> Iterator[Finding]:
         found = find_tritonserver()
     except TritonError as error:
         said, _, remedy = str(error).rpartition(": ")
-        yield Finding("Triton", WRONG, *((said, remedy) if remedy.startswith(("pip", "reinstall")) else (str(error),)))
+        yield Finding("Triton", WRONG, *((said, remedy) if remedy.startswith("pip") else (str(error),)))
         return
     with tempfile.TemporaryDirectory(prefix="streamer-doctor-") as folder:
         try:
@@ -121,22 +124,21 @@ def triton() -> Iterator[Finding]:
             yield Finding("libpython", WRONG, said, remedy)
             return
         yield Finding("libpython", FINE, f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0 is there")
-        reinstall = "pip install --force-reinstall nvidia-pytriton==0.7.0"
         try:
             command = [str(found.binary), "--help"]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
         except (OSError, subprocess.SubprocessError) as error:
-            yield Finding("Triton", WRONG, f"{found.binary} does not start: {error}", reinstall)
+            yield Finding("Triton", WRONG, f"{found.binary} does not start: {error}", REINSTALL)
             return
     if "Usage: tritonserver" in done.stdout + done.stderr:
         yield Finding("Triton", FINE, f"tritonserver of nvidia-pytriton {installed('nvidia-pytriton')} starts")
     else:
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
-        yield Finding("Triton", WRONG, f"{found.binary} does not start: {reason}", reinstall)
+        yield Finding("Triton", WRONG, f"{found.binary} does not start: {reason}", REINSTALL)
 
 
 def _commit() -> str:
-    """Which one it is, in a clone."""
+    """The commit, in a clone."""
     git = shutil.which("git")
     if git is None or not (PACKAGE.parent / ".git").exists():
         return ""
@@ -149,25 +151,24 @@ def _commit() -> str:
 
 
 def _weight(part: str) -> str:
-    """How bad it is that something of this part is missing."""
+    """How serious it is that something of this part is missing."""
     return WRONG if part == "client" or (part in OWN_SERVICE and not is_light()) else WARNING
 
 
 def _installing(part: str) -> str:
     if CLONE:
         return "make install"
-    extra = {"client": "", "mic": "[mic]"}.get(part, "[embedded]")
-    return f"pip install 'streamer{extra}'"
+    return install_command({"client": "", "mic": "mic"}.get(part, "embedded"))
 
 
-def _broken(names: Iterable[str]) -> str:
-    """What keeps one of these from being imported, as what it rests on may be missing."""
+def _broken(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first of these that is installed and cannot be imported, and why: a library under it may be missing."""
     for name in names:
         try:
             import_module(name)
         except (ImportError, OSError) as error:
-            return f"{name} cannot be imported: {error}"
-    return ""
+            return name, str(error)
+    return None
 
 
 def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
@@ -183,8 +184,8 @@ def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
         remedy = f"install a driver for CUDA {told['cuda']}; in a container: docker run --gpus all"
         yield Finding("GPU", WARNING, f"{driver} is there, but torch cannot use it: {on_cpu}", remedy)
     else:
-        remedy = f"pip install --force-reinstall 'torch=={TORCH}.*' from PyPI"
-        yield Finding("GPU", WARNING, f"{driver} is there, but this torch is for the CPU: {on_cpu}", remedy)
+        remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple 'torch=={TORCH}.*'"
+        yield Finding("GPU", WARNING, f"{driver} is there, but this torch is built for CPUs only: {on_cpu}", remedy)
 
 
 def _driver() -> str | None:

@@ -1,4 +1,4 @@
-"""Services: that on the usual port, one that was named, and one of our own that really recognises something."""
+"""Services: on the usual port, one that the user named, and one that is started to recognise a recording."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
-from streamer.commands.arguments.parser import EMBEDDED
+from streamer.chosen_service import EMBEDDED
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.shipped import PACKAGE
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
 SAMPLE: Final = PACKAGE.parent / "audio_samples" / "quilter.ogg"  # only in a clone
-SILENCE_S: Final = 2
+NOISE_S: Final = 2
 
 _PATIENCE_S: Final = 2.0
 _TRIAL_S: Final = 120.0
 
 
 def port() -> Iterator[Finding]:
-    """Who is on the port that `serve` takes by default."""
+    """What listens on the port that `serve` takes by default."""
     place, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
         told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
         sessions = f"{told.get('sessions', '?')} of {told.get('sessions_limit', '?')} sessions"
-        yield Finding(subject, FINE, f"a streamer service is there and ready ({sessions}): commands use it")
+        yield Finding(subject, FINE, f"a Streamer service listens there and is ready ({sessions}): commands use it")
         return
     try:
         with socket.create_server((DEFAULT_HOST, DEFAULT_PORT)):
@@ -39,21 +39,21 @@ def port() -> Iterator[Finding]:
     except OSError as error:
         told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
         if told.get("service") == "streamer":
-            yield Finding(subject, WARNING, "a streamer service is there, but not ready", "look at its log")
+            yield Finding(subject, WARNING, "a Streamer service listens there, but is not ready", "read its log")
         else:
             said = f"{place} cannot be taken: {error.strerror}"
-            yield Finding(subject, WARNING, said, "streamer serve --port 8081, or end the other program")
+            yield Finding(subject, WARNING, said, "streamer serve --port 8081, or stop the other program")
 
 
 def named(url: str) -> Iterator[Finding]:
-    """Whether this service, which somebody wants to use, opens a session and hears something."""
+    """Whether this service opens a session and recognises something."""
     from streamer.client.connection import shown
 
     yield asyncio.run(_heard("service", url, shown(url)))
 
 
 def trial() -> Iterator[Finding]:
-    """A service of our own is started, hears a recording and is ended: all that `streamer FILE` does."""
+    """A service is started, transcribes a recording and is stopped: all that `streamer FILE` does."""
     from streamer.chosen_service import provided
 
     began = time.monotonic()
@@ -63,7 +63,7 @@ def trial() -> Iterator[Finding]:
             async def work() -> Finding:
                 async with provider() as url:
                     ready = time.monotonic() - began
-                    return await _heard("trial", url, f"a service of our own was ready in {ready:.1f} s")
+                    return await _heard("trial", url, f"a service was started in {ready:.1f} s")
 
             yield asyncio.run(work())
     except TritonError as error:
@@ -85,27 +85,27 @@ async def _heard(subject: str, url: str, where: str) -> Finding:
     except asyncio.CancelledError:
         if timer.when() > asyncio.get_running_loop().time():
             raise
-        return Finding(subject, WRONG, f"{where}: nothing was recognised within {_TRIAL_S:g} s")
+        return Finding(subject, WRONG, f"{where}: it recognised nothing within {_TRIAL_S:g} s")
     finally:
         timer.cancel()
     took = time.monotonic() - began
     if SAMPLE.exists() and not words:
         return Finding(subject, WRONG, f"{where}, and recognised nothing of {SAMPLE.name}")
-    said = f"{where}, and recognised {seconds:.1f} s of sound in {took:.1f} s"
+    said = f"{where}, and recognised {seconds:.1f} s of audio in {took:.1f} s"
     return Finding(subject, FINE, f"{said}: “{' '.join(words[:6])} …”" if words else said)
 
 
 async def _words(url: str) -> tuple[list[str], float]:
-    """What was understood of the sample, and how long it is; without a sample it is some noise."""
-    from streamer.audio.files import SAMPLE_RATE, read_audio
+    """What was recognised, and how long the audio was: that of the sample, or noise where there is no sample."""
+    from streamer.audio.audio_file import SAMPLE_RATE, read_audio
     from streamer.client import transcribe
 
-    sound = read_audio(SAMPLE) if SAMPLE.exists() else _noise(SILENCE_S * SAMPLE_RATE)
+    audio = read_audio(SAMPLE) if SAMPLE.exists() else _noise(NOISE_S * SAMPLE_RATE)
     words = []
-    async for event in transcribe([sound], url):
+    async for event in transcribe([audio], url):
         if event["type"] == "final":
             words += event["text"].split()
-    return words, len(sound) / SAMPLE_RATE
+    return words, len(audio) / SAMPLE_RATE
 
 
 def _noise(samples: int) -> Any:
@@ -115,9 +115,9 @@ def _noise(samples: int) -> Any:
 
 
 def _asked(url: str) -> dict[str, Any]:
-    """What a probe answers; nothing if there is none."""
+    """What a probe answers; empty if nothing does."""
     try:
-        # 503 has an answer, too.
+        # A 503 comes with an answer as well.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _AnyStatus())
         with opener.open(url, timeout=_PATIENCE_S) as answer:
             told = json.loads(answer.read(1 << 16))
@@ -127,7 +127,7 @@ def _asked(url: str) -> dict[str, Any]:
 
 
 class _AnyStatus(urllib.request.HTTPErrorProcessor):
-    """Takes each answer as one."""
+    """Takes an answer with any status."""
 
     def http_response(self, request: Any, response: Any) -> Any:
         return response

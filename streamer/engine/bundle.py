@@ -1,8 +1,10 @@
-"""A bundle: the folder with all that recognising needs, put together as a recogniser.
+"""Loads a recogniser from a bundle, the folder that holds everything it needs.
 
-`model.json` and `weights.pt` are the acoustic model, `lexicon.safetensors`, `language.safetensors` and `search.json`
-what its phones become words with, `letters.safetensors` how words outside the lexicon sound. Two may be missing:
-`calibration.json` tells what times and confidences mean, `activity.pt` hears whether somebody speaks.
+- `model.json` and `weights.pt`: the acoustic model
+- `lexicon.safetensors`, `language.safetensors` and `search.json`: what the search needs to make words of phones
+- `letters.safetensors`: the pronunciation of words that are not in the lexicon
+- `calibration.json` (optional): corrections of times and confidences
+- `activity.pt` (optional): the network that hears whether somebody speaks
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import torch
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon, LexiconError
-from streamer.engine.models.acoustic import AcousticModel, BundleError
+from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.beam import BeamSearch
 from streamer.engine.search.beam_options import BeamOptions
-from streamer.engine.search.search import GreedySearch, Search
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.search.search import Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -35,9 +38,9 @@ def load_recogniser(
     precision: str | None = None,
     idle_limit_s: float = 20.0,
 ) -> Recogniser:
-    """A recogniser with so many slots, its searches `lexicon` and `greedy`; BundleError says what is wrong.
+    """A recogniser with this many slots and the searches `lexicon` and `greedy`. BundleError says what is wrong.
 
-    `precision` is what the encoder computes in; without it that of this machine.
+    `precision` is the number format of the encoder; by default the best one for this machine.
     """
     folder = Path(folder)
     model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision or best_precision(device)])
@@ -60,7 +63,7 @@ def load_recogniser(
 
 
 def best_precision(device: torch.device | str) -> str:
-    """bfloat16 on processors that compute in it, for it is faster there and as good; else float32."""
+    """bfloat16 on processors that support it, where it is faster and as good; otherwise float32."""
     if torch.device(device).type != "cpu":
         return "float32"
     able = torch.cpu.get_capabilities()

@@ -1,4 +1,4 @@
-"""The recogniser: streams in slots, computed together, audio in and events out."""
+"""The recogniser: takes audio of many streams, computes them together in slots, and gives their events."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from streamer.engine.events import Event
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
-from streamer.engine.options import StreamOptions
-from streamer.engine.search.search import Alternative, Hypothesis, Search
+from streamer.engine.search.search import Hypothesis, LikelyWords, Search
 from streamer.engine.slots import Slots, SlotsFull
-from streamer.engine.stream import Clock, Stream
+from streamer.engine.stream import Stream, TimeScale
+from streamer.engine.stream_events import StreamEvent
+from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
-from streamer.engine.text.transcriber import Transcriber
+from streamer.engine.text.result_builder import ResultBuilder
 
-# A request with more audio than this would hold up its batch and fill memory.
+# A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
 
 
 class StreamError(Exception):
-    """What went wrong with one stream; the others of the batch are not concerned."""
+    """What went wrong with one stream. The other streams of the batch are not affected."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -34,7 +34,7 @@ class StreamError(Exception):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Audio of one stream (int16, any length); `flush` makes all of it final, `end` does so and closes the stream."""
+    """Audio of one stream (int16, any length). `flush` makes all of it final; `end` does too, and closes the stream."""
 
     stream: int
     samples: NDArray[np.int16]
@@ -42,11 +42,11 @@ class Chunk:
     end: bool = False
 
 
-Answer = tuple[int, list[Event] | StreamError]
+Answer = tuple[int, list[StreamEvent] | StreamError]
 
 
 class Recogniser:
-    """Owns the slots: opens streams, steps a batch of them, closes them, and expires those that nobody feeds."""
+    """Owns the slots: opens and closes streams, computes batches of them, and drops those that get no audio."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Recogniser:
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`searches` are what streams may choose from, each with room for all slots."""
+        """`searches` are those that streams may choose from, each with room for all slots."""
         self.model = model
         self.searches = searches
         self._slots = Slots(slots)
@@ -66,9 +66,9 @@ class Recogniser:
         self._calibration = calibration or Calibration()
         self._idle_limit_s = idle_limit_s
         self._now = clock
-        self._units = Clock(model.sample_rate, model.frame_samples)
+        self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         self._streams: dict[int, Stream] = {}
-        self.expired = 0  # streams dropped because nobody fed them
+        self.expired = 0  # streams dropped because they got no audio
 
     @property
     def live(self) -> int:
@@ -76,7 +76,7 @@ class Recogniser:
         return self._slots.live
 
     def open(self, stream: int, options: StreamOptions | None = None) -> None:
-        """Open a stream under this number; one that was open under it is closed first."""
+        """Open a stream under this number. If one is open already, it is closed first."""
         self.close(stream)
         self.expire()
         options = options or StreamOptions()
@@ -89,25 +89,25 @@ class Recogniser:
         try:
             for name, search in self.searches.items():
                 chosen = name == options.search
-                settle = math.ceil(options.settle_ms / self._units.frame_ms)
+                settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)
                 search.configure(lease.slot, options.hotwords if chosen else (), settle if chosen else 0)
         except ValueError as error:
             self._slots.release(lease)
             raise StreamError("bad_options", str(error)) from None
-        scribe = Transcriber(options, self._calibration, begins=options.begins)
+        results = ResultBuilder(options, self._calibration, begins=options.begins)
         self._streams[stream] = Stream(
-            lease, options, scribe, self._units, last_used=self._now(), speaking=options.speaking
+            lease, options, results, self._time_scale, last_used=self._now(), speaking=options.speaking
         )
         self._start_afresh([lease.slot])
 
     def close(self, stream: int) -> None:
-        """Forget a stream and free its slot; a number that is not open changes nothing."""
+        """Close a stream and free its slot. A number that is not open has no effect."""
         closed = self._streams.pop(stream, None)
         if closed:
             self._slots.release(closed.lease)
 
     def expire(self) -> list[int]:
-        """Close the streams that got nothing for longer than the idle limit and return their numbers."""
+        """Close the streams that got nothing for longer than the idle limit. Returns their numbers."""
         oldest = self._now() - self._idle_limit_s
         idle = [number for number, stream in self._streams.items() if stream.last_used < oldest]
         for number in idle:
@@ -117,7 +117,7 @@ class Recogniser:
 
     @torch.inference_mode()
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
-        """Compute a batch; yields (index of the chunk, its events or its error), each as soon as it is complete."""
+        """Compute a batch. Yields (index of the chunk, its events or its error), each as soon as it is complete."""
         running: dict[int, Stream] = {}
         for index, chunk in enumerate(chunks):
             try:
@@ -128,7 +128,7 @@ class Recogniser:
             due: dict[int, list[tuple[int, Stream, NDArray[np.int16]]]] = {}
             for index, stream in list(running.items()):
                 if not self._slots.valid(stream.lease):
-                    # Closed between two answers of this batch: its slot may be somebody else's by now.
+                    # It was closed between two answers of this batch, and its slot may belong to another stream by now.
                     del running[index]
                     yield index, StreamError("unknown_stream", "it was closed while its audio was computed")
                 elif (samples := stream.next_step()) is not None:
@@ -140,7 +140,7 @@ class Recogniser:
                 try:
                     self._compute([stream for _, stream, _ in group], [samples for _, _, samples in group])
                 except Exception as error:
-                    # Where in the buffers it broke is unknown: none of these streams can go on.
+                    # The state of the buffers is unknown now, so none of these streams can go on.
                     for index, _, _ in group:
                         del running[index]
                         self.close(chunks[index].stream)
@@ -155,7 +155,7 @@ class Recogniser:
         if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
             raise StreamError("too_long", f"at most {LONGEST_CHUNK_S} s of audio in one request")
         stream.last_used = self._now()
-        stream.hear(chunk.samples)
+        stream.append(chunk.samples)
         stream.flushing = chunk.flush or chunk.end
         return stream
 
@@ -165,16 +165,16 @@ class Recogniser:
         emissions = self.model.step(self._state, torch.tensor(slots, device=self.model.device), audio)
         activity: dict[int, list[float]] = {}
         if ACTIVITY in emissions:
-            told = emissions[ACTIVITY].squeeze(2).exp().tolist()
-            activity = {stream.lease.slot: row for stream, row in zip(streams, told, strict=True)}
+            probabilities = emissions[ACTIVITY].squeeze(2).exp().tolist()
+            activity = {stream.lease.slot: row for stream, row in zip(streams, probabilities, strict=True)}
         ended = []
         for stream, hypothesis in self._searched(streams, emissions):
-            if stream.read(hypothesis, activity.get(stream.lease.slot), self._ends(stream)):
+            if stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)):
                 ended.append(stream.lease.slot)
         self._start_afresh(ended)
 
     def _searched(self, streams: Sequence[Stream], emissions: Emissions) -> Iterator[tuple[Stream, Hypothesis]]:
-        """What each stream's own search makes of its emissions."""
+        """The hypotheses of these streams, each from the search that it chose."""
         for name, search in self.searches.items():
             rows = [row for row, stream in enumerate(streams) if stream.options.search == name]
             if not rows:
@@ -184,12 +184,12 @@ class Recogniser:
             hypotheses = search.advance([streams[row].lease.slot for row in rows], own)
             yield from zip((streams[row] for row in rows), hypotheses, strict=True)
 
-    def _ends(self, stream: Stream) -> _Ends:
-        return _Ends(self.searches[stream.options.search], stream.lease.slot)
+    def _search_of(self, stream: Stream) -> _SlotSearch:
+        return _SlotSearch(self.searches[stream.options.search], stream.lease.slot)
 
-    def _answer(self, chunk: Chunk, stream: Stream) -> list[Event]:
+    def _answer(self, chunk: Chunk, stream: Stream) -> list[StreamEvent]:
         if stream.flushing:
-            stream.conclude(self._ends(stream))
+            stream.conclude(self._search_of(stream))
             self._start_afresh([stream.lease.slot])
         if chunk.end:
             self.close(chunk.stream)
@@ -203,8 +203,8 @@ class Recogniser:
 
 
 @dataclass(frozen=True)
-class _Ends:
-    """The search of one stream where its segment ends."""
+class _SlotSearch:
+    """The search of one stream: the part that is asked at the end of a segment."""
 
     search: Search
     slot: int
@@ -212,5 +212,5 @@ class _Ends:
     def finish(self) -> Hypothesis:
         return self.search.finish([self.slot])[0]
 
-    def alternatives(self, number: int) -> list[Alternative]:
+    def alternatives(self, number: int) -> list[LikelyWords]:
         return self.search.alternatives(self.slot, number)

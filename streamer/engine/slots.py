@@ -1,4 +1,4 @@
-"""Slots: the numbered places in the model's buffers, who holds each, and for how long."""
+"""Slots: the numbered places for streams in the buffers of the model, and the leases under which streams hold them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 
 class SlotsFull(Exception):
-    """Every slot is held by a live stream."""
+    """All slots are held by live streams."""
 
 
 @dataclass(frozen=True)
-class Lease:
-    """The right to one slot for one stream: the generation tells it from those before and after."""
+class SlotLease:
+    """The right of one stream to one slot. The generation number distinguishes it from earlier and later leases."""
 
     slot: int
     generation: int
 
 
 class Slots:
-    """Hands out slots and takes them back; a lease is valid from one to the other and never again."""
+    """Hands out slots and takes them back. A lease is valid until it is released, and never again."""
 
     def __init__(self, count: int) -> None:
         if count < 1:
@@ -35,21 +35,21 @@ class Slots:
         """How many slots are held."""
         return len(self._held) - len(self._free)
 
-    def acquire(self) -> Lease:
-        """A free slot under a generation of its own, or SlotsFull."""
+    def acquire(self) -> SlotLease:
+        """Lease a free slot under a new generation number. SlotsFull if there is none."""
         if not self._free:
             raise SlotsFull(f"all {len(self)} slots are taken")
         slot = self._free.pop()
         self._generations[slot] += 1
         self._held[slot] = True
-        return Lease(slot, self._generations[slot])
+        return SlotLease(slot, self._generations[slot])
 
-    def valid(self, lease: Lease) -> bool:
-        """Whether the slot still belongs to that lease."""
+    def valid(self, lease: SlotLease) -> bool:
+        """Whether this lease still holds its slot."""
         return self._held[lease.slot] and self._generations[lease.slot] == lease.generation
 
-    def release(self, lease: Lease) -> None:
-        """Give a slot back; a lease that is no longer valid changes nothing."""
+    def release(self, lease: SlotLease) -> None:
+        """Give the slot back. A lease that is no longer valid has no effect."""
         if self.valid(lease):
             self._held[lease.slot] = False
             self._free.append(lease.slot)

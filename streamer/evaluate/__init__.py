@@ -1,1 +1,1 @@
-"""How well a service understands: recordings with references in, error rates, speed and delays out."""
+"""Evaluates recognition: recordings with reference texts in; error rates, speed and delays out."""

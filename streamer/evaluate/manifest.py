@@ -1,7 +1,7 @@
-"""A manifest: which recordings there are, and what is said in them.
+"""Reads manifests: tables of recordings and of what is said in them.
 
-Two forms of a table with tabs and a header: `shard member … text` with the audio inside tar shards, and `file … text`
-with audio files. Paths are relative to the manifest. docs/evaluation.md has both.
+A manifest is a table with tabs and a header. The columns are `shard member … text` for audio in tar shards, or
+`file … text` for audio files. Paths are relative to the manifest. docs/evaluation.md describes both.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from streamer.audio.files import Block, read_audio
-from streamer.audio.recording import AudioError, check_readable
+from streamer.audio.audio_file import Int16Samples, read_audio
+from streamer.audio.recording_check import AudioError, check_readable
 from streamer.evaluate.normalise import normalise
 
 _IN_SHARDS: Final = ("shard", "member", "text")
 _IN_FILES: Final = ("file", "text")
-# Optional columns that name the corpus, the better one first.
+# Optional columns that name the corpus. The first one that is there counts.
 _CORPUS: Final = ("corpus", "source")
 _NO_SPEAKER: Final = ("", "-", "unknown")
 HALVES: Final = ("first", "second")
 
 
 class ManifestError(Exception):
-    """What is wrong with a manifest or what it names, in one sentence."""
+    """A manifest, or a file it names, cannot be used. The message says why in one sentence."""
 
 
 @dataclass(frozen=True)
 class AudioLocation:
-    """Where the audio of an utterance lies: a file, or so many bytes of one."""
+    """Where the audio of an utterance is: a file, or a range of bytes in a file."""
 
     path: Path
     start: int = 0
@@ -42,7 +42,7 @@ class AudioLocation:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording of a manifest; `words` is its reference, normalised."""
+    """One recording of a manifest. `words` is its reference text, normalised."""
 
     name: str
     corpus: str
@@ -50,14 +50,14 @@ class Utterance:
     words: tuple[str, ...]
     place: AudioLocation
 
-    def samples(self) -> Block:
-        """Its sound, read as `streamer FILE` reads it; AudioError if that cannot be."""
+    def samples(self) -> Int16Samples:
+        """The audio, read as `streamer FILE` reads it. AudioError if it cannot be read."""
         if self.place.size is None:
             return read_audio(self.place.path)
         with self.place.path.open("rb") as shard:
             shard.seek(self.place.start)
             content = shard.read(self.place.size)
-        # A file of its own, so that shards and files go through the very same reader.
+        # In a file of its own, so that shards and files go through the same reader.
         with tempfile.NamedTemporaryFile(suffix=Path(self.name).suffix) as copy:
             copy.write(content)
             copy.flush()
@@ -68,14 +68,14 @@ class Utterance:
 
 
 def read_manifest(path: Path) -> list[Utterance]:
-    """All utterances of a manifest, each of them checked; their audio is there."""
+    """All utterances of a manifest, checked. Their audio exists."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     except OSError as error:
         raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ManifestError(f"{path} is no table of text in UTF-8: {error}.") from error
+        raise ManifestError(f"{path} is not a table of text in UTF-8: {error}.") from error
     if not rows:
         raise ManifestError(f"{path} is empty: it needs a header and a line for each recording.")
     utterances = list(_utterances(path, rows[0], rows[1:]))
@@ -84,10 +84,10 @@ def read_manifest(path: Path) -> list[Utterance]:
     return utterances
 
 
-def chosen(
+def select_utterances(
     utterances: Sequence[Utterance], corpora: Sequence[str] = (), limit: int | None = None, part: str | None = None
 ) -> list[Utterance]:
-    """Those of these corpora (all, if none is named) and this half; at most `limit`, evenly spread over the corpora."""
+    """The utterances of these corpora (all if none is named) and this half: at most `limit`, spread evenly."""
     known = dict.fromkeys(utterance.corpus for utterance in utterances)
     for name in corpora:
         if name not in known:
@@ -106,9 +106,9 @@ def chosen(
 
 
 def half(name: str) -> str:
-    """The half to which an utterance of this name belongs: what is fitted is fitted on the first, judged on the second.
+    """The half to which an utterance with this name belongs. Parameters are fitted on the first, judged on the second.
 
-    By the name alone, so that every tool means the same halves, whatever part of a manifest it was given.
+    It depends on the name alone, so all tools agree on the halves, whatever part of a manifest they are given.
     """
     return HALVES[hashlib.sha256(name.encode()).digest()[0] & 1]
 
@@ -170,7 +170,7 @@ def _place(
 
 
 def _members(path: Path, where: str) -> dict[str, AudioLocation]:
-    """Where each file of a shard begins: read once, so that recordings can be read in any order."""
+    """The location of each file in a shard, read once, so that recordings can be read in any order."""
     try:
         with tarfile.open(path, "r:") as shard:
             return {
@@ -181,4 +181,4 @@ def _members(path: Path, where: str) -> dict[str, AudioLocation]:
     except OSError as error:
         raise ManifestError(f"{where}: the shard {path} cannot be read: {error.strerror or error}.") from error
     except tarfile.TarError as error:
-        raise ManifestError(f"{where}: {path} is no plain tar file: {error}.") from error
+        raise ManifestError(f"{where}: {path} is not a plain tar file: {error}.") from error

@@ -1,4 +1,4 @@
-"""What counts as the same word, for references and hypotheses alike. docs/evaluation.md says it for people. Pure."""
+"""Normalises text before words are compared, the same for references and hypotheses. See docs/evaluation.md. Pure."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 import unicodedata
 from typing import Final
 
-# What is typed or printed where an apostrophe is meant.
+# Characters that are used for an apostrophe.
 _APOSTROPHES: Final = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4\u0060\uff07", "'"))
-# Letters and digits of any script, and apostrophes; everything else parts words.
+# Letters and digits of any script, and apostrophes. Everything else separates words.
 _WORD: Final = re.compile(r"[\w']+")
 _UNDERSCORE: Final = "_"
 
 
 def normalise(text: str) -> list[str]:
     """The words of a text: lower case, apostrophes kept, other punctuation a space, digits left as they are."""
-    # Not after NFKC: that takes a lone accent apart into a space and a mark.
+    # Apostrophes first: NFKC would split a lone accent into a space and a mark.
     text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).lower().replace(_UNDERSCORE, " ")
     return [word for found in _WORD.findall(text) if (word := _unquoted(found))]
 
 
 def _unquoted(word: str) -> str:
-    """Without apostrophes that quote the word or stand alone; those of 'tis and dogs' belong to the word."""
+    """The word without apostrophes that quote it or stand alone. Those of 'tis and dogs' are part of the word."""
     if word.startswith("'") and word.endswith("'"):
         return word.strip("'")
     return word

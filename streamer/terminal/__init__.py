@@ -1,1 +1,1 @@
-"""What people see of a command and what it writes: lines that change in place, and transcripts in files."""
+"""What people see of a command and what it writes: lines that change in place, and transcripts."""

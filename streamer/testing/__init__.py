@@ -1,1 +1,20 @@
-"""For tests of services and of their clients: a model that hears any text exactly, and a proxy with faults."""
+"""For tests of clients: a real service that hears exactly what is said to it, and whose connections can fail.
+
+    from streamer.client import connect
+    from streamer.testing import ExactService, say
+
+    with ExactService() as service, connect(service.url) as session:
+        session.send(say("hello world"))
+        service.cut()  # the network fails; a client that copes loses nothing
+        session.stop()
+        assert [event["text"] for event in session if event["type"] == "final"] == ["hello world"]
+
+Triton, the bridge and the protocol are the real ones; only the model is another, which reads letters from the level of
+the audio. It needs the packages of `streamer[embedded]`. docs/testing.md tells the rest.
+"""
+
+from streamer.testing.exact_service import ExactService
+from streamer.testing.exact_speech import say, silence
+from streamer.testing.faulty_proxy import FaultyProxy
+
+__all__ = ["ExactService", "FaultyProxy", "say", "silence"]

@@ -1,50 +1,53 @@
-"""A model repository in which everything is the shipped one, but for the recogniser: it hears any text exactly.
+"""Model repositories for a real Triton whose model hears any text exactly, and can be made to fail.
 
-The model is that of level_model.py. Triton, its configuration and the adapter `model.py` are those
-that are shipped.
+Triton, its configuration and the adapter `model.py` are those that are shipped; only the recogniser is another one.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import Final, Literal
 
-from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.search import GreedySearch
-from streamer.testing.level_model import UNITS, LevelModel
 from streamer.triton import MODEL
-from streamer.triton.repository import CONFIG, asr_repository
+from streamer.triton.model_config import CONFIG, config_text, configured, model_config
+from streamer.triton.repository import asr_repository
 
-_MODEL = """from streamer.testing.exact_repository import adapter
+Fault = Literal["does not load", "fails", "says nothing", "talks nonsense", "hangs", "hangs later"]
 
-TritonPythonModel = adapter().TritonPythonModel
+# What is wrong with a model.
+FAULTS: Final[dict[Fault, str]] = {
+    "does not load": "Triton cannot load it",
+    "fails": "every request is answered by an error",
+    "says nothing": "requests are answered without events",
+    "talks nonsense": "its events are not JSON",
+    "hangs": "the first stream waits for 12 s, and so does each that comes when there is no other",
+    "hangs later": "it answers until there is a file `hang` beside its model.py, and then never again",
+}
+
+_ADAPTER = """from streamer.testing.exact_adapter import adapter
+
+TritonPythonModel = adapter(__file__, {fault!r}).TritonPythonModel
 """
 
 
 def exact_repository(folder: Path) -> Path:
-    """Makes the repository in this folder."""
-    shipped = asr_repository() / MODEL
-    version = folder / MODEL / "1"
-    version.mkdir(parents=True)
-    (folder / MODEL / CONFIG).write_text((shipped / CONFIG).read_text(encoding="utf-8"), encoding="utf-8")
-    (version / "model.py").write_text(_MODEL, encoding="utf-8")
+    """Makes a repository in this folder in which the model that is shipped is replaced by an exact one."""
+    add_exact_model(folder)
     return folder
 
 
-def adapter() -> Any:
-    """The shipped `model.py`, whose recogniser is the exact one; within Triton."""
-    path = asr_repository() / MODEL / "1" / "model.py"
-    spec = importlib.util.spec_from_file_location("shipped_model", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.load_recogniser = exact_recogniser  # type: ignore[attr-defined]
-    return module
-
-
-def exact_recogniser(folder: Path, *, slots: int, device: object = None, idle_limit_s: float = 20.0) -> Recogniser:
-    """Hears the level of the audio, whichever search is asked for."""
-    searches = {name: GreedySearch(UNITS, slots) for name in ("lexicon", "greedy")}
-    return Recogniser(LevelModel(), searches, slots=slots, idle_limit_s=idle_limit_s)
+def add_exact_model(
+    repository: Path,
+    name: str = MODEL,
+    *,
+    slots: int | None = None,
+    instances: int | None = None,
+    fault: Fault | None = None,
+) -> Path:
+    """Puts an exact model of this name into a repository, and returns its folder; slots are those of an instance."""
+    config = configured(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
+    (folder / "1" / "model.py").write_text(_ADAPTER.format(fault=fault), encoding="utf-8")
+    return folder

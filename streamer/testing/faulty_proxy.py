@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+_PIECE = 65536
+
 
 class FaultyProxy:
     """Passes connections on to a server whose address may change; its own stays."""
@@ -29,8 +31,9 @@ class FaultyProxy:
     async def close(self) -> None:
         """No connection is left, and none comes any more."""
         await self.cut(for_good=True)
-        self.flow()
+        self.resume()
         await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.sleep(0)  # what was aborted is closed in the loop's next turn
 
     async def cut(self, *, for_good: bool = False) -> None:
         """All connections end at once; with `for_good` there are no others either."""
@@ -44,7 +47,7 @@ class FaultyProxy:
         """Nothing gets through any more, though nobody is told."""
         self._flowing.clear()
 
-    def flow(self) -> None:
+    def resume(self) -> None:
         """What was held up goes on its way."""
         self._flowing.set()
 
@@ -67,7 +70,7 @@ class FaultyProxy:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while data := await reader.read(65536):
+            while data := await reader.read(_PIECE):
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()

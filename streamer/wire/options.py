@@ -6,6 +6,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from streamer.limits import (
+    AFTER_TEXT_BOUNDS_MS,
+    AFTER_TEXT_MS,
+    ALTERNATIVES,
+    DEFAULT_MODEL,
+    HEAVIEST_HOTWORD,
+    HOTWORD_WEIGHT,
+    LONGEST_HOTWORD,
+    LONGEST_SEGMENT_BOUNDS_MS,
+    LONGEST_SEGMENT_MS,
+    MOST_ALTERNATIVES,
+    MOST_HOTWORD_WORDS,
+    MOST_HOTWORDS,
+    OFF,
+    SEARCH,
+    SEARCHES,
+    SETTLE_BOUNDS_MS,
+    SETTLE_MS,
+    STABILITIES,
+    STABILITY,
+    STEP_MS,
+    STEPS_MS,
+    WITHOUT_TEXT_BOUNDS_MS,
+    WITHOUT_TEXT_MS,
+)
 from streamer.wire.errors import CloseCode, WireError, bad, kind_of, named, shown
 
 # Bytes of a sample. Two encodings have one value for each; what they decode to is the business of streamer.audio.
@@ -13,16 +38,6 @@ SAMPLE_BYTES = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}
 ENCODINGS = tuple(SAMPLE_BYTES)
 SAMPLE_RATES = (8_000, 192_000)
 MOST_CHANNELS = 8
-STEPS_MS = (160, 320, 640)
-SEARCHES = ("lexicon", "greedy")
-STABILITIES = ("low", "medium", "high")
-MOST_ALTERNATIVES = 10
-SETTLE_MS = (500, 10_000)
-MOST_HOTWORDS = 200
-MOST_HOTWORD_WORDS = 6
-LONGEST_HOTWORD = 60
-HEAVIEST_HOTWORD = 5.0
-OFF = "off"
 
 
 Rule = Callable[[str, Any], Any]
@@ -129,9 +144,9 @@ class Endpoint:
     """When a pause makes what was said final; without `silence` only the longest length does."""
 
     silence: bool = _option(True, _flag)
-    after_text_ms: int = _option(1000, _within(400, 10_000))
-    without_text_ms: int = _option(2400, _within(400, 20_000))
-    longest_ms: int = _option(20_000, _within(6_000, 60_000))
+    after_text_ms: int = _option(AFTER_TEXT_MS, _within(*AFTER_TEXT_BOUNDS_MS))
+    without_text_ms: int = _option(WITHOUT_TEXT_MS, _within(*WITHOUT_TEXT_BOUNDS_MS))
+    longest_ms: int = _option(LONGEST_SEGMENT_MS, _within(*LONGEST_SEGMENT_BOUNDS_MS))
 
 
 _USUAL = Endpoint()
@@ -142,7 +157,7 @@ class Hotword:
     """A word or phrase to listen for; 1 is the usual weight, 0 changes nothing."""
 
     text: str = _option("", _phrase)
-    weight: float = _option(1.0, _weight)
+    weight: float = _option(HOTWORD_WEIGHT, _weight)
 
 
 def hotword(entry: Any) -> Hotword:
@@ -175,15 +190,16 @@ class Start:
     words: bool = _option(True, _flag)
     partial_words: bool = _option(False, _flag)
     speech: bool = _option(True, _flag)
-    step_ms: int = _option(320, _one_of(*STEPS_MS))
-    search: str = _option("lexicon", _one_of(*SEARCHES))
-    alternatives: int = _option(0, _within(0, MOST_ALTERNATIVES))
+    step_ms: int = _option(STEP_MS, _one_of(*STEPS_MS))
+    search: str = _option(SEARCH, _one_of(*SEARCHES))
+    alternatives: int = _option(ALTERNATIVES, _within(0, MOST_ALTERNATIVES))
     written: bool = _option(False, _flag)
-    stability: str = _option("low", _one_of(*STABILITIES))
-    settle_ms: int = _option(0, _within(*SETTLE_MS, also=(0,)))
+    stability: str = _option(STABILITY, _one_of(*STABILITIES))
+    settle_ms: int = _option(SETTLE_MS, _within(*SETTLE_BOUNDS_MS, also=(0,)))
     endpoint: Endpoint = field(default=_USUAL, metadata={"rule": _endpoint})
     hotwords: tuple[Hotword, ...] = _option((), _hotwords)
     live: bool = _option(False, _flag)
+    model: str = _option(DEFAULT_MODEL, _text)
     resume: Resume | None = field(default=None, metadata={"rule": _resume})
 
     @property
@@ -202,4 +218,4 @@ class Start:
 
 
 # What the service itself acts on: the recogniser gets 16 kHz and one channel, and knows nothing of the client's pace.
-_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "resume")
+_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "model", "resume")

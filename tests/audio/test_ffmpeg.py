@@ -1,4 +1,4 @@
-"""The sound of videos and of other files that libsndfile does not read, through the real ffmpeg."""
+"""Audio of videos and of other files that libsndfile cannot read, through the real ffmpeg."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import psutil
 import pytest
 import soundfile
 
-from streamer.audio.files import SAMPLE_RATE, AudioFile, read_audio
-from streamer.audio.recording import AudioError
+from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, read_audio
+from streamer.audio.recording_check import AudioError
 from tests.project import SAMPLES
 
 TALK = SAMPLES / "talk.flac"
@@ -30,7 +30,7 @@ def made(target: Path, *arguments: str) -> Path:
 
 
 def children() -> list[str]:
-    """Programs that we have started and that still run."""
+    """Child processes that still run."""
     return [child.name() for child in psutil.Process().children() if child.name().startswith("ff")]
 
 
@@ -48,8 +48,8 @@ PICTURE = ("-f", "lavfi", "-i", "color=size=64x48:rate=10:duration=26")
         ("- odd: name.webm", ("-i", str(TALK), "-c:a", "libopus")),
     ],
 )
-def test_it_sounds_like_the_original(tmp_path: Path, name: str, arguments: tuple[str, ...]) -> None:
-    """Length, level and shape over time are those of what went in, and nothing runs on afterwards."""
+def test_audio_is_that_of_the_original(tmp_path: Path, name: str, arguments: tuple[str, ...]) -> None:
+    """Length and level over time match the original, and no process stays behind."""
     made(tmp_path / name, *arguments)
     heard, original = read_audio(tmp_path / name).astype(np.float64), read_audio(TALK).astype(np.float64)
     assert len(heard) == pytest.approx(len(original), abs=0.2 * SAMPLE_RATE)
@@ -68,7 +68,7 @@ def loudness(samples: np.ndarray) -> np.ndarray:
 
 
 def test_times_are_those_of_the_video(tmp_path: Path) -> None:
-    """Sound that begins three seconds after the picture has three seconds of silence before it."""
+    """Audio that begins three seconds after the picture has three seconds of silence before it."""
     later = ("-itsoffset", "3", "-i", str(TALK), "-c:a", "aac", "-c:v", "mpeg4", "-map", "0:v", "-map", "1:a")
     heard = read_audio(made(tmp_path / "a.mp4", *PICTURE, *later))
     assert len(heard) == pytest.approx(len(read_audio(TALK)) + 3 * SAMPLE_RATE, abs=0.2 * SAMPLE_RATE)
@@ -76,25 +76,25 @@ def test_times_are_those_of_the_video(tmp_path: Path) -> None:
 
 
 def test_channels_stay_apart(tmp_path: Path) -> None:
-    """A speaker a side, also in a video."""
+    """Channels of a video can be separate too."""
     sine = ("-f", "lavfi", "-i", "sine=440:duration=2", "-f", "lavfi", "-i", "anullsrc=channel_layout=mono:duration=2")
     made(tmp_path / "a.m4a", *sine, "-filter_complex", "[0][1]amerge=inputs=2", "-t", "2", "-c:a", "aac")
     with AudioFile(tmp_path / "a.m4a", separate=True) as recording:
         assert recording.channels == 2
         assert recording.duration_s == pytest.approx(2.0, abs=0.1)
-        samples = np.concatenate(list(recording.blocks()))
+        samples = np.concatenate(list(recording.chunks()))
     assert np.abs(samples[:, 0]).max() > 1000
     assert np.abs(samples[:, 1]).max() < 50
 
 
 def test_a_long_file_needs_no_memory(tmp_path: Path) -> None:
-    """It comes through a pipe, a block at a time; who stops reading stops ffmpeg."""
+    """A long film is read a chunk at a time, and ffmpeg ends with its reader."""
     long = made(tmp_path / "a.mka", "-f", "lavfi", "-i", "sine=440:duration=400", "-c:a", "pcm_s16le")
     tracemalloc.start()
     with AudioFile(long) as recording:
-        blocks = recording.blocks()
+        chunks = recording.chunks()
         for _ in range(600):
-            next(blocks)
+            next(chunks)
         assert children() == ["ffmpeg"]
         decoder = next(child for child in psutil.Process().children() if child.name() == "ffmpeg")
         assert decoder.memory_info().rss < 200_000_000
@@ -105,19 +105,19 @@ def test_a_long_file_needs_no_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", [0.3, 0.7])
 def test_a_damaged_video_gives_what_it_has(tmp_path: Path, part: float) -> None:
-    """A file that was cut is read as far as it goes; then one sentence says how far."""
+    """A truncated file is read as far as it goes; then one sentence says how far."""
     whole = made(tmp_path / "a.m4a", "-i", str(TALK), "-c:a", "aac", "-movflags", "+faststart").read_bytes()
     (tmp_path / "b.m4a").write_bytes(whole[: int(len(whole) * part)])
     heard: list[int] = []
     damaged = r"damaged: only \d+\.\d of 24\.\d s"
     with AudioFile(tmp_path / "b.m4a") as recording, pytest.raises(AudioError, match=damaged):
-        heard.extend(len(block) for block in recording.blocks())
+        heard.extend(len(chunk) for chunk in recording.chunks())
     assert 0.5 * part * 24.7 * SAMPLE_RATE < sum(heard) < 1.1 * part * 24.7 * SAMPLE_RATE
 
 
-def test_what_has_no_sound_says_so(tmp_path: Path) -> None:
-    """A silent film and a text are not the same mistake."""
-    with pytest.raises(AudioError, match=r"a\.mp4 cannot be read as audio: it has no sound track"):
+def test_a_file_without_audio_is_refused(tmp_path: Path) -> None:
+    """A film without audio and a text file are refused for different reasons."""
+    with pytest.raises(AudioError, match=r"a\.mp4 cannot be read as audio: it has no audio track"):
         AudioFile(made(tmp_path / "a.mp4", *PICTURE, "-c:v", "mpeg4"))
     (tmp_path / "b.mp4").write_text("This is no film. " * 1000)
     with pytest.raises(AudioError, match=r"b\.mp4 cannot be read as audio, neither by itself nor through ffmpeg"):
@@ -125,7 +125,7 @@ def test_what_has_no_sound_says_so(tmp_path: Path) -> None:
 
 
 def test_a_playlist_reads_nothing_else(tmp_path: Path) -> None:
-    """What a file names elsewhere is not fetched for it."""
+    """A playlist is not followed to the network or to other files."""
     address = "http://127.0.0.1:1/a.ts"
     (tmp_path / "a.m3u8").write_text(f"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{address}\n#EXT-X-ENDLIST\n")
     with pytest.raises(AudioError, match="cannot be read"):
@@ -133,7 +133,7 @@ def test_a_playlist_reads_nothing_else(tmp_path: Path) -> None:
 
 
 def test_without_ffmpeg_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could be read with it says so, in one sentence; everything else is read as always."""
+    """Without ffmpeg, files that need it are refused with that reason; other files are read as always."""
     video = made(tmp_path / "a.m4a", "-i", str(TALK), "-c:a", "aac")
     (tmp_path / "notes.txt").write_text("hello " * 100)
     monkeypatch.setenv("PATH", str(tmp_path))

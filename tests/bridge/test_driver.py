@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.bridge.connection import Connection
+from streamer.bridge.http.websocket import WebSocket
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
 from tests.bridge.clients import receive, recognise, rest, serving
@@ -22,15 +22,16 @@ SLOW_S = 0.3
 @pytest.fixture
 def slow_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sending takes a moment, as it does where a client reads slowly."""
-    send = Connection._send
+    send = WebSocket.send
 
     async def slowly(
-        self: Connection, messages: Iterable[dict[str, Any]], sent: Callable[[dict[str, Any]], None]
-    ) -> None:
-        await send(self, messages, sent)
+        self: WebSocket, messages: Iterable[dict[str, Any]], sent: Callable[[dict[str, Any]], None]
+    ) -> bool:
+        done = await send(self, messages, sent)
         await asyncio.sleep(SLOW_S)
+        return done
 
-    monkeypatch.setattr(Connection, "_send", slowly)
+    monkeypatch.setattr(WebSocket, "send", slowly)
 
 
 @pytest.mark.usefixtures("slow_to_send")
@@ -57,13 +58,13 @@ async def test_the_end_while_something_is_sent(triton: TritonServer) -> None:
 
 async def test_a_frame_of_a_connection_that_is_replaced(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first holder is told by 4010 why it is closed, also if it was about to send something."""
-    close = Connection._close
+    close = WebSocket._close
 
-    async def late(self: Connection, code: CloseCode, reason: str) -> None:
+    async def late(self: WebSocket, code: CloseCode, reason: str) -> None:
         await asyncio.sleep(SLOW_S)
         await close(self, code, reason)
 
-    monkeypatch.setattr(Connection, "_close", late)
+    monkeypatch.setattr(WebSocket, "_close", late)
     async with (
         serving(triton) as service,
         connect(service.url, compression=None) as first,

@@ -15,13 +15,17 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from streamer.bridge import connection, server
 from streamer.bridge import resumption as resumption
+from streamer.bridge import server
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
-from streamer.bridge.server import FRAMES_HIGH, RECEIVE_BUFFER, UNSENT_HIGH
+from streamer.bridge.http import listener
+from streamer.bridge.http import websocket as http_websocket
+from streamer.bridge.http.channel import UNSENT_HIGH
+from streamer.bridge.http.listener import RECEIVE_BUFFER
+from streamer.bridge.http.websocket import FRAMES_HIGH
 from streamer.bridge.service import Service
 from streamer.bridge.session.backlog import BYTES_PER_S, HIGH_MARK, PORTION
 from streamer.bridge.session.session import LIVE_MARK
@@ -80,7 +84,7 @@ async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton
         assert sent - waiting <= PORTION + FRAMES_HIGH * FRAME + ON_THE_WAY
         assert sent < len(audio)
         assert figure(service, 'streamer_lag_max_seconds{pace="ahead"}') >= HIGH_MARK / BYTES_PER_S
-        way.flow()
+        way.resume()
         events = await rest(websocket)
         await sending
         # It was behind all the time, so that several steps travelled in one request.
@@ -107,7 +111,7 @@ async def test_live_beyond_its_bound(way: FaultyProxy) -> None:
             await websocket.send(bytes(PORTION + FRAME))
             (error,) = [event for event in await rest(websocket) if event["type"] == "error"]
             assert (error["code"], websocket.close_code) == ("too_fast", 4029)
-        way.flow()
+        way.resume()
         await other.send(pcm("talk.flac")[:200_000])
         await other.send('{"type":"stop"}')
         assert text(await rest(other))
@@ -120,8 +124,8 @@ async def _until(service: Service, sample: str, least: float) -> None:
 
 async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a client does not read, little is kept for it, and another session's answers come as soon as before."""
-    monkeypatch.setattr(connection, "SEND_LIMIT_S", 5.0)
-    monkeypatch.setattr(server, "SEND_BUFFER", SMALL)
+    monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 5.0)
+    monkeypatch.setattr(listener, "SEND_BUFFER", SMALL)
     async with serving(triton) as service, session(service.url) as other:
         alone = await answer_times(other)
         async with narrow(service.url) as websocket:

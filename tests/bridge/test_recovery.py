@@ -13,7 +13,7 @@ import psutil
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
 from streamer.testing.faulty_proxy import proxy

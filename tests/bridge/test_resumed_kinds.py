@@ -16,10 +16,10 @@ import soxr
 from websockets.asyncio.client import connect as open_websocket
 
 from streamer.bridge.service import Service
-from streamer.testing.level_model import say, silence
+from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import Event, no_streams, receive, recognise, rest, serving, text
-from tests.bridge.level_repository import level_model
 from tests.bridge.test_recovery import lasting
 from tests.bridge.test_resumption import resume
 from tests.samples import pcm
@@ -89,7 +89,7 @@ async def test_cut_anywhere(triton: TritonServer, kind: str) -> None:
 
 async def test_triton_dies_while_nobody_is_connected(tmp_path: Path) -> None:
     """Who comes back finds every word, and that it was recovered; so does who comes back while it is still away."""
-    level_model(tmp_path, "streaming_asr", slots=8)
+    add_exact_model(tmp_path, "streaming_asr", slots=8)
     first = np.concatenate([say("abc"), silence(1500), say("def gh")]).tobytes()
     second = np.concatenate([say("ij kl"), silence(300)]).tobytes()
     triton = TritonServer(tmp_path)

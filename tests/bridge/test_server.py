@@ -15,15 +15,18 @@ from itertools import pairwise
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from streamer.bridge import connection, server
-from streamer.bridge.http import handshakes
+from streamer.bridge import server
+from streamer.bridge.http import counts, listener
+from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams import probe as prober
+from streamer.limits import LARGEST_MESSAGE
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
+from tests.bridge.upstreams.opened_models import models_at
 from tests.samples import pcm
 
 START = '{"type":"start"}'
@@ -124,8 +127,8 @@ async def test_refusal(service: Service, frames: list[str | bytes], code: str, c
 async def test_too_large(service: Service) -> None:
     """A message above the limit closes with 1009, one at the limit is audio as any other."""
     async with session(service.url) as websocket:
-        await websocket.send(bytes(server.LARGEST_MESSAGE))
-        await websocket.send(bytes(server.LARGEST_MESSAGE + 1))
+        await websocket.send(bytes(LARGEST_MESSAGE))
+        await websocket.send(bytes(LARGEST_MESSAGE + 1))
         await rest(websocket)
         assert websocket.close_code == 1009
 
@@ -185,7 +188,7 @@ async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch
 
 async def test_handshakes_are_bounded(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections whose request does not come are bounded, and a place is free when one of them has gone on or away."""
-    monkeypatch.setattr(handshakes, "MOST_HANDSHAKES", 2)
+    monkeypatch.setattr(counts, "MOST_OPENING", 2)
     host, port = service.url.split("/")[2].split(":")
 
     async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -265,8 +268,8 @@ async def test_no_start(triton: TritonServer) -> None:
 
 async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that reads nothing is closed after a limit, and meanwhile others do not feel it."""
-    monkeypatch.setattr(connection, "SEND_LIMIT_S", 3.0)
-    monkeypatch.setattr(server, "SEND_BUFFER", 4096)
+    monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 3.0)
+    monkeypatch.setattr(listener, "SEND_BUFFER", 4096)
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.setblocking(False)
@@ -376,12 +379,12 @@ async def test_cancelled(triton: TritonServer) -> None:
 
 async def test_port_taken() -> None:
     """A port that somebody else listens on is named in one sentence."""
-    first = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    first = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await first.start()
     port = int(first.url.split(":")[2].split("/")[0])
     try:
         with pytest.raises(PortError, match=rf"^Port {port} of 127\.0\.0\.1 is taken"):
-            await BridgeServer("127.0.0.1", port, "streaming_asr", Metrics()).start()
+            await BridgeServer("127.0.0.1", port, models_at(), Metrics()).start()
     finally:
         await first.stop()
 
@@ -389,12 +392,12 @@ async def test_port_taken() -> None:
 async def test_wrong_host() -> None:
     """A host that is not of this machine is named."""
     with pytest.raises(PortError, match=r"192\.0\.2\.1"):
-        await BridgeServer("192.0.2.1", 0, "streaming_asr", Metrics()).start()
+        await BridgeServer("192.0.2.1", 0, models_at(), Metrics()).start()
 
 
 async def test_not_ready_yet() -> None:
     """Before the recogniser is there, a session is refused with the seconds to wait."""
-    starting = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    starting = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await starting.start()
     try:
         async with connect(starting.url) as websocket:
@@ -417,7 +420,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 async def state_of(service: Service) -> dict[str, object]:
     host, port = service.url.split("/")[2].split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"GET /readyz HTTP/1.1\r\nHost: here\r\n\r\n")
+    writer.write(b"GET /readyz HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
     answer = await asyncio.wait_for(reader.read(), 5)
     writer.close()
     await writer.wait_closed()

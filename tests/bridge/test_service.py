@@ -14,6 +14,7 @@ from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
+from tests.bridge.upstreams.opened_models import models_at
 from tests.samples import pcm
 
 
@@ -30,7 +31,7 @@ async def test_own_triton() -> None:
 
 async def test_port_taken_with_a_starting_triton() -> None:
     """A taken port is told at once, and nothing of Triton is left."""
-    other = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics())
+    other = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await other.start()
     triton = TritonServer(asr_repository())
     triton.start()

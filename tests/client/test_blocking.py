@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import soundfile
 
-from streamer.audio.recording import AudioError
+from streamer.audio.recording_check import AudioError
 from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
 from streamer.client.blocking import FEW_UNREAD, MOST_UNREAD, Inbox

@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed
 
 import streamer.client.connection
 import streamer.client.sending
-from streamer.audio.recording import AudioError
+from streamer.audio.recording_check import AudioError
 from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
 from tests.project import SAMPLES

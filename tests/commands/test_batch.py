@@ -21,7 +21,7 @@ import soundfile
 from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
 from tests.command_run import PHRASE, SHORT, TALK, finals, streamer
-from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal
+from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 from tests.samples import pcm
 
 
@@ -73,13 +73,12 @@ def test_several_at_a_time_on_a_terminal(service: Service, collection: Path) -> 
     terminal = Terminal(str(collection), "--paced", "--jobs", "3", "--server", service.url, width=100)
     terminal.watch("of 5 recordings (1 failed)")
     for name in ("1.flac", "a.mp3", "3.mp3"):
-        assert f"\n{name}  " in terminal.shown or f"{name}   " in terminal.shown
+        assert re.search(rf"(\n|\x1b\[K){re.escape(name)} +█?", terminal.shown)
     assert terminal.status() == 1
     heading = f"{collection}/1.flac\r\n"
     assert heading in terminal.shown
-    lines = [line for line in re.split(r"\r?\n|\x1b\[J", terminal.shown) if line.startswith("[0:")]
     right = [text for source in (TALK, SHORT, SHORT, PHRASE) for text in finals(service, source)]
-    assert [line.partition("] ")[2] for line in lines] == right
+    assert [text for _, text in finals_on(terminal.shown)] == right
     assert terminal.shown.splitlines()[-1].startswith("5 of 5 recordings (1 failed), 0:3")
 
 
@@ -110,10 +109,8 @@ def test_words_on_a_terminal_are_those_of_one_recording(service: Service, tmp_pa
     command = f'exec "{sys.executable}" -m streamer "{SHORT}" "{PHRASE}" --server {service.url} 2> {tmp_path}/errors'
     terminal = Terminal(command=["/bin/sh", "-c", command], width=40)
     assert terminal.status() == 0
-    drawn = terminal.shown.split("\r\x1b[K")
-    kept = [line.strip().partition("] ")[2] for line in drawn if line.endswith("\r\n")]
-    first, second = finals(service, SHORT), finals(service, PHRASE)
-    assert " ".join(kept).split() == " ".join(first + second).split()
+    kept = [text for _, text in finals_on(terminal.shown)]
+    assert kept == [*finals(service, SHORT), *finals(service, PHRASE)]
     assert (tmp_path / "errors").read_text().splitlines() == [SHORT, PHRASE]
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+import re
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from streamer.bridge.telemetry.logs import LEVELS
 from streamer.cli import COMMANDS, parser_of
-from streamer.commands.completion import completed
 from streamer.transcript import FORMATS
-from tests.pseudo_terminal import Terminal
+from tests.project import ROOT
+from tests.pseudo_terminal import COMMAND, Terminal
+
+Completed = Callable[..., dict[str, str]]
 
 # How each shell is started without anybody's settings, and told of the command.
 SHELLS = {
@@ -28,56 +32,87 @@ SHELLS = {
 }
 # Stands for the command where a completed line is run: shows what it was given.
 PROGRAM = """#!/bin/sh
-if [ "$1" = completion ]; then "{python}" -m streamer "$@"; echo >> "{asked}"; exit; fi
+if [ "$1" = completion ]; then exec "{python}" -m streamer "$@"; fi
+if [ -n "$_ARGCOMPLETE" ]; then "{python}" -m streamer "$@"; echo >> "{asked}"; exit; fi
 printf 'ran'; printf ' <%s>' "$@"; echo ' done'
 """
 
 
-def items(*words: str) -> list[str]:
-    """What is offered for the last of these words."""
-    return [item for item, _ in completed(words).items]
+@pytest.fixture
+def completed(tmp_path: Path) -> Completed:
+    """What the command answers where there are two recordings and a folder."""
+    (tmp_path / "here" / "recordings").mkdir(parents=True)
+    for name in ("talk.wav", "--talk.wav"):
+        (tmp_path / "here" / name).touch()
+    answer = tmp_path / "answer"
+    # As fish asks: a line each, with the meaning behind a tab.
+    asked = {
+        "_ARGCOMPLETE_SHELL": "fish",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_DFS": "\t",
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+    }
+
+    def completed(*words: str) -> dict[str, str]:
+        line = " ".join(["streamer", *words])
+        about = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line.encode()))}
+        environment = {**os.environ, **asked, **about}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        subprocess.run(COMMAND, env=environment, cwd=tmp_path / "here", capture_output=True, check=True)
+        offered = (line.partition("\t") for line in answer.read_text().splitlines())
+        return {item: meaning for item, _, meaning in offered}
+
+    return completed
 
 
-def test_commands_and_files_come_first() -> None:
-    """`streamer` alone: each command with what it does, or a recording."""
-    assert items("") == list(COMMANDS)
-    assert completed([""]).kind == "files"
-    assert dict(completed(["ser"]).items) == {"serve": COMMANDS["serve"].summary}
-    assert (completed(["a.wav", "b"]).kind, items("a.wav", "s")) == ("files", [])
+def test_commands_and_files_come_first(completed: Completed) -> None:
+    """`streamer` alone: each command with what it does, or a recording; then only recordings."""
+    first = completed("")
+    assert {name: first[name] for name in COMMANDS} == {name: command.summary for name, command in COMMANDS.items()}
+    assert set(first) - set(COMMANDS) == {"talk.wav", "--talk.wav", "recordings/"}
+    assert completed("ser") == {"serve": COMMANDS["serve"].summary}
+    assert set(completed("a.wav", "")) == {"talk.wav", "--talk.wav", "recordings/"}
+    assert completed("a.wav", "s") == {}
 
 
 @pytest.mark.parametrize("name", [None, *COMMANDS])
-def test_every_option_of_every_command_is_offered(name: str | None) -> None:
-    """Those of the parsers, all of them, each with the beginning of its help."""
-    before = [name] if name else []
-    offered = dict(completed([*before, "-"]).items)
-    for action in parser_of(name)._actions:
-        if action.option_strings and action.help != argparse.SUPPRESS:
-            assert set(action.option_strings) <= offered.keys()
-            assert offered[action.option_strings[0]]
-    assert max(map(len, offered.values())) <= 60
-    assert not any("\t" in meaning or "\n" in meaning for meaning in offered.values())
+def test_every_option_of_every_command_is_offered(completed: Completed, name: str | None) -> None:
+    """Those of the help, all of them, each with what it means."""
+    offered = completed(*([name] if name else []), "--")
+    listed = re.findall(r"^  (-.*?)(?:  |$)", parser_of(name).format_help(), re.MULTILINE)
+    assert set(re.findall(r"--[a-z-]+", " ".join(listed))) == offered.keys() != set()
+    assert all(offered.values())
 
 
-def test_values_are_offered() -> None:
-    """Those that an option can have; files and folders where it wants such."""
-    assert items("--format", "") == list(FORMATS)
-    assert items("--format", "js") == ["json", "jsonl"]
-    assert items("--format=js") == ["--format=json", "--format=jsonl"]
-    assert items("a.wav", "--search", "le", "--paced", "--format", "s") == ["srt"]
-    assert items("completion", "f") == ["fish"]
-    assert completed(["--hotwords", ""]).kind == "files"
-    assert completed(["--hotword", ""]).kind == "none"
-    assert completed(["evaluate", "--bundle", ""]).kind == "folders"
-    assert completed(["serve", "--keys", ""]).kind == "files"
-    assert completed(["evaluate", ""]).kind == "files"
-    assert completed(["evaluate", "--limit", "3", "a.tsv", ""]).kind == "none"
-    assert completed(["key", "alice", ""]).kind == "none"
-
-
-def test_what_follows_two_dashes_is_a_file() -> None:
-    """Also if it looks like an option."""
-    assert (completed(["--", "--fo"]).kind, items("--", "--fo")) == ("files", [])
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (("--format", ""), set(FORMATS)),
+        (("--format", "js"), {"json", "jsonl"}),
+        (("--format=js",), {"--format=json", "--format=jsonl"}),
+        (("a.wav", "--search", "lexicon", "--paced", "--format", "s"), {"srt"}),
+        (("completion", "f"), {"fish"}),
+        (("--hotwords", "t"), {"talk.wav"}),
+        (("--hotwords=t",), {"--hotwords=talk.wav"}),
+        (("--hotword", ""), set()),
+        (("evaluate", "--bundle", ""), {"recordings/"}),
+        (("serve", "--keys", "t"), {"talk.wav"}),
+        (("serve", "--keys=t"), {"--keys=talk.wav"}),
+        (("serve", "--log-level", ""), set(LEVELS)),
+        (("serve", "--sessions", ""), {"auto"}),
+        (("serve", "--no-o"), {"--no-open", "--no-open-metrics"}),
+        (("serve", "--port", ""), set()),
+        (("evaluate", "r"), {"recordings/"}),
+        (("evaluate", "--limit", "3", "a.tsv", ""), set()),
+        (("key", "alice", ""), set()),
+        (("key", ""), set()),
+        (("--", "--ta"), {"--talk.wav"}),
+    ],
+)
+def test_values_are_offered(completed: Completed, words: tuple[str, ...], values: set[str]) -> None:
+    """Those that an option can have; files and folders where it wants such, and also after two dashes."""
+    assert set(completed(*words)) == values
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +156,9 @@ def test_tab_in_a_real_shell(place: Path, ended: list[Terminal], shell: str) -> 
         ("eva\t", "<evaluate>"),
         ("serve --log-f\tjs\t", "<serve> <--log-format> <json>"),
         ("--format sr\tta\t", "<--format> <srt> <talk.wav>"),
+        ("--format=sr\t", "<--format=srt>"),
         ("my\t", "<my first call.wav>"),
+        ("serve --keys=ta\t", "<serve> <--keys=talk.wav>"),
         ("evaluate --bundle re\t", "<evaluate> <--bundle> <recordings>"),
         ("key --\t", "<key> <--help>"),
     ):
@@ -145,4 +182,5 @@ def test_tab_in_a_real_shell(place: Path, ended: list[Terminal], shell: str) -> 
 
 def answers(place: Path) -> int:
     """How often the command has told a shell what there is."""
-    return len((place / "asked").read_text())
+    asked = place / "asked"
+    return len(asked.read_text()) if asked.exists() else 0

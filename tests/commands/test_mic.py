@@ -18,11 +18,12 @@ import pytest
 import soundfile
 from websockets.asyncio.server import ServerConnection, serve
 
+from streamer.audio.microphone import NO_SOUNDDEVICE
 from streamer.bridge.service import Service
-from streamer.evaluate.measures.errors import count
+from streamer.evaluate.measures.word_errors import count_errors
 from streamer.testing.faulty_proxy import proxy
 from tests.project import SAMPLES
-from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal
+from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 from tests.virtual_microphone import Room, room, silent_environment, without_portaudio
 
 PHRASE = SAMPLES / "quilter.ogg"
@@ -92,7 +93,7 @@ def expected(service: Service, sentence: Path) -> str:
 
 def assert_heard(text: str, expected: str) -> None:
     """These are the words, but for a few."""
-    wrong = count(expected.split(), text.split()).word_errors
+    wrong = count_errors(expected.split(), text.split()).word_errors
     assert wrong <= MOST_WRONG * len(expected.split()), f"{text!r} instead of {expected!r}"
 
 
@@ -109,8 +110,7 @@ def test_words_appear_while_they_are_spoken(studio: Room, service: Service, sent
     assert any("█" in line for line in changing)
     assert any("\x1b[2m" in line for line in changing)
     assert max(len(re.sub(r"\x1b\[\d*m", "", line)) for line in changing) < 80
-    stays = [line.strip() for line in drawn if re.match(r"\[\d:\d\d\.\d\]", line)]
-    assert_heard(" ".join(line.partition("] ")[2] for line in stays), expected)
+    assert_heard(" ".join(text for _, text in finals_on(terminal.shown)), expected)
 
 
 def test_what_is_said_during_a_pause_is_not_heard(
@@ -133,7 +133,7 @@ def test_what_is_said_during_a_pause_is_not_heard(
     studio.play(sentence).wait()
     terminal.type("\x03")
     assert terminal.status() == 0
-    lines = re.findall(r"\[(\d:\d\d\.\d)\] ([^\x1b\r]*)\r\n", terminal.shown)
+    lines = finals_on(terminal.shown)
     assert_heard(" ".join(text for _, text in lines), f"{expected} {expected}")
     assert "apostle" not in terminal.shown
     # Times are those of what was heard.
@@ -315,7 +315,7 @@ def test_a_python_without_the_package() -> None:
     code = "import sys; sys.modules['sounddevice'] = None; from streamer.cli import run; sys.exit(run(['mic']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == ("streamer: microphones need the Python package sounddevice: pip install 'streamer[mic]'.\n")
+    assert done.stderr == f"streamer: {NO_SOUNDDEVICE}\n"
 
 
 def test_a_place_that_cannot_be_written(studio: Room) -> None:

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from streamer.bridge.control import default_path
-from streamer.testing.level_model import say, silence
+from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import receive, recognise, rest, session, stubs, text
-from tests.bridge.level_repository import FAULTS, level_model
 from tests.serve_process import PATIENCE_S, Serving, serving
 
 AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobytes()
@@ -30,8 +30,8 @@ AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobyt
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     for name in ("one", "two"):
-        level_model(folder, name)
-    level_model(folder, "broken", fault=FAULTS["does not load"])
+        add_exact_model(folder, name)
+    add_exact_model(folder, "broken", fault="does not load")
     return folder
 
 
@@ -44,14 +44,14 @@ def served(repository: Path) -> Iterator[Serving]:
 
 async def test_roll(served: Serving, repository: Path) -> None:
     """It says what happens and ends once the former model is gone; a session goes on; a restart is told how."""
-    assert served.state["model"] == "one"
+    assert served.state["models"]["default"]["model"] == "one"
     async with session(served.url) as websocket:
         await websocket.send(AUDIO[:60_000])
         while (await receive(websocket))["type"] != "partial":
             pass
         rolling = asyncio.create_task(asyncio.to_thread(served.roll, "two"))
         for _ in range(600):
-            if (await asyncio.to_thread(lambda: served.state))["model"] == "two":
+            if (await asyncio.to_thread(lambda: served.state))["models"]["default"]["model"] == "two":
                 break
             await asyncio.sleep(0.05)
         assert not rolling.done()
@@ -68,7 +68,7 @@ async def test_roll(served: Serving, repository: Path) -> None:
         "streamer: new sessions go to two; 1 of one follow at their next cut",
         "streamer: two is in use; one is unloaded",
     ]
-    assert served.state["models"] == {"two": 0}
+    assert served.state["models"]["default"]["sequences"] == {"two": 0}
     [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
     for _ in range(50):
         if len(list(stubs(server.pid))) == 1:
@@ -76,7 +76,7 @@ async def test_roll(served: Serving, repository: Path) -> None:
         await asyncio.sleep(0.1)
     assert len(list(stubs(server.pid))) == 1
     assert served.end() == 0
-    assert any(re.search(r" rolled model=two former=one$", line) for line in served.lines)
+    assert any(re.search(r" rolled name=default model=two former=one$", line) for line in served.lines)
 
 
 def test_a_broken_model(served: Serving) -> None:
@@ -86,7 +86,7 @@ def test_a_broken_model(served: Serving) -> None:
     assert "broken cannot be used. own: Triton could not load broken: " in done.stderr
     assert "RuntimeError: no weights" in done.stderr
     assert done.stderr.rstrip().endswith("Nothing has changed.")
-    assert (served.state["model"], served.state["ready"]) == ("one", True)
+    assert (served.state["models"]["default"]["model"], served.state["ready"]) == ("one", True)
     assert text(asyncio.run(recognise(served.url, AUDIO))) == "hello world and on"
     assert served.end() == 0
     assert any(" error not rolled model=broken detail=" in line for line in served.lines)
@@ -102,17 +102,11 @@ def test_nobody_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../one", "", ".one", "a b", "one/1"])
 def test_names(name: str) -> None:
-    """What is no name of a model is refused before anybody is asked; so it is by `serve`."""
-    for command in (["roll", name], ["serve", "--model", name]):
-        done = subprocess.run(
-            [sys.executable, "-m", "streamer", *command],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
-        assert done.returncode == 2
-        assert "cannot be the name of a model" in done.stderr
+    """What is no name of a model is refused before anybody is asked."""
+    command = [sys.executable, "-m", "streamer", "roll", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 2
+    assert "cannot be the name of a model" in done.stderr
 
 
 def test_only_its_user_may_ask(triton: TritonServer) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from streamer.cli import run
+from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
+from tests.command_run import streamer
 from tests.samples import pcm
 from tests.serve_process import serving
 
@@ -58,12 +61,92 @@ async def test_a_dead_collector(triton: TritonServer) -> None:
         assert time.monotonic() - began < 20
 
 
-@pytest.mark.parametrize("wrong", [("--log-format", "xml"), ("--log-level", "loud")])
-def test_wrong_options(wrong: tuple[str, str]) -> None:
+async def test_a_settings_file(triton: TritonServer, tmp_path: Path) -> None:
+    """What it says holds unless a variable or a flag says something else."""
+    file = tmp_path / "streamer.toml"
+    file.write_text(f'triton = ["{triton.grpc_address}"]\nsessions = 3\nlog-format = "json"\nlog-level = "error"\n')
+    variables = {"STREAMER_SERVE_LOG_LEVEL": "info", "STREAMER_SERVE_LOG_FORMAT": "text"}
+    with serving("--config", str(file), "--log-format", "json", environment=variables) as served:
+        assert served.state["sessions_limit"] == 3
+        await recognise(served.url, pcm("talk.flac")[:100_000])
+        assert served.end() == 0
+    lines = [json.loads(line) for line in served.lines]
+    assert [line["event"] for line in lines if "session" in line] == ["ready", "ended"]
+
+
+def test_the_settings_are_printed(tmp_path: Path) -> None:
+    """On standard output, and nothing is started: not even contradictions or a missing file matter."""
+    done = streamer("serve", "--print-config", "--keys", "missing", "--tls-key", "key", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    (tmp_path / "streamer.toml").write_text(done.stdout)
+    again = streamer("serve", "--print-config", "--config", "streamer.toml", folder=tmp_path)
+    values = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert f'keys = "{tmp_path}/missing"' in values
+    assert [line for line in again.stdout.splitlines() if not line.startswith("#")] == values
+
+
+def test_mistakes_are_lines(tmp_path: Path) -> None:
+    """One for each, and nothing is started."""
+    (tmp_path / "streamer.toml").write_text('prot = 9000\nopen = "yes"\n')
+    done = streamer("serve", "--config", "streamer.toml", "--port", "70000", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "streamer: unknown setting 'prot' in streamer.toml, line 1; did you mean 'port'?",
+        "streamer: --port must be a whole number from 0 to 65535, not 70000.",
+        'streamer: open in streamer.toml, line 2, must be true or false, not "yes".',
+    ]
+
+
+def test_a_contradiction_names_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who wrote it into a file finds it there."""
+    (tmp_path / "a.toml").write_text("\nper-key = 4\n")
+    assert run(["serve", "--config", str(tmp_path / "a.toml")]) == 2
+    told = f"per-key in {tmp_path}/a.toml, line 2, counts by key: give --keys too."
+    assert capsys.readouterr().err == f"streamer: {told}\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [(("--log-format", "xml"), "text or json"), (("--log-level", "loud"), "debug, info, warning or error")],
+)
+def test_wrong_options(wrong: tuple[str, str], right: str) -> None:
     """A form or level that does not exist is named, with those that do."""
-    done = subprocess.run(
-        [sys.executable, "-m", "streamer", "serve", *wrong], capture_output=True, text=True, check=False
-    )
+    done = streamer("serve", *wrong)
     assert done.returncode == 2
-    assert wrong[1] in done.stderr
-    assert "choose from" in done.stderr
+    assert done.stderr == f"streamer: {wrong[0]} must be {right}, not '{wrong[1]}'.\n"
+
+
+async def test_models(tmp_path: Path) -> None:
+    """A name of the repository and a folder elsewhere, under public names; one of them rolls by its name."""
+    repository, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
+    for folder, name in ((repository, "one"), (repository, "three"), (elsewhere, "two")):
+        add_exact_model(folder, name, slots=8)
+    models = f"one,fast={elsewhere / 'two'}"
+    with serving("--repository", str(repository), "--model", models, "--slots", "4") as served:
+        assert {name: state["model"] for name, state in served.state["models"].items()} == {
+            "default": "one",
+            "fast": "two",
+        }
+        audio = say("hello").tobytes()
+        for options in ({}, {"model": "fast"}):
+            assert text(await recognise(served.url, audio, **options)) == "hello"
+        assert served.roll("three", "--name", "slow").returncode == 1
+        assert served.roll("three", "--name", "fast").returncode == 0
+        assert served.state["models"]["fast"]["model"] == "three"
+        assert served.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ("one,one", "has one twice"),
+        ("no/such/folder", "which is not the folder of a Triton model"),
+        ("../one", "which is not the folder of a Triton model"),
+        ("a b", "must be a list, each the name or folder of a model"),
+    ],
+)
+def test_models_that_cannot_be(models: str, words: str) -> None:
+    """Nothing is started."""
+    done = streamer("serve", "--model", models)
+    assert done.returncode == 2
+    assert words in done.stderr

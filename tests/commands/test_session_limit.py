@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.commands.arguments.parser import Parser
-from streamer.commands.serve import add_arguments
+from streamer.cli import run
 from streamer.commands.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.shipped import shipped
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, text
+from tests.bridge.upstreams.opened_models import opened
 from tests.samples import pcm
 from tests.serve_process import serving
 
@@ -81,12 +80,12 @@ def test_circumstances(tmp_path: Path) -> None:
     """Other weights, another configuration and other settings are other circumstances; the same ones are the same."""
     shutil.copytree(asr_repository(), tmp_path / "repository")
     repository = tmp_path / "repository"
-    before = circumstances(repository, MODEL, None, 256)
-    assert before == circumstances(repository, MODEL, None, 256)
+    before = circumstances(repository / MODEL, None, 256)
+    assert before == circumstances(repository / MODEL, None, 256)
     assert before["machine"]["processors"] == len(os.sched_getaffinity(0))
-    assert circumstances(repository, MODEL, 2, 256) != before != circumstances(repository, MODEL, None, 64)
+    assert circumstances(repository / MODEL, 2, 256) != before != circumstances(repository / MODEL, None, 64)
     os.utime(repository / MODEL / "config.pbtxt", (1, 1))
-    assert circumstances(repository, MODEL, None, 256) != before
+    assert circumstances(repository / MODEL, None, 256) != before
 
 
 async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton: TritonServer) -> None:
@@ -101,10 +100,8 @@ async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monk
     """The service starts all the same, with all slots."""
 
     monkeypatch.setattr("streamer.commands.session_limit.SPEECH", "no speech")
-    upstreams = UpstreamPool([triton.grpc_address])
-    await upstreams.open()
-    assert await Finding(None)(upstreams) is None
-    await upstreams.close()
+    async with opened(triton.grpc_address) as models:
+        assert await Finding(None)(models.default) is None
 
 
 def test_speech() -> None:
@@ -133,8 +130,5 @@ def test_a_number(triton: TritonServer) -> None:
 @pytest.mark.parametrize("wrong", ["0", "-1", "many", ""])
 def test_no_number(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Anything else is refused with a sentence."""
-    parser = Parser(prog="streamer serve")
-    add_arguments(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--sessions", wrong])
-    assert "is no number of them" in capsys.readouterr().err
+    assert run(["serve", "--sessions", wrong]) == 2
+    assert "--sessions must be 1 or more, or 'auto', not" in capsys.readouterr().err

@@ -23,18 +23,18 @@ def only(check: Callable[[], Iterable[Finding]]) -> Finding:
     "check",
     [machine.python, machine.system, machine.shared_memory, machine.descriptors, machine.environment, machine.ffmpeg],
 )
-def test_this_machine_is_well(check: Callable[[], Iterable[Finding]]) -> None:
+def test_this_machine_is_fine(check: Callable[[], Iterable[Finding]]) -> None:
     """The tests run on it."""
     found = only(check)
     assert (found.state, found.remedy) == (FINE, "")
 
 
 def test_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a warning with the versions that are tried."""
+    """It is a warning with the versions that are tested."""
     monkeypatch.setattr(machine, "PYTHONS", ((3, 20), (3, 22)))
     found = only(machine.python)
     assert found.state == WARNING
-    assert "tried with 3.20 to 3.22" in found.said
+    assert "tested with Python 3.20 to 3.22" in found.said
     assert "PYTHON=" in found.remedy
 
 
@@ -62,7 +62,7 @@ def test_few_open_files() -> None:
     code = "from streamer.doctor import machine; print(*[found.line() for found in machine.descriptors()])"
     command = ["/bin/sh", "-c", f'ulimit -Sn 256; exec "{sys.executable}" -c "{code}"']
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("! open files      256 a process")
+    assert done.stdout.startswith("! open files      256 per process")
     assert "→ ulimit -n 4096" in done.stdout
 
 

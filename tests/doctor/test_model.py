@@ -23,11 +23,11 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_shipped_model_is_whole() -> None:
+def test_the_shipped_model_is_complete() -> None:
     """One line with its name and size."""
     (found,) = model_files()
     assert (found.state, found.remedy) == (FINE, "")
-    assert "all whole" in found.said
+    assert "all complete" in found.said
 
 
 def cut(content: bytes) -> bytes:
@@ -49,13 +49,13 @@ def pointer(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "damage", "words"),
     [
-        ("1/weights.pt", cut, "it is cut short, or damaged"),
+        ("1/weights.pt", cut, "it is incomplete or damaged"),
         ("1/weights.pt", flipped, "damaged"),
         ("1/weights.pt", pointer, "a pointer of git-lfs"),
         ("1/language.safetensors", cut, "bytes instead of"),
-        ("1/lexicon.safetensors", lambda content: content[:100], "its header is damaged, or cut short"),
+        ("1/lexicon.safetensors", lambda content: content[:100], "its header is incomplete or damaged"),
         ("1/lexicon.safetensors", lambda content: b"x" * 100, "its header is damaged"),
-        ("1/model.json", cut, "it is no JSON"),
+        ("1/model.json", cut, "it is not JSON"),
         ("config.pbtxt", lambda content: b"", "it is empty"),
         ("1/letters.safetensors", None, "No such file"),
     ],

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from streamer.distribution import NAME
 from streamer.doctor import packages
 from streamer.doctor.finding import FINE, WARNING, WRONG
 from streamer.triton import installation
@@ -21,8 +23,9 @@ def test_the_parts_are_those_of_the_package() -> None:
         field = "dependencies" if part == "client" else part
         listed = re.search(rf"^{field} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
         assert listed is not None
-        required = re.findall(r'^    "([\w-]+)', listed[1], re.MULTILINE)
-        assert [name for name in required if name != "streamer"] == list(names)
+        lines = [Requirement(line) for line in re.findall(r'^    "([^"]+)"', listed[1], re.MULTILINE)]
+        required = [line.name for line in lines if line.marker is None or line.marker.evaluate()]
+        assert [name for name in required if name != NAME] == list(names)
 
 
 def test_all_parts_are_here() -> None:
@@ -33,7 +36,7 @@ def test_all_parts_are_here() -> None:
     assert not packages.is_light()
 
 
-@pytest.mark.parametrize(("clone", "remedy"), [(True, "make install"), (False, "pip install 'streamer[mic]'")])
+@pytest.mark.parametrize(("clone", "remedy"), [(True, "make install"), (False, "pip install 'streamer-asr[mic]'")])
 def test_a_part_that_is_missing(monkeypatch: pytest.MonkeyPatch, clone: bool, remedy: str) -> None:
     """It is installed as the rest was; without a microphone recordings are transcribed all the same."""
     monkeypatch.setattr(packages, "PARTS", {**packages.PARTS, "mic": ("no-such-package", "sounddevice")})
@@ -60,7 +63,7 @@ def test_a_pair_that_is_none_and_a_gpu_that_cannot_be_used(monkeypatch: pytest.M
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     pair, imported, gpu = packages.torch()
     assert (pair.state, pair.remedy) == (WARNING, "pip install 'torch==2.11.*' 'torchaudio==2.11.*'")
-    assert "torchaudio 2.5.1 are no pair" in pair.said
+    assert "torchaudio 2.5.1 do not belong together" in pair.said
     assert (imported.subject, imported.state) == ("torch", FINE)
     assert (gpu.subject, gpu.state) == ("GPU", WARNING)
     assert gpu.said.startswith("NVIDIA T4, 470.57.02, 15360 MiB is there, but torch cannot use it")
@@ -68,14 +71,14 @@ def test_a_pair_that_is_none_and_a_gpu_that_cannot_be_used(monkeypatch: pytest.M
 
 
 def test_another_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A pair, but none that was tried; and one that cannot be imported is wrong."""
+    """A pair, but not the one that is tested; and one that cannot be imported is wrong."""
     for name in ("torch", "torchaudio"):
         fake(tmp_path, name, "2.5.1")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "torch.py").write_text("raise ImportError('libcudart.so.12: cannot open shared object file')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     tried, imported = packages.torch()
-    assert (tried.state, tried.said) == (WARNING, "torch 2.5.1: Streamer is tried with 2.11")
+    assert (tried.state, tried.said) == (WARNING, "torch 2.5.1: Streamer is tested with 2.11")
     assert imported.state == WRONG
     assert "libcudart.so.12: cannot open shared object file" in imported.said
 
@@ -89,7 +92,7 @@ def test_a_triton_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence is split into what is wrong and what mends it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (found,) = packages.triton()
-    assert (found.state, found.remedy) == (WRONG, "pip install 'streamer[embedded]'")
+    assert (found.state, found.remedy) == (WRONG, "pip install 'streamer-asr[embedded]'")
 
 
 def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:

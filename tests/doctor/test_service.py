@@ -38,7 +38,7 @@ def test_a_service_on_the_port(service: Service, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(checks, "DEFAULT_PORT", urlsplit(service.url).port)
     (found,) = checks.port()
     assert found.state == FINE
-    assert "a streamer service is there and ready (0 of " in found.said
+    assert "a Streamer service listens there and is ready (0 of " in found.said
 
 
 def test_a_service_that_was_named(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""A bundle: the shipped one whole, and what is said of one that is not."""
+"""Loading bundles: the shipped one, and damaged ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser
-from streamer.engine.events import Final
 from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.models.acoustic import BundleError
-from streamer.engine.options import StreamOptions
+from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, StreamError
+from streamer.engine.stream_events import Final
+from streamer.engine.stream_options import StreamOptions
 from tests.project import BUNDLE
 from tests.samples import pcm
 
@@ -24,14 +24,14 @@ SHIPPED = BUNDLE
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """A copy of the shipped bundle that may be damaged."""
+    """A copy of the shipped bundle, for damaging."""
     folder = tmp_path / "bundle"
     shutil.copytree(SHIPPED, folder, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
 
 def said(words: str, search: str) -> str:
-    """What the shipped bundle makes of a recording."""
+    """The events that the shipped bundle gives for a recording."""
     recogniser = load_recogniser(SHIPPED, slots=1)
     recogniser.open(1, StreamOptions(search=search))
     audio = np.frombuffer(pcm(words), dtype=np.int16)
@@ -44,7 +44,7 @@ def said(words: str, search: str) -> str:
 
 
 def test_the_shipped_bundle_has_both_searches() -> None:
-    """The lexicon gives words that the language model knows; greedy letters are another answer."""
+    """The lexicon search gives words of the language model; the greedy search gives something else."""
     found = said("quilter.ogg", "lexicon")
     words = set(load_recogniser(SHIPPED, slots=1).searches["lexicon"]._texts)  # type: ignore[attr-defined]
     assert found
@@ -53,20 +53,20 @@ def test_the_shipped_bundle_has_both_searches() -> None:
 
 
 def test_the_shipped_bundle_is_small() -> None:
-    """Weights, lexicon and language model lie in the repository: 45 MB are what it may carry."""
+    """Weights, lexicon and language model take at most 45 MB in the repository."""
     assert sum(path.stat().st_size for path in SHIPPED.iterdir() if path.is_file()) < 45e6
 
 
 @pytest.mark.parametrize("name", ["model.json", "weights.pt", LEXICON_FILE, LANGUAGE_FILE, SEARCH_FILE])
 def test_a_missing_part_is_named(bundle: Path, name: str) -> None:
-    """Which file is missing, whichever it is."""
+    """The error names the missing file."""
     (bundle / name).unlink()
     with pytest.raises(BundleError, match=name):
         load_recogniser(bundle, slots=1)
 
 
 def test_a_damaged_part_is_named(bundle: Path) -> None:
-    """A file that was cut off, and options that no search has."""
+    """A truncated file and unknown search options are refused with the reason."""
     whole = (bundle / LEXICON_FILE).read_bytes()
     (bundle / LEXICON_FILE).write_bytes(whole[:1000])
     with pytest.raises(BundleError, match=LEXICON_FILE):
@@ -78,7 +78,7 @@ def test_a_damaged_part_is_named(bundle: Path) -> None:
 
 
 def test_a_lexicon_of_other_words_is_refused(bundle: Path) -> None:
-    """Numbers of words mean nothing in another vocabulary."""
+    """A lexicon for another vocabulary is refused."""
     Lexicon.build([(3, (4,))], np.zeros(4, np.float32), "others").save(bundle / LEXICON_FILE)
     with pytest.raises(BundleError, match="built for other words"):
         load_recogniser(bundle, slots=1)

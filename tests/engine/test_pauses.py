@@ -1,4 +1,4 @@
-"""No word is lost, doubled or split where a segment ends, whatever the pauses: the first after a pause, too."""
+"""No word is lost, doubled or split at the end of a segment, whatever the pauses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.endpoint import EndpointRule
-from streamer.engine.events import Cut, Final
-from streamer.engine.options import StreamOptions
+from streamer.engine.endpointing import EndpointRule
 from streamer.engine.recogniser import Recogniser
-from streamer.engine.search.search import GreedySearch
-from streamer.testing.level_model import UNITS, LevelModel, say
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.stream_events import Cut, Final
+from streamer.engine.stream_options import StreamOptions
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import UNITS, say
 from tests.engine.test_recogniser import hear, lexicon_search, text
 from tests.engine.test_stream import HearingModel
 from tests.project import BUNDLE
@@ -39,7 +40,7 @@ def pause(milliseconds: int, *, faint: bool) -> NDArray[np.int16]:
 
 
 def paused(seed: int) -> tuple[str, NDArray[np.int16]]:
-    """A word or two before each of the pauses, which come in any order."""
+    """A word or two before each pause; the pauses come in random order."""
     dice = random.Random(seed)
     spoken, audio = [], []
     for milliseconds in dice.sample(PAUSES_MS, len(PAUSES_MS)):
@@ -50,14 +51,14 @@ def paused(seed: int) -> tuple[str, NDArray[np.int16]]:
 
 
 def in_pieces(audio: NDArray[np.int16]) -> list[NDArray[np.int16]]:
-    """Audio in pieces that a recogniser takes."""
+    """Audio in chunks that a recogniser accepts."""
     return np.array_split(audio, len(audio) // 400_000 + 1)
 
 
 @pytest.mark.parametrize("step_ms", [160, 320, 640])
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@pytest.mark.parametrize("model", [LevelModel, HearingModel])
-def test_every_pause_leaves_every_word_whole(model: type[LevelModel], endpoint: str, step_ms: int) -> None:
+@pytest.mark.parametrize("model", [ExactModel, HearingModel])
+def test_every_pause_leaves_every_word_whole(model: type[ExactModel], endpoint: str, step_ms: int) -> None:
     """Pauses from 0.1 to 3 s in small steps, of zeros and of noise: the finals have each word once and whole."""
     words, audio = paused(step_ms)
     recogniser = Recogniser(model(), {"lexicon": GreedySearch(UNITS, 1)}, slots=1)
@@ -73,7 +74,7 @@ def test_every_pause_leaves_every_word_whole(model: type[LevelModel], endpoint: 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_every_pause_leaves_every_word_of_a_lexicon_whole(endpoint: str) -> None:
-    """With the prefix beam, which shows a word later than it is said, too."""
+    """The same with the beam search, which shows a word later than it is said."""
     words, audio = paused(7)
     recogniser = Recogniser(HearingModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
     assert text(hear(recogniser, in_pieces(audio), StreamOptions(endpoint=ENDPOINTS[endpoint]))) == words
@@ -87,7 +88,7 @@ def shipped() -> Recogniser:
 
 @functools.cache
 def alone(name: str) -> list[str]:
-    """What the shipped model hears in a recording by itself."""
+    """The words that the shipped model finds in this recording alone."""
     return text(hear(shipped(), in_pieces(recording(name)))).split()
 
 

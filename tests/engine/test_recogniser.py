@@ -11,20 +11,21 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from streamer.engine.events import Cut, Event, Final, Flushed, Heard, Partial, Speech
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
-from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
-from streamer.engine.search.beam import BeamSearch
-from streamer.engine.search.search import GreedySearch
-from streamer.testing.level_model import FRAME, UNITS, LevelModel, say, silence
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.stream_events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
+from streamer.engine.stream_options import StreamOptions
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import FRAME, UNITS, say, silence
 
 NOTHING = np.zeros(0, dtype=np.int16)
 
 
 def make(slots: int = 4, **options: object) -> Recogniser:
-    return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, slots)}, slots=slots, **options)  # type: ignore[arg-type]
+    return Recogniser(ExactModel(), {"lexicon": GreedySearch(UNITS, slots)}, slots=slots, **options)  # type: ignore[arg-type]
 
 
 def lexicon_search(text: str, slots: int) -> BeamSearch:
@@ -37,7 +38,7 @@ def lexicon_search(text: str, slots: int) -> BeamSearch:
     return BeamSearch(Lexicon.build(spelled, language.unigrams), language, units, slots, head="characters")
 
 
-def one(recogniser: Recogniser, chunk: Chunk) -> list[Event]:
+def one(recogniser: Recogniser, chunk: Chunk) -> list[StreamEvent]:
     [(_, answer)] = recogniser.step([chunk])
     assert not isinstance(answer, StreamError), answer
     return answer
@@ -48,17 +49,17 @@ def hear(
     pieces: Iterable[NDArray[np.int16]],
     options: StreamOptions | None = None,
     stream: int = 1,
-) -> list[Event]:
+) -> list[StreamEvent]:
     """All events of a stream fed with these pieces, from open to end, without the acknowledgements."""
     recogniser.open(stream, options)
-    events: list[Event] = []
+    events: list[StreamEvent] = []
     for piece in pieces:
         events += one(recogniser, Chunk(stream, piece))
     events += one(recogniser, Chunk(stream, NOTHING, end=True))
     return [event for event in events if not isinstance(event, Heard)]
 
 
-def text(events: Sequence[Event]) -> str:
+def text(events: Sequence[StreamEvent]) -> str:
     return " ".join(event.text for event in events if isinstance(event, Final))
 
 
@@ -81,16 +82,16 @@ def pieces(audio: NDArray[np.int16], dice: random.Random) -> list[NDArray[np.int
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_word_of_a_lexicon_is_in_one_final(seed: int) -> None:
-    """With the prefix beam too: the last word before a pause, a cut or the end is whole and comes once."""
+    """With the beam search, too, the last word before a pause, a cut or the end is whole and comes once."""
     words, audio = talk(seed)
-    recogniser = Recogniser(LevelModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
+    recogniser = Recogniser(ExactModel(), {"lexicon": lexicon_search(words, 1)}, slots=1)
     assert text(hear(recogniser, [audio[:400_000], *np.array_split(audio[400_000:], 4)])) == words
 
 
 def test_streams_of_different_searches_share_a_batch() -> None:
-    """Each stream gets the words of the search that it chose, and one that is not there is refused."""
+    """Each stream gets the words of the search that it chose; an unknown search is refused."""
     searches = {"lexicon": lexicon_search("bad cab", 4), "greedy": GreedySearch(UNITS, 4)}
-    recogniser = Recogniser(LevelModel(), searches, slots=4)
+    recogniser = Recogniser(ExactModel(), searches, slots=4)
     for stream in range(4):
         recogniser.open(stream, StreamOptions(search="greedy" if stream % 2 else "lexicon"))
     answers = dict(recogniser.step([Chunk(stream, say("bad fee cab"), end=True) for stream in range(4)]))
@@ -127,8 +128,8 @@ def test_streams_do_not_notice_one_another() -> None:
     options = {number: StreamOptions(step_ms=dice.choice([160, 320, 640])) for number in waiting}
     alone = {number: hear(make(), audio, options[number]) for number, audio in waiting.items()}
     unborn = list(waiting)
-    live: dict[int, list[Event]] = {}
-    done: dict[int, list[Event]] = {}
+    live: dict[int, list[StreamEvent]] = {}
+    done: dict[int, list[StreamEvent]] = {}
     while unborn or live:
         while unborn and recogniser.live < 32 and dice.random() < 0.5:
             number = unborn.pop()
@@ -158,7 +159,7 @@ def test_a_newcomer_finds_nothing_of_the_former_stream() -> None:
 
 
 def test_a_result_cannot_reach_a_newcomer() -> None:
-    """A stream closed while its batch is computed gets an error; who takes its slot then is not disturbed."""
+    """A stream closed while its batch is computed gets an error, and the next stream in its slot is not disturbed."""
     recogniser = make(slots=2)
     recogniser.open(1)
     recogniser.open(2)
@@ -175,7 +176,7 @@ def test_a_result_cannot_reach_a_newcomer() -> None:
 
 
 def test_a_word_at_the_very_end_is_not_lost() -> None:
-    """A word that the model only comes out with after the last sample is in the final, at the end of the audio."""
+    """A word that the model emits only after the last sample is in the final, at the end of the audio."""
     audio = say("ab c")[: -5 * FRAME]  # one frame of the last letter is left, and it is emitted one frame late
     events = hear(make(), [audio])
     [final] = [event for event in events if isinstance(event, Final)]
@@ -204,7 +205,7 @@ def test_a_flush_of_nothing_is_answered() -> None:
 
 
 def test_cuts_are_where_segments_start() -> None:
-    """Recognising each segment's own audio alone gives its words: what a replay rests on."""
+    """Recognising the audio of a segment alone gives its words, so a replay gives the same words."""
     words, audio = talk(3)
     events = hear(make(), np.array_split(audio, 8))
     cuts = [0] + [event.sample for event in events if isinstance(event, Cut)]
@@ -273,7 +274,7 @@ def test_slots_run_out_and_come_back() -> None:
 
 
 def test_a_second_start_begins_anew() -> None:
-    """Opening an open stream again forgets what it had said and takes no second slot."""
+    """Opening an open stream again forgets its state and takes no second slot."""
     recogniser = make(slots=1)
     recogniser.open(1)
     one(recogniser, Chunk(1, say("old")))
@@ -281,7 +282,7 @@ def test_a_second_start_begins_anew() -> None:
 
 
 def test_idle_streams_expire() -> None:
-    """A stream that got nothing for longer than the limit is closed and counted; one that is fed stays."""
+    """A stream that got nothing for longer than the limit is closed and counted; one that gets audio stays."""
     now = [0.0]
     recogniser = make(slots=2, idle_limit_s=10, clock=lambda: now[0])
     recogniser.open(1)
@@ -312,7 +313,7 @@ def test_an_error_of_one_chunk_is_its_own() -> None:
 def test_a_model_that_breaks_closes_only_its_batch() -> None:
     """Streams whose step broke get an error and are closed; a stream of another step goes on."""
 
-    class Fragile(LevelModel):
+    class Fragile(ExactModel):
         def step(self, state, slots, samples):  # type: ignore[no-untyped-def]
             if samples.shape[1] == 10_240:
                 raise RuntimeError("out of memory")
@@ -344,7 +345,7 @@ def test_gradients_are_not_recorded() -> None:
     """A step runs in inference mode also when it is iterated from outside."""
     seen = []
 
-    class Curious(LevelModel):
+    class Curious(ExactModel):
         def step(self, state, slots, samples):  # type: ignore[no-untyped-def]
             seen.append(torch.is_inference_mode_enabled())
             return super().step(state, slots, samples)

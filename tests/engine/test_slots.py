@@ -8,7 +8,7 @@ from streamer.engine.slots import Slots, SlotsFull
 
 
 def test_slots_run_out() -> None:
-    """As many leases as slots, each on a slot of its own, then SlotsFull."""
+    """There are as many leases as slots, each with its own slot; then comes SlotsFull."""
     slots = Slots(3)
     leases = [slots.acquire() for _ in range(3)]
     assert {lease.slot for lease in leases} == {0, 1, 2}
@@ -18,7 +18,7 @@ def test_slots_run_out() -> None:
 
 
 def test_an_old_lease_is_never_valid_again() -> None:
-    """A lease ends with its release, also when the slot has a new holder, and cannot release that one."""
+    """A released lease stays invalid when the slot has a new holder, and cannot release that one."""
     slots = Slots(1)
     old = slots.acquire()
     slots.release(old)

@@ -1,4 +1,4 @@
-"""Speech as the model hears it, beside the words: with a model that tells activity."""
+"""Speech events of a stream, with a model that reports activity."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from streamer.engine.events import Event, Final, Partial, Speech
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, State
-from streamer.engine.options import StreamOptions
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser
-from streamer.engine.search.search import GreedySearch
-from streamer.testing.level_model import FRAME, LEVEL, UNITS, LevelModel, say, silence
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.stream_events import Final, Partial, Speech, StreamEvent
+from streamer.engine.stream_options import StreamOptions
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence
 from tests.engine.test_recogniser import NOTHING, hear, one, pieces, talk, text
 
-MUSIC = 1  # added to every sample of what is no speech
-HELD = 4  # frames: the model hears speech for so long behind its last sound
+MUSIC = 1  # added to every sample of audio that is not speech
+HELD = 4  # frames: for how long the model still hears speech after the last loud frame
 
 
-class HearingModel(LevelModel):
-    """Hears speech in what is loud, and none in what is marked as music, whatever words it makes of it."""
+class HearingModel(ExactModel):
+    """Hears speech in loud audio, but not in audio marked as music, whatever words it makes of it."""
 
-    def make_state(self, slots: int) -> State:
+    def make_state(self, slots: int) -> ModelState:
         return {**super().make_state(slots), "quiet": torch.randint(0, 9, (slots,))}
 
-    def reset(self, state: State, slots: torch.Tensor) -> None:
+    def reset(self, state: ModelState, slots: torch.Tensor) -> None:
         super().reset(state, slots)
         state["quiet"][slots] = HELD
 
-    def step(self, state: State, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
+    def step(self, state: ModelState, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
         frames = (samples.unflatten(1, (-1, FRAME)) * 32768).round()
         loud = (frames.abs().amax(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
         quiet, told = state["quiet"][slots], []
@@ -49,16 +50,16 @@ def make(slots: int = 1) -> Recogniser:
 
 
 def music(words: str) -> NDArray[np.int16]:
-    """Sound that the model takes for these words, and hears that nobody speaks."""
+    """Audio in which the model finds these words, but no speech."""
     return say(words) + np.int16(MUSIC)
 
 
-def speech(events: list[Event]) -> list[tuple[str, int]]:
+def speech(events: list[StreamEvent]) -> list[tuple[str, int]]:
     return [(event.state, event.at_ms) for event in events if isinstance(event, Speech)]
 
 
 def test_speech_starts_and_ends_without_waiting_for_words() -> None:
-    """The start lies where sound begins, and the end comes before the final that waits for a longer silence."""
+    """Speech starts where the audio becomes loud, and ends before the final, which waits for a longer silence."""
     spoken = say("abc")
     events = hear(make(), [silence(1200), spoken, silence(3000)])
     [(_, start), (_, end)] = speech(events)
@@ -76,7 +77,7 @@ def test_a_short_pause_ends_speech_and_no_segment() -> None:
 
 
 def test_music_opens_no_utterance() -> None:
-    """What is found in sound that is no speech is neither shown nor final, and no speech is told."""
+    """Words found in audio that is not speech are not shown, do not become final, and cause no speech events."""
     events = hear(make(), [music("abc"), silence(3000), music("abcde " * 12)])
     assert not [event for event in events if isinstance(event, (Partial, Final, Speech))]
 
@@ -88,7 +89,7 @@ def test_words_after_music_are_all_there() -> None:
 
 
 def test_the_end_of_the_audio_ends_speech() -> None:
-    """Whoever is speaking at the end or at a flush has stopped there; what follows starts anew."""
+    """Speech ends at a flush and at the end of the audio; after a flush it starts again."""
     recogniser = make()
     recogniser.open(1)
     first = one(recogniser, Chunk(1, say("abc"), flush=True))
@@ -100,7 +101,7 @@ def test_the_end_of_the_audio_ends_speech() -> None:
 
 
 def test_endless_speech_starts_once() -> None:
-    """A cut at the longest length is no end of speech."""
+    """A cut at the maximum length does not end speech."""
     events = hear(make(), np.array_split(say("abcd efgh " * 30), 4))
     assert len([event for event in events if isinstance(event, Final)]) > 1
     assert [state for state, _ in speech(events)] == ["start", "end"]
@@ -108,7 +109,7 @@ def test_endless_speech_starts_once() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_word_is_in_one_final_in_any_chunking(seed: int) -> None:
-    """No word is lost, doubled or split where activity decides too; starts and ends alternate and times only grow."""
+    """With activity no word is lost, doubled or split either; starts and ends alternate and times only grow."""
     dice = random.Random(seed)
     words, audio = talk(seed, words=25)
     audio = audio[: 16_000 * 29]
@@ -124,7 +125,7 @@ def test_every_word_is_in_one_final_in_any_chunking(seed: int) -> None:
 
 
 def test_speech_events_can_be_left_out() -> None:
-    """They are then not told, and everything else is as it was."""
+    """Without speech events all other events stay the same."""
     events = hear(make(), [say("abc"), silence(2000), NOTHING], StreamOptions(speech=False))
     assert not speech(events)
     assert text(events) == "abc"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.evaluate.emission import Arrival
+from streamer.evaluate.word_timing import TimedEvent
 
 
-def arrived(*events: dict[str, Any]) -> list[Arrival]:
-    """Events that come a millisecond after one another."""
-    return [Arrival(float(place), event) for place, event in enumerate(events)]
+def arrived(*events: dict[str, Any]) -> list[TimedEvent]:
+    """Events that arrive one millisecond apart."""
+    return [TimedEvent(float(place), event) for place, event in enumerate(events)]
 
 
 def partial(text: str, audio_ms: int, segment: int = 0, **more: int) -> dict[str, Any]:

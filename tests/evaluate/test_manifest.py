@@ -1,4 +1,4 @@
-"""Both forms of a manifest, and everything that can be wrong with one."""
+"""Both forms of manifests, and everything that can be wrong with them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.audio.files import read_audio
-from streamer.audio.recording import AudioError
-from streamer.commands import evaluate as arguments
-from streamer.evaluate.manifest import HALVES, ManifestError, Utterance, chosen, half, read_manifest
+from streamer.audio.audio_file import read_audio
+from streamer.audio.recording_check import AudioError
+from streamer.commands.arguments import hearing as arguments
+from streamer.evaluate.manifest import HALVES, ManifestError, Utterance, half, read_manifest, select_utterances
 from tests.project import SAMPLES
 from tests.samples import FILES
 
@@ -21,7 +21,7 @@ HEADER = "shard\tmember\tseconds\tcorpus\tspeaker\ttext"
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    """A manifest in the form of a corpus: three recordings in two tar shards, the first one twice."""
+    """A manifest with shards: three recordings in two tar shards, the first one twice."""
     for shard, names in (("a.tar", FILES[1:]), ("b.tar", FILES[1:2])):
         with tarfile.open(tmp_path / shard, "w") as archive:
             for name in names:
@@ -37,7 +37,7 @@ def shards(tmp_path: Path) -> Path:
 
 
 def test_files_beside_the_manifest() -> None:
-    """The plain form: `source` serves as the corpus, and nobody is called unknown."""
+    """With audio files, `source` is the corpus, and a speaker called unknown is none."""
     utterances = read_manifest(SAMPLES / "samples.tsv")
     assert [utterance.name for utterance in utterances] == list(FILES)
     assert [utterance.corpus for utterance in utterances] == ["LibriSpeech dev-clean"] * 2 + ["Common Voice"]
@@ -46,7 +46,7 @@ def test_files_beside_the_manifest() -> None:
 
 
 def test_files_inside_shards(shards: Path) -> None:
-    """The corpus form: the same sound as from a file of its own, named as alignments name it."""
+    """With shards the audio is the same as from a file, and names are those that alignments use."""
     utterances = read_manifest(shards)
     assert [utterance.name for utterance in utterances] == ["a/quilter.ogg", "a/airplane.mp3", "b/quilter.ogg"]
     assert [(utterance.corpus, utterance.speaker) for utterance in utterances[:2]] == [
@@ -59,7 +59,7 @@ def test_files_inside_shards(shards: Path) -> None:
 
 
 def test_a_bare_manifest_is_a_corpus_of_its_own(tmp_path: Path) -> None:
-    """Without a column for it the corpus has the name of the manifest; a mark at the file's start does no harm."""
+    """Without a column for the corpus it has the name of the manifest; a byte order mark is ignored."""
     (tmp_path / "mine.tsv").write_text(f"\ufefftext\tfile\nhello\t{SAMPLES / FILES[0]}\n", encoding="utf-8")
     [utterance] = read_manifest(tmp_path / "mine.tsv")
     assert (utterance.corpus, utterance.speaker, utterance.words) == ("mine", None, ("hello",))
@@ -80,12 +80,12 @@ def test_a_bare_manifest_is_a_corpus_of_its_own(tmp_path: Path) -> None:
         ("file\ttext\nmissing.wav\ta\n", "there is no such file"),
         ("file\ttext\n.\ta\n", "is a folder"),
         (f"{HEADER}\nno.tar\tx.ogg\t1\tc\ts\tA\n", "the shard"),
-        (f"{HEADER}\ndev.tsv\tx.ogg\t1\tc\ts\tA\n", "is no plain tar file"),
+        (f"{HEADER}\ndev.tsv\tx.ogg\t1\tc\ts\tA\n", "is not a plain tar file"),
         (f"{HEADER}\na.tar\tx.ogg\t1\tc\ts\tA\n", "holds no x.ogg"),
     ],
 )
 def test_a_bad_manifest_is_one_sentence(shards: Path, content: str, words: str) -> None:
-    """It names the manifest, and the line if there is one."""
+    """An error names the manifest, and the line if there is one."""
     (shards.parent / "quilter.ogg").write_bytes((SAMPLES / "quilter.ogg").read_bytes())
     shards.write_text(content)
     with pytest.raises(ManifestError) as error:
@@ -96,9 +96,9 @@ def test_a_bad_manifest_is_one_sentence(shards: Path, content: str, words: str) 
 
 
 def test_what_is_no_text_is_no_manifest() -> None:
-    """A recording, a folder, and nothing at all."""
+    """A recording, a folder or a missing file instead of a manifest is refused."""
     for path, words in (
-        (SAMPLES / FILES[0], "no table of text"),
+        (SAMPLES / FILES[0], "not a table of text"),
         (SAMPLES, "cannot be read"),
         (Path("no"), "cannot be"),
     ):
@@ -107,7 +107,7 @@ def test_what_is_no_text_is_no_manifest() -> None:
 
 
 def test_a_damaged_member_is_named(shards: Path) -> None:
-    """Only when it is read; by its own name and not that of a copy."""
+    """Damaged audio in a shard is reported when it is read, by its own name."""
     damaged = shards.parent / "notes.ogg"
     damaged.write_text("no sound at all")
     with tarfile.open(shards.parent / "a.tar", "w") as archive:
@@ -119,36 +119,40 @@ def test_a_damaged_member_is_named(shards: Path) -> None:
 
 
 def test_a_limit_takes_evenly_of_all_corpora(shards: Path) -> None:
-    """Always the same ones, in proportion to the corpora, and never more than there are."""
+    """A limit always selects the same utterances, in proportion to the corpora."""
     place = read_manifest(shards)[0].place
     many = [Utterance(str(number), "ab"[number % 4 == 0], None, ("x",), place) for number in range(400)]
-    some = chosen(many, limit=40)
-    assert some == chosen(many, limit=40)
+    some = select_utterances(many, limit=40)
+    assert some == select_utterances(many, limit=40)
     assert Counter(utterance.corpus for utterance in some) == {"a": 30, "b": 10}
     assert len({utterance.name for utterance in some}) == 40
-    assert chosen(many, limit=1000) == many
+    assert select_utterances(many, limit=1000) == many
 
 
 def test_corpora_by_name(shards: Path) -> None:
-    """Those that are named; a name that is none is told with those that are."""
+    """Only the named corpora are selected; an unknown one is refused with a list of the known ones."""
     utterances = read_manifest(shards)
-    assert [utterance.corpus for utterance in chosen(utterances, ["voice"])] == ["voice"]
-    assert chosen(utterances, ["voice", "libri"]) == utterances
+    assert [utterance.corpus for utterance in select_utterances(utterances, ["voice"])] == ["voice"]
+    assert select_utterances(utterances, ["voice", "libri"]) == utterances
     with pytest.raises(ManifestError, match="no corpus 'x'; there is libri, voice"):
-        chosen(utterances, ["x"])
+        select_utterances(utterances, ["x"])
 
 
 def test_halves_go_by_the_name(shards: Path) -> None:
-    """Every recording is in one of two, always the same, whatever else the manifest has."""
+    """Every recording is always in the same half, whatever else the manifest has."""
     names = [f"a/{number}.ogg" for number in range(1000)]
     assert 450 < sum(half(name) == "first" for name in names) < 550
     assert [half(name) for name in names[:4]] == ["first", "second", "second", "first"]
     assert HALVES == arguments.HALVES
     utterances = read_manifest(shards)
-    found = [set(chosen(utterances, part=name)) for name in HALVES if any(half(u.name) == name for u in utterances)]
+    found = [
+        set(select_utterances(utterances, part=name))
+        for name in HALVES
+        if any(half(u.name) == name for u in utterances)
+    ]
     assert set.union(*found) == set(utterances)
     assert sum(map(len, found)) == len(utterances)
     [one] = utterances[:1]
     [other] = set(HALVES) - {half(one.name)}
     with pytest.raises(ManifestError, match=f"no recording falls into the {other} half"):
-        chosen([one], part=other)
+        select_utterances([one], part=other)

@@ -1,4 +1,4 @@
-"""What counts as the same word."""
+"""Normalisation of texts."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from streamer.evaluate.normalise import normalise
     ],
 )
 def test_words_of_a_text(text: str, words: list[str]) -> None:
-    """Lower case, apostrophes of words kept, the rest of the punctuation a space, digits as they are."""
+    """Text becomes lower case, apostrophes of words and digits stay, other punctuation becomes a space."""
     assert normalise(text) == words
 
 
 def test_it_does_not_change_its_own_result() -> None:
-    """What is normal stays as it is, so references and hypotheses may be given either way."""
+    """Normalised text does not change."""
     words = normalise("It's THE dogs' 2nd caf\u00e9, isn't it?")
     assert normalise(" ".join(words)) == words
 
 
 def test_a_text_is_its_parts() -> None:
-    """Word for word gives the same as the whole: emissions are normalised word for word."""
+    """Normalising word by word gives the same as normalising the whole text."""
     text = "Well-known 'tis 3.5, the 'quoted' dogs'"
     assert [word for part in text.split() for word in normalise(part)] == normalise(text)

@@ -27,7 +27,7 @@ def test_the_parts_are_found_without_importing_the_wheel() -> None:
 def test_a_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the wheel the message says what to install."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(TritonError, match=r"pip install 'streamer\[embedded\]'"):
+    with pytest.raises(TritonError, match=r"pip install 'streamer-asr\[embedded\]'"):
         find_tritonserver()
 
 

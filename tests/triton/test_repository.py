@@ -1,4 +1,4 @@
-"""The model repository: its place, and settings edited into a model's configuration."""
+"""The model repository: its place, and copies made of links with other settings."""
 
 from __future__ import annotations
 
@@ -6,58 +6,78 @@ from pathlib import Path
 
 import pytest
 
-from streamer.triton import TritonError, repository
-from streamer.triton.repository import asr_repository, configured, models_in
+from streamer import shipped
+from streamer.triton import TritonError
+from streamer.triton.model_config import CONFIG, model_config
+from streamer.triton.repository import asr_repository, linked_copy, linked_model, models_in
 
-CONFIG = """
-# instance_group [ { count: 9 } ] would be too many
-parameters { key: "max_candidate_sequences: 8" value { string_value: "instance_group [ { count: 7 } ]" } }
-instance_group [
-  {
-    # count: 6
-    kind: KIND_CPU count : 1
-  }
-]
-sequence_batching { oldest { max_candidate_sequences:512 # max_candidate_sequences: 4
-} }
-model_warmup [ { count: 3 } ]
+TEXT = """
+# count and max_candidate_sequences
+instance_group [ { count: 1 } ]
+sequence_batching { oldest { max_candidate_sequences: 512 } }
 """
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "config.pbtxt"
-    path.write_text(CONFIG)
-    return path
+def repository(tmp_path: Path) -> Path:
+    """Two models and something else."""
+    folder = tmp_path / "models"
+    for name in ("left", "right"):
+        (folder / name / "1").mkdir(parents=True)
+        (folder / name / "1" / "model.py").write_text(f"# {name}")
+        (folder / name / CONFIG).write_text(f'name: "{name}"' + TEXT)
+    (folder / "README").touch()
+    return folder
 
 
-def test_only_the_two_numbers_change(config: Path) -> None:
-    """Comments, strings and other counts stay as they are."""
-    expected = CONFIG.replace("count : 1", "count : 12").replace("sequences:512", "sequences:3")
-    assert configured(config, instances=12, slots=3) == expected
-    assert configured(config, instances=None, slots=None) == CONFIG
+def numbers(folder: Path) -> tuple[str, int, int]:
+    """Name, instances and slots of a model."""
+    config = model_config(folder)
+    return config.name, config.instance_group[0].count, config.sequence_batching.oldest.max_candidate_sequences
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "instance_group [ { kind: KIND_CPU } ]",
-        "instance_group [ { count: 1 }, { count: 2 } ]",
-        "# instance_group [ { count: 1 } ]",
-    ],
-)
-def test_a_field_must_be_there_once(config: Path, text: str) -> None:
-    """No count, or several of them, is an error that names the field."""
-    config.write_text(text)
-    with pytest.raises(TritonError, match=r"instances cannot be set: .* must have `instance_group"):
-        configured(config, instances=2, slots=None)
+def test_a_copy_has_other_numbers(repository: Path, tmp_path: Path) -> None:
+    """Only its configuration is a file of its own, and only of the models that are asked for; the original stays."""
+    copy = tmp_path / "copy"
+    linked_copy(repository, copy, ["left"], instances=3, slots=7)
+    assert numbers(copy / "left") == ("left", 3, 7)
+    assert (copy / "left" / "1").readlink() == repository / "left" / "1"
+    assert (copy / "right").readlink() == repository / "right"
+    assert (copy / "README").is_symlink()
+    assert numbers(repository / "left") == ("left", 1, 512)
+    assert (repository / "left" / CONFIG).read_text() == 'name: "left"' + TEXT
 
 
-def test_numbers_below_one_are_refused(config: Path) -> None:
-    """There is always an instance and a slot."""
-    with pytest.raises(TritonError, match="slots must be 1 or more, not 0"):
-        configured(config, instances=None, slots=0)
+@pytest.mark.parametrize("settings", [{}, {"instances": 1}, {"instances": 1, "slots": 512}])
+def test_what_does_not_differ_is_a_link(repository: Path, tmp_path: Path, settings: dict[str, int]) -> None:
+    """Nothing is written that stands there already."""
+    linked_model(repository / "left", tmp_path / "left", **settings)
+    assert (tmp_path / "left").readlink() == repository / "left"
+
+
+def test_a_copy_of_another_name(repository: Path, tmp_path: Path) -> None:
+    """The model is called as its folder, as Triton wants it."""
+    linked_model(repository / "left", tmp_path / "other", slots=9)
+    assert numbers(tmp_path / "other") == ("other", 1, 9)
+    assert (tmp_path / "other" / "1" / "model.py").read_text() == "# left"
+
+
+def test_a_copy_takes_the_place_of_the_former_one(repository: Path, tmp_path: Path) -> None:
+    """Whether that was a link or a folder; what it was a link to stays."""
+    copy = tmp_path / "left"
+    for instances in (1, 2, 3, 1):
+        linked_model(repository / "left", copy, instances=instances)
+        assert numbers(copy) == ("left", instances, 512)
+    assert (repository / "left" / "1" / "model.py").exists()
+
+
+def test_a_wrong_setting_leaves_the_former_copy(repository: Path, tmp_path: Path) -> None:
+    """Nothing is taken away before it is certain what comes."""
+    copy = tmp_path / "left"
+    linked_model(repository / "left", copy, instances=2)
+    with pytest.raises(TritonError, match="instances must be 1 or more, not 0"):
+        linked_model(repository / "left", copy, instances=0)
+    assert numbers(copy) == ("left", 2, 512)
 
 
 def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
@@ -69,8 +89,8 @@ def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
 
 def test_the_repository_of_the_wheel_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a wheel it lies in the package, in a checkout beside it; elsewhere the message says what to do."""
-    monkeypatch.setattr(repository, "PACKAGE", tmp_path / "streamer")
-    with pytest.raises(TritonError, match="reinstall streamer"):
+    monkeypatch.setattr(shipped, "PACKAGE", tmp_path / "streamer")
+    with pytest.raises(TritonError, match="install Streamer again"):
         asr_repository()
     (tmp_path / "asr_repo").mkdir()
     assert asr_repository() == tmp_path / "asr_repo"

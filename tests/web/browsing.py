@@ -16,7 +16,7 @@ import soundfile
 import soxr
 from playwright.async_api import Browser, BrowserContext, Page, Playwright
 
-from streamer.audio.files import SAMPLE_RATE
+from streamer.audio.audio_file import SAMPLE_RATE
 from tests.samples import pcm
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from playwright.async_api import Page
 
-from streamer.audio.files import read_audio
+from streamer.audio.audio_file import read_audio
 from streamer.bridge.service import Service
 from tests.project import SAMPLES
 from tests.samples import FILES, pcm

@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 from playwright.async_api import Page, expect
 
-from streamer.audio.files import SAMPLE_RATE
+from streamer.audio.audio_file import SAMPLE_RATE
 from tests.samples import pcm
 
 # For what takes a recogniser; what a page does by itself comes sooner.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamer.audio.codecs import ENCODINGS as DECODED
-from streamer.engine import options as engine
+from streamer.audio.decoder import ENCODINGS as DECODED
+from streamer.engine import stream_options as engine
 from streamer.wire import options as wire
 from streamer.wire.errors import WireError
 from streamer.wire.native import encode, parse

@@ -1,4 +1,4 @@
-"""Triton's side of the recogniser: requests in, one message of events a request out. streamer.engine does the work."""
+"""The adapter between Triton and the recogniser of streamer.engine: requests in, one message of events each out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 import triton_python_backend_utils as pb_utils
 
 from streamer.engine.bundle import load_recogniser
-from streamer.engine.events import Event, Final, as_json
-from streamer.engine.options import BadOptions, StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.stream_events import Final, StreamEvent, as_json
+from streamer.engine.stream_options import BadOptions, StreamOptions
 
 START, END = 1, 2
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -32,9 +32,9 @@ class TritonPythonModel:
         gpu = args["model_instance_kind"] == "GPU" and torch.cuda.is_available()
         device = torch.device("cuda", int(args["model_instance_device_id"])) if gpu else torch.device("cpu")
         if not gpu:
-            torch.set_num_threads(1)  # instances share the cores: more threads each only wait for one another
+            torch.set_num_threads(1)  # instances share the cores, so more threads each would only wait for one another
 
-        # Triton does not tell when it drops an idle sequence: the recogniser waits a little longer and drops it too.
+        # Triton does not say when it drops an idle sequence: the recogniser drops its stream a little later.
         self._recogniser = load_recogniser(
             Path(args["model_repository"]) / args["model_version"],
             slots=slots,
@@ -44,7 +44,7 @@ class TritonPythonModel:
         self._instance = args["model_instance_name"]
         self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
         self._lock = threading.Lock()
-        self._metrics = Metrics(args, slots)
+        self._metrics = InstanceMetrics(args, slots)
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep, name="sweeper", daemon=True)
         self._sweeper.start()
@@ -65,7 +65,7 @@ class TritonPythonModel:
                 places = list(chunks)
                 for place, answer in self._recogniser.step(list(chunks.values())):
                     self._reply(owed.pop(places[place]), answer)
-            except Exception as error:  # a fault of ours: what is still owed is answered all the same
+            except Exception as error:  # an error of ours: the requests that are still owed an answer get one
                 for request in owed.values():
                     self._fail(request, error)
             self._metrics.batch(
@@ -74,7 +74,7 @@ class TritonPythonModel:
             self._metrics.streams(self._recogniser)
 
     def finalize(self) -> None:
-        """Let go of the streams and the model; no request is being answered any more."""
+        """Release the streams and the model. Triton sends no more requests."""
         self._stopping.set()
         self._sweeper.join(timeout=5)
         with self._lock:
@@ -98,7 +98,7 @@ class TritonPythonModel:
         audio = pb_utils.get_input_tensor_by_name(request, "AUDIO").as_numpy().reshape(-1)
         return Chunk(stream, audio, flush=flush, end=bool(flags & END))
 
-    def _reply(self, request: Any, answer: list[Event] | StreamError) -> None:
+    def _reply(self, request: Any, answer: list[StreamEvent] | StreamError) -> None:
         if isinstance(answer, StreamError):
             self._fail(request, answer)
             return
@@ -107,7 +107,7 @@ class TritonPythonModel:
         except Exception as error:
             self._fail(request, error)
 
-    def _response(self, flags: int, events: list[Event]) -> Any:
+    def _response(self, flags: int, events: list[StreamEvent]) -> Any:
         texts = [as_json(event) for event in events]
         if flags & START:
             texts.insert(0, self._mark("opened"))
@@ -118,12 +118,14 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([tensor], **extra)
 
     def _mark(self, word: str) -> str:
-        # Which instance holds the stream, for those who look into a deployment.
+        # Says which instance holds the stream, for looking into a deployment.
         return json.dumps({"type": word, "model": self._recogniser.model.name, "instance": self._instance})
 
     def _fail(self, request: Any, error: Exception) -> None:
         if request.flags() & END:
-            self._recogniser.close(request.correlation_id())  # it ends whatever was wrong with its last request
+            self._recogniser.close(
+                request.correlation_id()
+            )  # the stream ends, whatever was wrong with its last request
         text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
         self._send(request, pb_utils.InferenceResponse(error=pb_utils.TritonError(text)))
 
@@ -138,8 +140,8 @@ class TritonPythonModel:
                 self._metrics.streams(self._recogniser)
 
 
-class Metrics:
-    """What this instance tells of itself at Triton's /metrics."""
+class InstanceMetrics:
+    """What this instance reports at Triton's /metrics."""
 
     def __init__(self, args: Mapping[str, str], slots: int) -> None:
         self._labels = {
@@ -161,20 +163,20 @@ class Metrics:
         self._told_expired = 0
 
     def streams(self, recogniser: Recogniser) -> None:
-        """How many slots are held now, and how many streams were dropped so far."""
+        """Report how many slots are held now, and how many streams were dropped so far."""
         self._live.set(recogniser.live)
         self._expired.increment(recogniser.expired - self._told_expired)
         self._told_expired = recogniser.expired
 
     def batch(self, requests: int, seconds: float) -> None:
-        """A batch of so many requests with so much audio was computed."""
+        """Count a batch of this many requests with this much audio."""
         self._batches.increment(1)
         self._requests.increment(requests)
         self._seconds.increment(seconds)
 
     def _metric(self, name: str, description: str, kind: Any) -> Any:
         family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
-        self._families.append(family)  # a family that is let go takes its metrics with it
+        self._families.append(family)  # a family that is garbage-collected takes its metrics with it
         return family.Metric(labels=self._labels)
 
 
@@ -192,7 +194,7 @@ def _options(request: Any) -> dict[str, Any]:
     return given
 
 
-def _parameters(events: list[Event]) -> dict[str, Any]:
+def _parameters(events: list[StreamEvent]) -> dict[str, Any]:
     finals = [event for event in events if isinstance(event, Final)]
     heard = events[-1]
     parameters: dict[str, Any] = {"final": bool(finals), "audio_ms": getattr(heard, "audio_ms", 0)}

@@ -42,7 +42,7 @@ class Key:
 def make_key(name: str) -> Key:
     """A new random key of this name; ValueError if it is no name."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"'{name}' is no name of a key: letters, digits and . _ - are, 64 of them at most.")
+        raise ValueError(f"the name of a key must be 1 to 64 letters, digits and . _ -, not '{name}'")
     secret = PREFIX + secrets.token_urlsafe(32)
     return Key(secret, f"{name}:sha256:{_digest(secret).hex()}")
 

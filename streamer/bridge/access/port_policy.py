@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.rules import AccessRules
-
-LARGEST_MESSAGE = 1024 * 1024  # 32 s of audio
-HANDSHAKE_LIMIT_S = 10.0
+from streamer.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
 
 
 @dataclass(frozen=True)

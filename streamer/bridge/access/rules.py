@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
-
-if TYPE_CHECKING:
-    from websockets.datastructures import Headers
-    from websockets.http11 import Request
+from streamer.bridge.http.request import Headers, Request
 
 # A browser cannot set headers on a websocket, only subprotocols: it offers the first of these, which is what the
 # service answers with, and its key behind the second one.
@@ -41,26 +37,26 @@ class AccessRules:
         self._allowances = Quotas(shares or QuotaLimits())
         self._open_metrics = open_metrics
 
-    def enter(self, request: Request, peer: str) -> Admittance:
-        """The visit of a websocket from this peer, to be left when it ends; Denied says why not."""
-        return self._allowances.enter(self._admitted(request, peer))
+    def enter(self, request: Request) -> Admittance:
+        """The visit of a websocket that is asked for so, to be left when it ends; Denied says why not."""
+        return self._allowances.enter(self._admitted(request))
 
-    def check(self, request: Request, peer: str) -> None:
+    def check(self, request: Request) -> None:
         """Denied if a websocket with this request would be."""
-        self._allowances.check(self._admitted(request, peer))
+        self._allowances.check(self._admitted(request))
 
     def check_metrics(self, request: Request) -> None:
         """Denied if whoever asks may not read the metrics."""
         if not self._open_metrics:
             self._key_of(request)
 
-    def caller(self, request: Request, peer: str) -> Caller:
+    def caller(self, request: Request) -> Caller:
         """Who asks; Denied without a key that is known, where keys are asked for."""
-        return Caller(self._address(request.headers, peer), self._key_of(request))
+        return Caller(self._address(request.headers, request.peer), self._key_of(request))
 
-    def _admitted(self, request: Request, peer: str) -> Caller:
-        self._check_origin(request.headers, peer)
-        return self.caller(request, peer)
+    def _admitted(self, request: Request) -> Caller:
+        self._check_origin(request.headers, request.peer)
+        return self.caller(request)
 
     def _key_of(self, request: Request) -> str:
         if self._keys is None:
@@ -79,10 +75,10 @@ class AccessRules:
 
     def _check_origin(self, headers: Headers, peer: str) -> None:
         """Only browsers say where a page comes from, and they always do so on a websocket."""
-        given = headers.get_all("Origin")
+        given = headers.all("Origin")
         if not given or ANY_ORIGIN in self._origins:
             return
-        origin, hosts = given[0].lower(), headers.get_all("Host")
+        origin, hosts = given[0].lower(), headers.all("Host")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if len(given) == 1 and (origin in self._origins or self._own_page(origin, host, peer)):
             return
@@ -103,7 +99,7 @@ class AccessRules:
 
     def _address(self, headers: Headers, peer: str) -> str:
         if self._proxies:
-            told = ",".join(headers.get_all("X-Forwarded-For")).split(",")
+            told = ",".join(headers.all("X-Forwarded-For")).split(",")
             # Each proxy appends whom it saw. What stands further left is what the client itself has sent.
             if len(told) >= self._proxies and (address := _plain_address(told[-self._proxies])):
                 return address
@@ -112,14 +108,14 @@ class AccessRules:
 
 def _presented(request: Request) -> str:
     """The key that came with a request: of several the one in the best place."""
-    for header in request.headers.get_all("Authorization"):
+    for header in request.headers.all("Authorization"):
         scheme, _, key = header.partition(" ")
         if scheme.lower() == "bearer":
             return key.strip()
-    for offered in ",".join(request.headers.get_all("Sec-WebSocket-Protocol")).split(","):
+    for offered in ",".join(request.headers.all("Sec-WebSocket-Protocol")).split(","):
         if offered.strip().startswith(KEY_SUBPROTOCOL):
             return offered.strip().removeprefix(KEY_SUBPROTOCOL)
-    return parse_qs(urlsplit(request.path).query).get("key", [""])[0]
+    return parse_qs(request.query).get("key", [""])[0]
 
 
 def origin_of(text: str) -> str | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from websockets.datastructures import Headers
-from websockets.http11 import Request, Response
-
+from streamer.bridge.http.request import Headers, Request
+from streamer.bridge.http.response import Response
+from streamer.bridge.http.routes import Handler, Route
 from streamer.shipped import PACKAGE
 
 WEB: Final = PACKAGE / "web"
@@ -56,28 +57,31 @@ class StaticFiles:
                 self._files[f"/{path.relative_to(folder).as_posix()}"] = File(TYPES[path.suffix], content, tag)
         self._files["/"] = self._files.pop("/index.html")
 
-    def answer(self, path: str, request: Request) -> Response | None:
-        """The file at this path, or that the browser has it already; None if there is none."""
-        file = self._files.get(path)
-        if file is None:
-            return None
-        known = any(file.tag in given for given in request.headers.get_all("If-None-Match"))
-        status = HTTPStatus.NOT_MODIFIED if known else HTTPStatus.OK
-        headers = Headers({"ETag": file.tag, "Cache-Control": "no-cache"})
-        if not known:
-            headers["Content-Type"] = file.type
-            headers["Content-Length"] = str(len(file.content))
-        if path.endswith(".js"):
-            # Pages of other sites may import the client. Whether they may use the service is decided at its websocket.
-            headers["Access-Control-Allow-Origin"] = "*"
-        return Response(status.value, status.phrase, headers, b"" if known else file.content)
+    def routes(self) -> Iterator[tuple[str, Route]]:
+        """Where each of them is."""
+        for path, file in self._files.items():
+            yield path, Route({"GET": _serving(path, file)})
 
 
-def protect(response: Response, request: Request) -> None:
-    """Add the headers that bear on what a browser does with an answer."""
-    hosts = request.headers.get_all("Host")
+def _serving(path: str, file: File) -> Handler:
+    headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
+    if path.endswith(".js"):
+        # Pages of other sites may import the client. Whether they may use the service is decided at its websocket.
+        headers["Access-Control-Allow-Origin"] = "*"
+
+    async def serve(request: Request) -> Response:
+        """The file, or that the browser has it already."""
+        if any(file.tag in given for given in request.headers.all("If-None-Match")):
+            return Response(HTTPStatus.NOT_MODIFIED, headers)
+        return Response(HTTPStatus.OK, {**headers, "Content-Type": file.type}, file.content)
+
+    return serve
+
+
+def protection(headers: Headers) -> Mapping[str, str]:
+    """Header fields that bear on what a browser does with an answer to a request with these."""
+    hosts = headers.all("Host")
     # Not every browser counts the websockets of a host to 'self'.
     own = len(hosts) == 1 and _HOST.fullmatch(hosts[0])
     sockets = f" ws://{hosts[0]} wss://{hosts[0]}" if own else ""
-    response.headers["Content-Security-Policy"] = POLICY.format(sockets=sockets)
-    response.headers.update(SECURITY)
+    return {"Content-Security-Policy": POLICY.format(sockets=sockets), **SECURITY}

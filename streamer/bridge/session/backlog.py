@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 
 SAMPLE_BYTES = 2
 BYTES_PER_S = SAMPLE_RATE * SAMPLE_BYTES

@@ -5,13 +5,13 @@ Each ending has one place here, with the sentence that tells a client what was w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamer.audio.codecs import Decoder
+from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session.backlog import BYTES_PER_S
-from streamer.wire.errors import CloseCode, WireError
+from streamer.wire.errors import CloseCode, WireError, shown
 from streamer.wire.options import Start
 
 # What a refused client is told to wait before it tries again, and the failures that are such refusals.
@@ -67,12 +67,18 @@ def misdirected(code: str, message: str) -> Ending:
     return Ending(code, CloseCode.BAD_MESSAGE, message)
 
 
+def unknown_model(name: str, known: Iterable[str]) -> Ending:
+    """The service has no model of this public name."""
+    message = f"There is no model {shown(name)} here; there are {', '.join(known)}."
+    return Ending("unknown_model", CloseCode.BAD_MESSAGE, message)
+
+
 def bad_options(message: str) -> Ending:
     """The model knows better than the wire what it can do."""
     return Ending("bad_option", CloseCode.BAD_MESSAGE, f"The recogniser refused the options: {message}")
 
 
-def odd_bytes(decoder: Decoder, start: Start) -> Ending:
+def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:
     """The audio ended within a sample."""
     whole = "a sample" if start.channels == 1 else f"a sample of each of the {start.channels} channels"
     message = (

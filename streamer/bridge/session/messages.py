@@ -19,12 +19,13 @@ class Messages:
     """Puts into the outbox what follows from the streams."""
 
     def __init__(self, streams: StreamGroup, outbox: Outbox, greeting: Mapping[str, Any], now: float) -> None:
-        """`greeting`: what `ready` says of the session, whatever was started; its `model` may change."""
+        """`greeting`: what `ready` says of the session, whatever was started."""
         self.ready = False  # whether the client was told that its session is there
         self._streams = streams
         self._outbox = outbox
         self._greeting = dict(greeting)
         self._start = Start()
+        self._triton_model = ""
         self._flushed = 0
         self._lost_at: float | None = None  # since when the recogniser is missed, in whichever stream
         self._told_at = now
@@ -38,9 +39,9 @@ class Messages:
         """What the client wants to be told."""
         self._start = start
 
-    def serve(self, model: str) -> None:
-        """Another model recognises the session from now on."""
-        self._greeting["model"] = model
+    def serve(self, triton_model: str) -> None:
+        """This Triton model recognises the session from now on."""
+        self._triton_model = triton_model
 
     def greet_again(self, after: int, from_sample: int, flushes: int) -> None:
         """The client is back, and has seen the messages up to this one."""
@@ -98,4 +99,10 @@ class Messages:
             self._lost_at = None
 
     def _ready(self, from_sample: int) -> dict[str, Any]:
-        return {**self._greeting, "sample_rate": self._start.sample_rate, "from_sample": from_sample}
+        return {
+            **self._greeting,
+            "model": self._start.model,
+            "triton_model": self._triton_model,
+            "sample_rate": self._start.sample_rate,
+            "from_sample": from_sample,
+        }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 
 Event = dict[str, Any]
 # What the model says at a cut of what it knew there, and takes as options of a new sequence.

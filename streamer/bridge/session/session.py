@@ -9,19 +9,23 @@ that was opened is always ended, also when nobody is left to hear its words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from streamer.audio.codecs import Decoder
-from streamer.bridge.session import endings as ending
+import numpy as np
+import numpy.typing as npt
+
+from streamer.audio.decoder import AudioDecoder
+from streamer.bridge.session import endings
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending
 from streamer.bridge.session.messages import Messages
 from streamer.bridge.session.outbox import Outbox
 from streamer.bridge.session.stream import Request
 from streamer.bridge.session.stream_group import StreamGroup
+from streamer.limits import IDLE_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
 from streamer.wire.errors import WireError
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
@@ -46,17 +50,20 @@ class State(Enum):
 class Limits:
     """How long a session waits, in seconds."""
 
-    start_s: float = 10.0  # for `start` after the connection
-    idle_s: float = 60.0  # for audio or keepalive
+    start_s: float = START_LIMIT_S  # for `start` after the connection
+    idle_s: float = IDLE_LIMIT_S  # for audio or keepalive
     refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
     recover_s: float = 20.0  # for a recogniser that failed, until it or another one goes on
-    resume_s: float = 30.0  # for a client that lost its connection; 0: the session ends with it
+    resume_s: float = RESUME_LIMIT_S  # for a client that lost its connection; 0: the session ends with it
 
 
 class Session:
     """One session: client frames and model answers in; requests, messages and the close out."""
 
-    def __init__(self, number: str, token: str, model: str, now: float, limits: Limits | None = None) -> None:
+    def __init__(
+        self, number: str, token: str, models: Collection[str], now: float, limits: Limits | None = None
+    ) -> None:
+        """`models`: the public names of those that it may ask for."""
         self.number = number
         self.state = State.OPENING
         self.start = Start()
@@ -64,13 +71,13 @@ class Session:
         self.close: Close | None = None
         self.ended_by = ""  # the error's code, "done" or "vanished"; empty until the client's side is closed
         self.resuming: Resume | None = None  # the session that this client means instead
-        self.parked = False  # nobody is connected, but somebody may come back
+        self._parked_until: float | None = None
         self.token = token
         self.limits = limits or Limits()
         self._outbox = Outbox()
-        greeting = {"session": number, "token": token, "model": model}
-        self._messages = Messages(self.streams, self._outbox, greeting, now)
-        self._decoder = Decoder(self.start.encoding, self.start.sample_rate)
+        self._models = models
+        self._messages = Messages(self.streams, self._outbox, {"session": number, "token": token}, now)
+        self._decoder = AudioDecoder(self.start.encoding, self.start.sample_rate)
         self._ending = DONE
         self._complained = False
         self._failure = ""  # of the recogniser, the last one
@@ -89,6 +96,11 @@ class Session:
     def over(self) -> bool:
         """Whether both sides have ended and nothing is under way."""
         return self.state is State.CLOSED and self.streams.over
+
+    @property
+    def parked(self) -> bool:
+        """Whether nobody is connected, but somebody may come back."""
+        return self._parked_until is not None
 
     @property
     def wanted(self) -> int:
@@ -127,7 +139,7 @@ class Session:
             if self.state is State.FINISHING:
                 self._complain("A message")
             else:
-                self._fail(ending.misunderstood(error))
+                self._fail(endings.misunderstood(error))
             return
         if self.state is State.FINISHING:
             if not isinstance(message, (KeepAlive, Stop)):
@@ -138,6 +150,8 @@ class Session:
         elif isinstance(message, Start):
             if message.resume is not None:
                 self.resuming = message.resume
+            elif message.model not in self._models:
+                self._fail(endings.unknown_model(message.model, self._models))
             else:
                 self._begin(message, now)
         elif isinstance(message, Flush):
@@ -145,7 +159,7 @@ class Session:
             self.streams.flush()
             self._check_pace()
         elif isinstance(message, Stop):
-            self._finish(ending.odd_bytes(self._decoder, self.start) if self._decoder.in_frame else self._ending)
+            self._finish(endings.odd_bytes(self._decoder, self.start) if self._decoder.in_frame else self._ending)
 
     def receive_audio(self, data: bytes, now: float) -> None:
         """A binary frame of the client, of any length: the next one goes on where it ends, also within a sample."""
@@ -155,24 +169,25 @@ class Session:
             self._complain("Audio")
         elif self.state is State.STREAMING:
             self._stir(now)
-            self.streams.add(self._decoder.decode(data))
+            self._add(self._decoder.decode(data))
             self._check_pace()
 
     def vanish(self, reason: str = "vanished") -> None:
         """The client is gone: nothing more can be said to it, its sequence is still ended."""
+        self._parked_until = None
         if self.state is not State.CLOSED:
             self._shut(reason)
 
-    def park(self) -> None:
-        """The connection is lost: what was received goes on being computed, and what is said is kept."""
-        self.parked = True
+    def park(self, now: float) -> None:
+        """The connection is lost: what was received goes on being computed, and what is said is kept for a while."""
+        self._parked_until = now + self.limits.resume_s
 
     def resume(self, after: int, now: float) -> bool:
         """The client is back and has seen the messages up to this one; False if it cannot have, or too long ago."""
         after = max(after, 1)  # the greeting stands for the first `ready`
         if not self._outbox.has_after(after):
             return False
-        self.parked = False
+        self._parked_until = None
         self._stir(now)
         # What was spoken meanwhile comes at once.
         self._live_mark = LIVE_MARK + int(self.limits.resume_s) * BYTES_PER_S
@@ -182,39 +197,41 @@ class Session:
     def misdirect(self, code: str, message: str) -> None:
         """The session that this client wants to resume is not to be had."""
         self.resuming = None
-        self._fail(ending.misdirected(code, message))
+        self._fail(endings.misdirected(code, message))
 
     def stall(self, limit_s: float) -> None:
         """The client has not read its results for so long that they are no longer kept for it."""
         if self.state is not State.CLOSED:
             self._shut("not_read")
-            self.close = ending.not_read(limit_s)
+            self.close = endings.not_read(limit_s)
 
     def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
         """No session is to be had at present: an error, and a close that says when to try again."""
         if self.state is not State.CLOSED:
-            self._fail(ending.refused(code, message, retry_s))
+            self._fail(endings.refused(code, message, retry_s))
 
     def drain(self) -> None:
         """The service shuts down: what was heard becomes final, then the client is told to come back."""
         if self.state is State.OPENING:
             self.refuse("shutting_down", "The service is shutting down; try again later.")
         elif self.state is State.STREAMING:
-            self._finish(ending.shutting_down())
+            self._finish(endings.shutting_down())
 
     def exhaust(self, code: str, message: str) -> None:
         """The caller has had its share: what was heard becomes final, then the message says when to come back."""
         if self.state is State.STREAMING:
-            self._finish(ending.exhausted(code, message))
+            self._finish(endings.exhausted(code, message))
 
     def requests(self, now: float) -> list[tuple[int, Request]]:
         """The next requests for the model, with the numbers of their streams; at most one is under way in each."""
         # No stream runs ahead while another may still be refused: nothing is said before `ready`.
-        return self.streams.requests(now, hold=not self._messages.ready and self.streams.opening)
+        hold = not self._messages.ready and self.streams.opening
+        asked = ((number, stream.request(now, hold=hold)) for number, stream in enumerate(self.streams))
+        return [(number, request) for number, request in asked if request is not None]
 
-    def serve(self, model: str) -> None:
-        """This model recognises it, from the next answer on."""
-        self._messages.serve(model)
+    def serve(self, triton_model: str) -> None:
+        """This Triton model recognises it, from the next answer on."""
+        self._messages.serve(triton_model)
 
     def answer(self, number: int, events: Iterable[Mapping[str, Any]], now: float, *, leaving: bool = False) -> None:
         """The model's events for the request under way in a stream; `leaving`: it has to go on elsewhere at a cut."""
@@ -247,15 +264,19 @@ class Session:
         if code in TRY_LATER:
             self.refuse(code, message)
         elif code == "bad_options":
-            self._fail(ending.bad_options(message))
+            self._fail(endings.bad_options(message))
         else:
             self._give_up(f"The recogniser failed ({code}: {message})")
         return False
 
     def tick(self, now: float) -> None:
         """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
+        if self._parked_until is not None and now >= self._parked_until:
+            self.vanish()
+        elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
+            self.vanish("not_fetched")
         if self.state is State.OPENING and now - self._opened_at >= self.limits.start_s:
-            self._fail(ending.no_start(self.limits.start_s))
+            self._fail(endings.no_start(self.limits.start_s))
             return
         if (hopeless_at := self.streams.hopeless_at(self.limits.recover_s)) is not None and now >= hopeless_at:
             waited = f"and did not come back within {self.limits.recover_s:g} s"
@@ -271,13 +292,13 @@ class Session:
             if self.parked or self.full or self.streams.computing or self.streams.opening:
                 self._stir(now)
             elif now - self._active_at >= self.limits.idle_s:
-                self._finish(ending.idle(self.limits.idle_s))
+                self._finish(endings.idle(self.limits.idle_s))
 
     def due_at(self) -> float | None:
         """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
         if self.state is State.OPENING:
             return self._opened_at + self.limits.start_s
-        due = [self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
+        due = [self._parked_until, self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
         if self.state is State.STREAMING:
             if not self.parked:
                 due.append(self._active_at + self.limits.idle_s)
@@ -288,11 +309,6 @@ class Session:
         """The messages for the client since the last call, in order."""
         return self._outbox.take()
 
-    def check_kept(self) -> None:
-        """While nobody is connected the messages are kept, but not without a bound."""
-        if self.parked and self._outbox.overfull:
-            self.vanish("not_fetched")
-
     def _stir(self, now: float) -> None:
         """There is a sign of life, or a reason for silence."""
         self._active_at = max(self._active_at, now)
@@ -301,20 +317,25 @@ class Session:
         self.start = start
         self.state = State.STREAMING
         self._messages.begin(start)
-        self._decoder = Decoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
+        self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
         self.streams.begin(self._decoder.streams, start.step_ms, self.limits.refresh_s, now)
 
+    def _add(self, blocks: Iterable[npt.NDArray[np.int16]]) -> None:
+        """Audio for each stream."""
+        for stream, block in zip(self.streams, blocks, strict=True):
+            stream.add(block.tobytes())
+
     def _give_up(self, what: str) -> None:
-        self._fail(ending.failed(what, self.streams.unrecognised_ms))
+        self._fail(endings.failed(what, self.streams.unrecognised_ms))
 
     def _check_pace(self) -> None:
         if self.start.live and self.streams.exceeds(self._live_mark):
-            self._fail(ending.too_fast(self._live_mark))
+            self._fail(endings.too_fast(self._live_mark))
 
     def _finish(self, ending: Ending) -> None:
         self._ending = ending
         self.state = State.FINISHING
-        self.streams.add(self._decoder.finish())
+        self._add(self._decoder.finish())
         self.streams.finish()
 
     def _conclude(self) -> None:
@@ -328,7 +349,7 @@ class Session:
 
     def _misplaced(self, what: str, expected: State) -> None:
         advice = "a session is started once" if expected is State.OPENING else 'send {"type":"start"} first'
-        self._fail(ending.misplaced(what, expected.value, self.state.value, advice))
+        self._fail(endings.misplaced(what, expected.value, self.state.value, advice))
 
     def _complain(self, what: str) -> None:
         # Once is enough, and only if the client itself has ended its audio: otherwise it cannot know yet.

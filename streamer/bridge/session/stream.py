@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from streamer.audio.conversion import SAMPLE_RATE
+from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog
 from streamer.bridge.session.replay import Replay
 

@@ -1,14 +1,11 @@
-"""The streams of one session taken together: what is said of all of them, and what is asked of each. Pure."""
+"""What is true of all streams of one session together. Pure."""
 
 from __future__ import annotations
 
 import collections.abc
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-import numpy.typing as npt
-
-from streamer.bridge.session.stream import Request, Stream, StreamState
+from streamer.bridge.session.stream import Stream, StreamState
 
 
 class StreamGroup(collections.abc.Collection[Stream]):
@@ -105,11 +102,6 @@ class StreamGroup(collections.abc.Collection[Stream]):
         """When one of them may have a request although nothing came; None if only an event can help."""
         return _first(stream.due_at() for stream in self._streams)
 
-    def add(self, blocks: Iterable[npt.NDArray[np.int16]]) -> None:
-        """Audio for each of them."""
-        for stream, block in zip(self._streams, blocks, strict=True):
-            stream.add(block.tobytes())
-
     def flush(self) -> None:
         """Everything added so far is to become final."""
         for stream in self._streams:
@@ -129,11 +121,6 @@ class StreamGroup(collections.abc.Collection[Stream]):
         """The client knows so much of the session."""
         for stream in self._streams:
             stream.told_ms = max(stream.told_ms, audio_ms)
-
-    def requests(self, now: float, *, hold: bool) -> list[tuple[int, Request]]:
-        """The next requests with the numbers of their streams; at most one is under way in each. `hold`: no audio."""
-        asked = ((number, stream.request(now, hold=hold)) for number, stream in enumerate(self._streams))
-        return [(number, request) for number, request in asked if request is not None]
 
 
 def _first(times: Iterable[float | None]) -> float | None:

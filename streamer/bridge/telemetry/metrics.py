@@ -8,7 +8,7 @@ itself, at Triton's /metrics.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -16,15 +16,14 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streamer.bridge.session.session import State
-from streamer.triton import MODEL
 
 if TYPE_CHECKING:
-    from streamer.bridge.telemetry.session_metrics import SessionMetrics
     from streamer.bridge.telemetry.traces import Tracing
 
 PROTOCOLS: Final = ("native",)
 OTHER: Final = "other"
 PARKED: Final = "parked"  # its client lost the connection and may come back
+STATES: Final = (*(state.value for state in State), PARKED)
 # Whether a client sends audio as it is spoken, or faster: then it makes itself wait, and its latencies tell nothing
 # about the service.
 REAL_TIME: Final = "real_time"
@@ -57,6 +56,7 @@ REASONS: Final = (
     "too_many_sessions",
     "unauthorized",
     "unexpected",
+    "unknown_model",
     "unknown_option",
     "unknown_token",
     "unknown_type",
@@ -90,6 +90,9 @@ MESSAGES: Final = (
     "error",
 )
 
+# Why the port cut off a connection: too many were opening, its TLS failed, it sent or read too slowly.
+DROPS: Final = ("not_read", "tls", "too_many", "too_slow")
+
 # A request answers within some tens of milliseconds when nothing is behind; the limit for an answer is the end.
 _ANSWER_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
 # From the arrival of the last audio that a message is about: computing, and waiting for it. A bucket for each 50 ms
@@ -101,6 +104,38 @@ _TO_FINAL_S: Final = (0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 5, 10
 _LAG_S: Final = (0.1, 0.2, 0.35, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20)
 # Another instance goes on within a second; a server that starts again takes several.
 _GAP_S: Final = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
+
+
+class LiveSession(Protocol):
+    """What is told of a session that there is now."""
+
+    @property
+    def protocol(self) -> str:
+        """One of PROTOCOLS."""
+
+    @property
+    def state(self) -> str:
+        """One of STATES."""
+
+    @property
+    def pace(self) -> str:
+        """One of PACES."""
+
+    @property
+    def lag_s(self) -> float:
+        """Audio that came and is not acknowledged yet."""
+
+    @property
+    def backlog_bytes(self) -> int:
+        """16 kHz audio that is not with the model yet."""
+
+    @property
+    def outgoing_messages(self) -> int:
+        """Messages that the client has not taken yet."""
+
+    @property
+    def computing(self) -> int:
+        """Requests with audio that the model has not answered."""
 
 
 class Words:
@@ -126,11 +161,15 @@ class Metrics:
         """`tracing`: where the traces of its sessions go, if they are wanted."""
         self.tracing = tracing
         registry = self._registry = CollectorRegistry()
-        self.watches: set[SessionMetrics] = set()  # of the sessions that there are now
-        registry.register(_Sessions(self.watches))
-        # How many sequences each model holds that is in use; the names are those that whoever runs the service gave.
-        self.models: Callable[[], Mapping[str, int]] = lambda: {MODEL: 0}
+        self.live: set[LiveSession] = set()
+        registry.register(_Sessions(self.live))
+        # How many sequences each Triton model holds, by public name; the names are those that whoever runs the service
+        # gave.
+        self.held: Callable[[], Mapping[str, Mapping[str, int]]] = dict
         registry.register(_Models(self))
+        # How many connections there are in each state.
+        self.connections: Callable[[], Mapping[str, int]] = dict
+        registry.register(_Connections(self))
 
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"streamer_{name}", text, registry=registry)
@@ -161,6 +200,10 @@ class Metrics:
         self.sessions_opened = counter("sessions_opened", "Sessions that got ready.")
         self.sessions_ended = words("sessions_ended", "Sessions that ended after they were ready.", "reason", REASONS)
         self.refusals = words("refusals", "Connections closed by the service before ready.", "reason", REASONS)
+        # What the port had to do with connections, whatever they were for.
+        self.connections_dropped = words("connections_dropped", "Connections that the port cut off.", "reason", DROPS)
+        self.accept_failures = counter("accept_failures", "Times that no connection could be accepted.")
+        self.http_errors = counter("http_errors", "Failures inside the reader of HTTP and websockets.")
         # How soon words come.
         self.partial_latency = by_pace(
             "partial_latency_seconds", "From the arrival of the last audio of a partial until it is sent.", _LATENCY_S
@@ -198,7 +241,7 @@ class Metrics:
 
 
 class _Models(Collector):
-    """Which models are in use: one, but while another takes over."""
+    """Which models are in use: one for each name, but while another takes over."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -206,33 +249,47 @@ class _Models(Collector):
     def collect(self) -> Iterable[Metric]:
         """Asks for them."""
         held = GaugeMetricFamily(
-            "streamer_model_sequences", "Sequences that sessions hold, by model.", labels=["model"]
+            "streamer_model_sequences",
+            "Sequences that sessions hold, by public name and Triton model.",
+            labels=["name", "model"],
         )
-        for model, number in self._metrics.models().items():
-            held.add_metric([model], number)
+        for name, models in self._metrics.held().items():
+            for model, number in models.items():
+                held.add_metric([name, model], number)
         yield held
+
+
+class _Connections(Collector):
+    """What the connections of the port are doing."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Asks for their numbers."""
+        numbers = GaugeMetricFamily("streamer_connections", "Connections at the port, by state.", labels=["state"])
+        for state, number in self._metrics.connections().items():
+            numbers.add_metric([state], number)
+        yield numbers
 
 
 class _Sessions(Collector):
     """What is true of all sessions at the moment somebody asks: nothing to count up and down, so it cannot drift."""
 
-    def __init__(self, watches: set[SessionMetrics]) -> None:
-        self._watches = watches
+    def __init__(self, live: set[LiveSession]) -> None:
+        self._live = live
 
     def collect(self) -> Iterable[Metric]:
         """Looks at every session once."""
-        number = {
-            (protocol, state): 0 for protocol in PROTOCOLS for state in (*(state.value for state in State), PARKED)
-        }
+        number = {(protocol, state): 0 for protocol in PROTOCOLS for state in STATES}
         lag = dict.fromkeys(PACES, 0.0)
         backlog, outgoing, computing = 0, 0, 0
-        for watch in self._watches:
-            kind = watch.protocol, PARKED if watch.session.parked else watch.session.state.value
-            number[kind] = number.get(kind, 0) + 1
-            lag[watch.pace] = max(lag[watch.pace], watch.lag_s)
-            backlog += watch.session.waiting_bytes
-            outgoing += watch.outgoing + watch.session.waiting_messages
-            computing += sum(stream.computing for stream in watch.session.streams)
+        for session in self._live:
+            number[session.protocol, session.state] += 1
+            lag[session.pace] = max(lag[session.pace], session.lag_s)
+            backlog += session.backlog_bytes
+            outgoing += session.outgoing_messages
+            computing += session.computing
         sessions = GaugeMetricFamily(
             "streamer_sessions_by_state", "Sessions, also those that nobody has started.", labels=["protocol", "state"]
         )

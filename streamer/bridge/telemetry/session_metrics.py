@@ -13,7 +13,7 @@ from typing import Any, Final
 from prometheus_client import Histogram
 
 from streamer.bridge.session.session import Session, State
-from streamer.bridge.telemetry.metrics import AHEAD, REAL_TIME, Metrics
+from streamer.bridge.telemetry.metrics import AHEAD, PARKED, REAL_TIME, Metrics
 
 # Frames are remembered in groups of this length, so that a client with tiny ones costs no more than others.
 GROUP_MS: Final = 40
@@ -43,7 +43,27 @@ class SessionMetrics:
         self._ahead = False
         self._furthest_s = 0.0  # behind, ever
         self._trace = metrics.tracing.begin(session, protocol) if metrics.tracing is not None else None
-        metrics.watches.add(self)
+        metrics.live.add(self)
+
+    @property
+    def state(self) -> str:
+        """Where its client's side is, or that its client is away and may come back."""
+        return PARKED if self.session.parked else self.session.state.value
+
+    @property
+    def backlog_bytes(self) -> int:
+        """16 kHz audio that is not with the model yet."""
+        return self.session.waiting_bytes
+
+    @property
+    def outgoing_messages(self) -> int:
+        """Messages that the client has not taken yet."""
+        return self.outgoing + self.session.waiting_messages
+
+    @property
+    def computing(self) -> int:
+        """Requests with audio that the model has not answered."""
+        return sum(stream.computing for stream in self.session.streams)
 
     @property
     def lag_s(self) -> float:
@@ -126,7 +146,7 @@ class SessionMetrics:
 
     def end(self, now: float) -> None:
         """Nothing more comes of it."""
-        self._metrics.watches.discard(self)
+        self._metrics.live.discard(self)
         if self._began_at is not None:
             self._metrics.session_lag.labels(self.pace).observe(self._furthest_s)
             self._began_at = None

@@ -2,7 +2,7 @@
 
 Its spans are the session itself, its admission, each segment up to its final (with how often and how long the model was
 asked for it), each recovery, and of single requests only the slow ones: there are three a second. They hold times and
-numbers, no words. Needs `pip install streamer[traces]`; without it, or without being asked, nothing is loaded.
+numbers, no words. Needs the packages of the extra `traces`; without it, or without being asked, nothing is loaded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from streamer.distribution import install_command
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
@@ -65,7 +67,7 @@ class Tracing:
             from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
         except ImportError as error:
-            raise TracesError(f"traces need the package {error.name}: pip install 'streamer[traces]'.") from error
+            raise TracesError(f"traces need the package {error.name}: {install_command('traces')}.") from error
         exporter = OTLPSpanExporter(endpoint=url, timeout=EXPORT_LIMIT_S)
         return cls(BatchSpanProcessor(exporter), exporter.shutdown)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.upstreams.pool import UpstreamPool
-from streamer.bridge.upstreams.upstream import Reservation
+from streamer.bridge.upstreams.reservation import Reservation
 
 STEP_S: Final = 0.32
 STEP: Final = int(STEP_S * BYTES_PER_S)
@@ -68,17 +68,17 @@ class Capacity:
 class LoadTest:
     """Sequences that compute as fast as they can."""
 
-    def __init__(self, upstreams: UpstreamPool, audio: bytes) -> None:
+    def __init__(self, pool: UpstreamPool, audio: bytes) -> None:
         """`audio` is speech, two steps of it or more: silence would be computed faster."""
-        self._upstreams = upstreams
+        self._pool = pool
         self._audio = audio
-        self._leases: list[Reservation] = []
+        self._reservations: list[Reservation] = []
 
     async def level(self, sessions: int) -> Level:
         """Let so many compute for a while; LinkError."""
-        fresh = range(len(self._leases), sessions)
-        self._leases += [lease for _ in fresh if (lease := self._upstreams.lease({})) is not None]
-        await asyncio.gather(*(self._leases[number].send() for number in fresh))
+        fresh = range(len(self._reservations), sessions)
+        self._reservations += [found for _ in fresh if (found := self._pool.reserve({})) is not None]
+        await asyncio.gather(*(self._reservations[number].begin({}) for number in fresh))
         answers: list[float] = []
         began = time.monotonic()
         ends = await asyncio.gather(*(self._run(number, began, answers) for number in range(sessions)))
@@ -86,8 +86,8 @@ class LoadTest:
 
     def close(self) -> None:
         """End the sequences."""
-        for lease in self._leases:
-            lease.discard()
+        for reservation in self._reservations:
+            reservation.release()
 
     async def _run(self, number: int, began: float, answers: list[float]) -> float:
         # Everyone is at another place of the audio.
@@ -97,15 +97,15 @@ class LoadTest:
             if done >= FEWEST_ROUNDS and now - began >= LEVEL_S:
                 return now
             place = (7 * number + done) % steps * STEP
-            await self._leases[number].send(self._audio[place : place + STEP])
+            await self._reservations[number].send(self._audio[place : place + STEP])
             answers.append(time.monotonic() - now)
         raise AssertionError
 
 
-async def measure(upstreams: UpstreamPool, audio: bytes, told: Callable[[Level], None] | None = None) -> Capacity:
+async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None] | None = None) -> Capacity:
     """What the recognisers carry, alone on their machines, within some ten seconds; LinkError if one fails."""
-    most, began = upstreams.free, time.monotonic()
-    load, levels = LoadTest(upstreams, audio), dict[int, Level]()
+    most, began = pool.free, time.monotonic()
+    load, levels = LoadTest(pool, audio), dict[int, Level]()
 
     async def attempt(sessions: int) -> Level:
         if sessions not in levels:

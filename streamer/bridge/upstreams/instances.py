@@ -1,4 +1,4 @@
-"""The instances of a model at one Triton: which of them are dead, and how a sequence begins at another one.
+"""The instances of a model at one Triton: which of them are dead, and how a sequence begins at one that lives.
 
 Each is a process. One that has died or was stopped is not started again by Triton, which says so of every request that
 goes there, and still gives it new sequences: even before all others, since its slots are free.
@@ -11,10 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from streamer.triton.link import Link, LinkError, Sequence
+from streamer.triton.link import Link, LinkError, Overdue, Sequence
 
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")
 MOST_AT_ONCE: Final = 256
+# A Triton that answers while its model says nothing to us for so long is given the model anew: there is a process that
+# will not wake. It ends what others may have there, so it is not done soon, and each time in a row later.
+SILENT_LIMIT_S: Final = 30.0
+LONGEST_SILENT_LIMIT_S: Final = 300.0
 _starting: set[asyncio.Task[None]] = set()  # sequences that nobody needs any more, until they are ended
 
 
@@ -43,6 +47,26 @@ class Instances:
         self.dead.add(found[1])
         self._known.add(found[1])
         return self.dead < self._known
+
+
+class OpeningFailures:
+    """What failed attempts to open an upstream tell: whether its model has to be loaded again."""
+
+    def __init__(self) -> None:
+        self._silent_since: float | None = None
+        self._limit_s = SILENT_LIMIT_S
+
+    def need_reload(self, error: LinkError, began: float, now: float) -> bool:
+        """A probe that began then failed with this error; True if only another process of the model will help."""
+        if not isinstance(error, Overdue):
+            self._silent_since = None
+            return has_died(error)
+        if self._silent_since is None:
+            self._silent_since = began
+        if now - self._silent_since < self._limit_s:
+            return False
+        self._silent_since, self._limit_s = None, min(2 * self._limit_s, LONGEST_SILENT_LIMIT_S)
+        return True
 
 
 async def begin_past_the_dead(

@@ -25,7 +25,7 @@ async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream
     One that is away gets the model when it is back. RollError, and nothing has changed, if another cannot serve it.
     """
     following = {
-        upstream: Upstream(upstream.name, upstream.supervision, model, loads=True) for upstream in list(upstreams)
+        upstream: Upstream(upstream.name, upstream.supervisor, model, loads=True) for upstream in list(upstreams)
     }
     asked = [following[upstream] for upstream in following if upstream.well]
     if not asked:
@@ -52,8 +52,8 @@ async def _drop(upstream: Upstream) -> None:
     if not upstream.loaded:
         return
     try:
-        if not await upstream.supervision.unused(upstream.model, DROP_LIMIT_S):
+        if not await upstream.supervisor.unused(upstream.model, DROP_LIMIT_S):
             raise TritonError("somebody uses it")
-        await upstream.supervision.unload(upstream.model)
+        await upstream.supervisor.unload(upstream.model)
     except TritonError as error:
         log.warning("model not unloaded", triton=upstream.name, model=upstream.model, detail=str(error))

@@ -1,5 +1,7 @@
-"""What can be done about a Triton: one of our own is replaced when it does not answer, another's model is reloaded;
-and either can be given another model while it runs, if its model control allows that.
+"""What can be done about a Triton: one of our own is replaced when it does not answer, a remote one is told to load its
+model again. Either can be given another model while it runs, if its model control allows that.
+
+Several upstreams may have the same supervisor: one for each model.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Protocol
 
 import grpc  # type: ignore[import-untyped]
@@ -34,6 +36,14 @@ class Supervisor(Protocol):
     """One Triton and who looks after it."""
 
     @property
+    def name(self) -> str:
+        """What it is called in logs."""
+
+    @property
+    def loads(self) -> bool:
+        """Whether it is given the models that it does not have, from the beginning."""
+
+    @property
     def dial(self) -> Dialer:
         """How it is reached."""
 
@@ -49,8 +59,11 @@ class Supervisor(Protocol):
     async def unload(self, model: str) -> None:
         """Take out a model that nobody uses; TritonError if it stays."""
 
-    async def mend(self, model: str, *, broken: bool) -> None:
-        """It failed: do what can be done. `broken`: it said itself that its model's process has died."""
+    async def mend(self, model: str, address: str, *, broken: bool) -> None:
+        """The one that listened at this address failed: do what can be done.
+
+        `broken`: it said itself that the model's process has died.
+        """
 
     async def end(self) -> None:
         """It is not needed any more."""
@@ -59,7 +72,11 @@ class Supervisor(Protocol):
 class RemoteTriton:
     """A Triton of somebody else."""
 
-    def __init__(self, address: str, dial: Dialer = PLAIN) -> None:
+    loads = False  # but after a roll
+
+    def __init__(self, name: str, address: str, dial: Dialer = PLAIN) -> None:
+        """`name` is what it was called by whoever runs the service: its address, or one that a name stands for."""
+        self.name = name
         self._address = address
         self.dial = dial
 
@@ -99,21 +116,13 @@ class RemoteTriton:
             await stub.RepositoryModelUnload(request, timeout=LOAD_LIMIT_S)
         log.info("model unloaded", triton=self._address, model=model)
 
-    async def mend(self, model: str, *, broken: bool) -> None:
+    async def mend(self, model: str, address: str, *, broken: bool) -> None:
         """Reload a model whose process has died. One that is silent or gone is left to whoever runs it."""
         if not broken:
             return
         try:
             async with self._asked(f"did not reload {model}") as stub:
-                question = service_pb2.ModelConfigRequest(name=model)
-                config = (await stub.ModelConfig(question, timeout=ASK_LIMIT_S)).config
-                # A model that has not changed is not loaded again, so it is given a parameter that nobody reads. To
-                # unload it first would leave a moment in which a request for it ends the whole server.
-                config.parameters["reloaded"].string_value = secrets.token_hex(8)
-                request = service_pb2.RepositoryModelLoadRequest(model_name=model)
-                text = MessageToJson(config, preserving_proto_field_name=True)
-                request.parameters["config"].string_param = text
-                await stub.RepositoryModelLoad(request, timeout=LOAD_LIMIT_S)
+                await _reload(stub, model)
         except TritonError as error:  # among others: its model control does not allow it
             log.warning("model not reloaded", triton=self._address, detail=str(error))
         else:
@@ -127,19 +136,15 @@ class RemoteTriton:
             answer = await stub.ModelStatistics(service_pb2.ModelStatisticsRequest(name=model), timeout=ASK_LIMIT_S)
         return [(one.inference_count, one.execution_count, one.last_inference) for one in answer.model_stats]
 
-    @asynccontextmanager
-    async def _asked(self, failure: str) -> AsyncIterator[Any]:
-        """A way to ask it something; TritonError if it refuses or does not answer."""
-        async with self.dial.channel(self._address) as channel:
-            try:
-                yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            except grpc.aio.AioRpcError as error:
-                raise TritonError(f"the Triton at {self._address} {failure}: {error.details()}") from error
+    def _asked(self, failure: str) -> AbstractAsyncContextManager[Any]:
+        return _asked(self._address, self.dial, failure)
 
 
 class EmbeddedTriton:
     """A Triton that lives and ends with the service."""
 
+    name = "own"
+    loads = True
     dial = PLAIN  # over loopback
 
     def __init__(self, server: TritonServer) -> None:
@@ -170,9 +175,18 @@ class EmbeddedTriton:
         await asyncio.to_thread(self._server.unload, model)
         log.info("model unloaded", triton="own", model=model)
 
-    async def mend(self, model: str, *, broken: bool) -> None:
-        """Kill it: the next address() is that of another."""
-        await asyncio.to_thread(self._kill)
+    async def mend(self, model: str, address: str, *, broken: bool) -> None:
+        """Kill it: the next address() is that of another. Beside other models, one that is broken is only reloaded."""
+        if broken and len(self._server.models) > 1 and address == self._running_address():
+            try:
+                async with _asked(address, self.dial, f"did not reload {model}") as stub:
+                    await _reload(stub, model)
+            except TritonError as error:
+                log.warning("model not reloaded", triton=self.name, detail=str(error))
+            else:
+                log.info("model reloaded", triton=self.name, model=model)
+                return
+        await asyncio.to_thread(self._kill, address)
 
     async def cut_off(self) -> None:
         """Kill it, and for good: nobody has time for its end."""
@@ -192,10 +206,39 @@ class EmbeddedTriton:
                 self._server.kill()  # what is left of one that has ended
             self._server.start()
 
-    def _kill(self) -> None:
+    def _running_address(self) -> str:
+        try:
+            return self._server.grpc_address
+        except TritonError:
+            return ""
+
+    def _kill(self, address: str | None = None) -> None:
+        """With an address only if it still is the one that listens there: each start takes other ports."""
         with self._lock, suppress(TritonError):
-            self._server.kill()
+            if address in (None, self._running_address()) or not self._server.running:
+                self._server.kill()
 
     def _stop(self) -> None:
         with self._lock:
             self._server.stop()
+
+
+@asynccontextmanager
+async def _asked(address: str, dial: Dialer, failure: str) -> AsyncIterator[Any]:
+    """A stub for requests to the Triton there; TritonError if it refuses or does not answer."""
+    async with dial.channel(address) as channel:
+        try:
+            yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        except grpc.aio.AioRpcError as error:
+            raise TritonError(f"the Triton at {address} {failure}: {error.details()}") from error
+
+
+async def _reload(stub: Any, model: str) -> None:
+    """Have a model loaded again although it has not changed."""
+    config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config
+    # A model that has not changed is not loaded again, so it is given a parameter that nobody reads. To unload it first
+    # would leave a moment in which a request for it ends the whole server.
+    config.parameters["reloaded"].string_value = secrets.token_hex(8)
+    request = service_pb2.RepositoryModelLoadRequest(model_name=model)
+    request.parameters["config"].string_param = MessageToJson(config, preserving_proto_field_name=True)
+    await stub.RepositoryModelLoad(request, timeout=LOAD_LIMIT_S)

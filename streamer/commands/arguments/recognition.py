@@ -11,20 +11,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from streamer.wire.errors import WireError
-from streamer.wire.options import (
+from streamer.limits import (
+    AFTER_TEXT_MS,
+    ALTERNATIVES,
+    HEAVIEST_HOTWORD,
+    HOTWORD_WEIGHT,
     MOST_ALTERNATIVES,
     MOST_HOTWORDS,
     OFF,
+    SEARCH,
     SEARCHES,
+    SETTLE_BOUNDS_MS,
     SETTLE_MS,
     STABILITIES,
+    STABILITY,
+    STEP_MS,
     STEPS_MS,
-    Hotword,
-    Start,
-    hotword,
-    read,
 )
+from streamer.wire.errors import WireError
+from streamer.wire.options import Hotword, Start, hotword, read
 
 _ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
 _NAMES: Final = ("step_ms", "search", "alternatives", "written", "stability", "settle_ms", "endpoint", "hotwords")
@@ -33,39 +38,43 @@ _NAMES: Final = ("step_ms", "search", "alternatives", "written", "stability", "s
 def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Everything that changes what is recognised, or how it is told."""
     add = parser.add_argument
-    add("--step-ms", type=int, choices=STEPS_MS, help="how much sound is recognised at once (320)")
-    add("--search", choices=SEARCHES, help="words of the lexicon, or letters as they are heard (lexicon)")
+    add("--step-ms", type=int, choices=STEPS_MS, help=f"how much audio is recognised at once ({STEP_MS})")
+    add("--search", choices=SEARCHES, help=f"words of the lexicon, or letters as they are heard ({SEARCH})")
     add(
         "--alternatives",
         type=option("alternatives", int),
         metavar="N",
-        help=f"so many texts that each final might have had, up to {MOST_ALTERNATIVES}; shown by json and jsonl (0)",
+        help=f"other texts that each final might have had, up to {MOST_ALTERNATIVES}; only json and jsonl show them "
+        f"({ALTERNATIVES})",
     )
     add("--written", action="store_const", const=True, help="figures and capitals, as one writes, not as one speaks")
     add(
         "--stability",
         choices=STABILITIES,
-        help="what is shown early: the best guess, what two steps agree on, or only what will not change (low)",
+        help="what is shown early: the best guess, what two steps agree on, or only what will not change "
+        f"({STABILITY})",
     )
     add(
         "--settle-ms",
         type=option("settle_ms", int),
         metavar="MS",
-        help=f"so long after its end a word changes no more: {SETTLE_MS[0]} to {SETTLE_MS[1]}, or 0 for no limit (0)",
+        help=f"how long after its end a word may still change: {SETTLE_BOUNDS_MS[0]} to {SETTLE_BOUNDS_MS[1]}, or 0 "
+        f"for no limit ({SETTLE_MS})",
     )
     add(
         "--endpoint",
         type=_endpoint,
         metavar="MS",
-        help=f"a silence of so long makes what was said final (1000). AFTER:WITHOUT:LONGEST sets the silence after "
-        f"text, that without text, and the longest segment; '{OFF}': only the longest length ends one",
+        help=f"the silence that ends a segment ({AFTER_TEXT_MS}). AFTER:WITHOUT:LONGEST sets the silence after text, "
+        f"the silence without text, and the longest segment; with '{OFF}' only the longest length ends one",
     )
     add(
         "--hotwords",
         action=_AddHotwords,
         type=_hotword_file,
         metavar="FILE",
-        help="names and terms to listen for: a phrase a line, perhaps with a tab and a weight from 0 to 5 (1)",
+        help="names and terms to listen for: a phrase on each line, perhaps with a tab and a weight from 0 to "
+        f"{HEAVIEST_HOTWORD:g} ({HOTWORD_WEIGHT:g})",
     )
     add(
         "--hotword",
@@ -90,7 +99,7 @@ def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]
         try:
             value = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"'{text}' is no whole number.") from None
+            raise argparse.ArgumentTypeError(f"must be a whole number, not '{text}'") from None
         return _checked(lambda: read(Start, "start", {name: value})[name])
 
     return read_one
@@ -108,7 +117,7 @@ def _endpoint(text: str) -> str | dict[str, int]:
         return OFF
     parts = text.split(":")
     if len(parts) > len(_ENDPOINT) or not all(part.isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"'{text}' is neither '{OFF}' nor milliseconds such as 800 or 800:2000:15000.")
+        raise argparse.ArgumentTypeError(f"must be '{OFF}' or milliseconds such as 800 or 800:2000:15000, not '{text}'")
     given = dict(zip(_ENDPOINT, map(int, parts), strict=False))
     _checked(lambda: read(Start, "start", {"endpoint": given}))
     return given
@@ -122,7 +131,7 @@ def _hotword_file(name: str) -> list[Hotword]:
     try:
         lines = Path(name).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise argparse.ArgumentTypeError(f"{name} cannot be read: {reason}.") from None
     return [_of_line(f"{name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
@@ -132,7 +141,7 @@ def _of_line(place: str, line: str) -> Hotword:
     try:
         return hotword({"text": text.strip(), "weight": float(weight)} if tab else text.strip())
     except (ValueError, WireError) as error:
-        reason = error.message if isinstance(error, WireError) else f"'{weight}' is no weight."
+        reason = error.message if isinstance(error, WireError) else f"the weight must be a number, not '{weight}'."
         raise argparse.ArgumentTypeError(f"{place}: {reason}") from None
 
 
@@ -149,5 +158,5 @@ class _AddHotwords(argparse.Action):
         """Adds what one argument brought."""
         gathered = [*(getattr(namespace, self.dest) or ()), *map(asdict, values)]
         if len(gathered) > MOST_HOTWORDS:
-            raise argparse.ArgumentError(self, f"{len(gathered)} are too many; a session takes {MOST_HOTWORDS}.")
+            raise argparse.ArgumentError(self, f"a session takes at most {MOST_HOTWORDS}, not {len(gathered)}")
         setattr(namespace, self.dest, gathered)

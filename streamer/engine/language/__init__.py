@@ -1,1 +1,1 @@
-"""The language: words with their pronunciations, and how likely they follow one another."""
+"""The language: words with their pronunciations, and the probabilities of their sequences."""

@@ -1,8 +1,8 @@
 """The language model at run time: a Kneser-Ney trigram with back-off, memory-mapped, scored in batches on any device.
 
-`language.safetensors` holds the words, the unigrams, and two tables (ngrams.py). A bigram's place in its table is the
-number under which the trigrams of that context are filed, and where its back-off weight lies. Log-probabilities are
-stored as multiples of a step: those of trigrams are off by 1/64 at most, bigrams by 1/128, back-off weights by 1/64.
+`language.safetensors` holds the words, the unigrams, and two tables (ngram_table.py). The place of a bigram in its
+table is also the key of the trigrams that continue it, and the index of its back-off weight. Log-probabilities are
+stored as multiples of a step. The error is at most 1/64 for trigrams, 1/128 for bigrams and 1/64 for back-off weights.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ FORMAT = 1
 
 Floats = npt.NDArray[np.float64]
 
-_NEVER = -99.0  # the log-probability of what does not happen, e.g. the mark of a sentence's start
-# The values of the tables: log-probabilities below -16 count as -16.
+_NEVER = -99.0  # the log-probability of what never happens, e.g. the mark for the start of a sentence
+# The values of the tables. Log-probabilities below -16 count as -16.
 _BIGRAM_BITS, _BIGRAM_STEP = 10, 1 / 64
 _TRIGRAM_BITS, _TRIGRAM_STEP = 9, 1 / 32
-# Back-off weights of bigrams: one byte, from -6 to 1.97.
+# Back-off weights of bigrams are one byte, from -6 to 1.97.
 _BACK_OFF_STEP, _BACK_OFF_ZERO = 1 / 32, 192
 
 
 class LanguageError(Exception):
-    """A file that is no language model: what is wrong with it."""
+    """A file cannot be used as a language model. The message says why."""
 
 
 @dataclass(frozen=True)
-class Ngrams:
-    """N-grams as numbers of words [n, order], with natural logs of probability and back-off weight."""
+class NgramArrays:
+    """N-grams of one order as arrays: word numbers [n, order], natural logs of probability and back-off weight."""
 
     ids: Integers
     log_probs: Floats
@@ -51,7 +51,7 @@ class Ngrams:
 
 
 class LanguageModel:
-    """P(word | the two words before it); word 0 stands for all unknown ones, 1 and 2 for a sentence's start and end."""
+    """P(word | the two words before it). Word 0 is every unknown word, 1 and 2 mark the start and end of a sentence."""
 
     start = (1, 1)
 
@@ -68,19 +68,19 @@ class LanguageModel:
 
     @property
     def vocabulary(self) -> str:
-        """A fingerprint of the words and their numbers: a lexicon belongs to the one that it was built for."""
+        """A fingerprint of the words and their numbers. A lexicon fits only the vocabulary it was built for."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> LanguageModel:
-        """Read a model; on the CPU its tables stay in the file, shared by all processes that read them."""
+        """Read a model. On the CPU its tables are memory-mapped, so all processes that read them share the memory."""
         if not Path(path).is_file():
             raise LanguageError(f"{path} is missing: scripts/train/build_language_model.py makes it")
         try:
             with safe_open(path, framework="pt", device=str(device)) as file:
                 header = json.loads((file.metadata() or {}).get("language", "{}"))
                 if header.get("format") != FORMAT:
-                    raise LanguageError(f"{path} is no language model of format {FORMAT}")
+                    raise LanguageError(f"{path} is not a language model of format {FORMAT}")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, ValueError) as error:
             raise LanguageError(f"{path} can't be read as a language model: {error}") from error
@@ -96,14 +96,14 @@ class LanguageModel:
 
     @staticmethod
     def size(words: Sequence[str], bigrams: int, trigrams: int) -> int:
-        """The bytes of a model's file with so many n-grams, without its header of a few hundred."""
+        """The size in bytes of a model file with this many n-grams, without its header of a few hundred bytes."""
         text = sum(len(word.encode()) + 1 for word in words)
         pairs = NgramTable.size(bigrams, _pair_bits(len(words)), _BIGRAM_BITS)
         triples = NgramTable.size(trigrams, _triple_bits(bigrams, len(words)), _TRIGRAM_BITS)
         return text + 8 * len(words) + bigrams + pairs + triples
 
     def save(self, path: Path | str) -> None:
-        """Write the model; the file is replaced whole."""
+        """Write the model, replacing the file as a whole."""
         tensors = {
             "words": torch.frombuffer(bytearray("\n".join(self.words).encode()), dtype=torch.uint8),
             "unigrams": self.unigrams,
@@ -117,7 +117,7 @@ class LanguageModel:
         partial = target.with_name(target.name + ".partial")
         try:
             save_file({name: part.cpu() for name, part in tensors.items()}, partial, {"language": json.dumps(header)})
-            partial.chmod(0o644)  # it was made for its owner alone; a server may run as somebody else
+            partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
@@ -136,7 +136,7 @@ class LanguageModel:
             else:
                 longer[len(ids)].append((ids, log_prob, back_off))
         orders = [
-            Ngrams(
+            NgramArrays(
                 np.array([ids for ids, _, _ in longer[order]], dtype=np.int64).reshape(-1, order),
                 np.array([log_prob for _, log_prob, _ in longer[order]]),
                 np.array([back_off for _, _, back_off in longer[order]]),
@@ -147,14 +147,15 @@ class LanguageModel:
 
     @classmethod
     def pack(
-        cls, words: list[str], unigrams: Floats, back_offs: Floats, bigrams: Ngrams, trigrams: Ngrams
+        cls, words: list[str], unigrams: Floats, back_offs: Floats, bigrams: NgramArrays, trigrams: NgramArrays
     ) -> LanguageModel:
-        """A model from arrays; every trigram's context must be among the bigrams. Rounds to the steps of the file."""
+        """A model from arrays, rounded to the steps of the file. The context of every trigram must be a bigram."""
         size = len(words)
         keys = bigrams.ids[:, 0] * size + bigrams.ids[:, 1]
         values = _steps(bigrams.log_probs, _BIGRAM_STEP, _BIGRAM_BITS)
         pairs, places = NgramTable.pack(keys, values, _pair_bits(size), _BIGRAM_BITS)
-        pair_back_offs = np.zeros(max(len(keys), 1), dtype=np.uint8)  # what finds nothing reads something
+        # At least one entry, so that a failed look-up can read something.
+        pair_back_offs = np.zeros(max(len(keys), 1), dtype=np.uint8)
         rounded = np.rint(bigrams.back_offs / _BACK_OFF_STEP) + _BACK_OFF_ZERO
         pair_back_offs[places] = np.clip(rounded, 0, 255).astype(np.uint8)
 
@@ -162,7 +163,7 @@ class LanguageModel:
         order = np.argsort(keys)
         found = np.searchsorted(keys, contexts, sorter=order) if len(keys) else np.zeros(len(contexts), dtype=np.int64)
         if len(contexts) and not (len(keys) and np.array_equal(keys[order[found.clip(max=len(keys) - 1)]], contexts)):
-            raise ValueError("a trigram's first two words are no bigram of the model")
+            raise ValueError("the first two words of a trigram are not a bigram of the model")
         trigram_keys = places[order[found]] * size + trigrams.ids[:, 2] if len(contexts) else contexts
         trigram_values = _steps(trigrams.log_probs, _TRIGRAM_STEP, _TRIGRAM_BITS)
         triples, _ = NgramTable.pack(trigram_keys, trigram_values, _triple_bits(len(keys), size), _TRIGRAM_BITS)
@@ -179,7 +180,7 @@ class LanguageModel:
         """The natural log of P(word | context): contexts [..., 2], the older word first, and words [...]."""
         older, last, word = contexts[..., 0].reshape(-1), contexts[..., 1].reshape(-1), words.reshape(-1)
         size = len(self.words)
-        # One look-up for the pair that is the context and the pair that ends in the word.
+        # One look-up for both pairs: the context, and the last word of the context with the word.
         pairs = torch.stack([older, last]).mul_(size).add_(torch.stack([last, word]))
         seen, steps, places = (part.view(2, -1) for part in self._bigrams.find(pairs.view(-1)))
         lower = torch.where(
@@ -187,7 +188,7 @@ class LanguageModel:
             steps[1] * -_BIGRAM_STEP,
             self._back_offs.index_select(0, last) + self.unigrams.index_select(0, word),
         )
-        # A place of nothing may lie behind the end: the window of the last bucket does.
+        # The place of a key that is absent may lie after the end, because the window of the last bucket does.
         place = places[0].clamp(max=len(self._pair_back_offs) - 1)
         weight = (self._pair_back_offs.index_select(0, place).float() - _BACK_OFF_ZERO) * _BACK_OFF_STEP
         held, fine_steps, _ = self._trigrams.find(place * size + word)
@@ -204,5 +205,5 @@ def _triple_bits(bigrams: int, words: int) -> int:
 
 
 def _steps(log_probs: Floats, step: float, bits: int) -> Integers:
-    """Log-probabilities as numbers of steps below zero."""
+    """Log-probabilities as whole steps below zero."""
     return np.clip(np.rint(-log_probs / step), 0, (1 << bits) - 1).astype(np.int64)

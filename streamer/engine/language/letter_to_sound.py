@@ -1,7 +1,7 @@
-"""How a word that no dictionary knows is pronounced: a joint n-gram over graphones, decoded with a beam.
+"""Pronounces words that no dictionary has: a joint n-gram model over graphones, decoded with a beam.
 
-A graphone is one letter with the phones that it stands for, none to two of them. The n-grams lie in a trie, level by
-level, as bytes: 2 to 4 of them each. Numpy only.
+A graphone is a letter with the phones that it stands for, at most two of them. The n-grams are stored as a trie, level
+by level, with 2 to 4 bytes each. Numpy only.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 Graphone = tuple[str, tuple[str, ...]]
-"""A letter and its phones; the marks of a word's begin and end are graphones without a letter."""
+"""A letter and its phones. The marks for the beginning and end of a word are graphones without a letter."""
 
 BEGIN: Graphone = ("", ("<",))
 END: Graphone = ("", (">",))
 BEAM = 24
 
-Scored = tuple[tuple[str, ...], float]
-"""Phones, and ln of their probability."""
+ScoredPhones = tuple[tuple[str, ...], float]
+"""Phones, and the natural log of their probability."""
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
-TrieNodes = npt.NDArray[np.int64]
+NodeNumbers = npt.NDArray[np.int64]
 
 
 class LetterToSound:
@@ -38,7 +38,7 @@ class LetterToSound:
     def __init__(
         self, graphones: list[Graphone], tensors: Mapping[str, Array], scales: Mapping[str, list[float]]
     ) -> None:
-        """`tensors`: last graphone, score and, of all but the longest n-grams, number of children and back-off."""
+        """`tensors`: the last graphone and score of every n-gram; for all but the longest, children and back-off."""
         self._stored = (graphones, dict(tensors), dict(scales))
         self._phones = [phones for _, phones in graphones]
         self._end = np.array([graphones.index(END)])
@@ -49,12 +49,12 @@ class LetterToSound:
         }
         children = tensors["children"].astype(np.int64)
         self._size = len(graphones)
-        # In level order, and in the order of graphones below each node, the keys are sorted.
+        # Nodes are stored level by level, and below each node in the order of graphones, so the keys are sorted.
         self._keys = np.repeat(np.arange(len(children)), children) * self._size + tensors["graphones"].astype(np.int64)
-        self._scores = _opened(tensors["scores"], scales["scores"])
+        self._scores = _dequantised(tensors["scores"], scales["scores"])
         self._backoffs = np.zeros(len(self._keys) + 1, np.float32)
-        self._backoffs[: len(children)] = _opened(tensors["backoffs"], scales["backoffs"])
-        # Contexts of one hypothesis: the nodes of its last 0, 1, 2, … graphones, -1 where the trie has none.
+        self._backoffs[: len(children)] = _dequantised(tensors["backoffs"], scales["backoffs"])
+        # The contexts of a hypothesis: the nodes of its last 0, 1, 2, … graphones, -1 where the trie has none.
         self._start = np.full((1, int(scales["order"][0])), -1)
         self._start[0, 0] = 0
         self._start[0, 1] = self._below(np.array([[0]]), np.array([graphones.index(BEGIN)]))[0, 0, 0]
@@ -65,7 +65,7 @@ class LetterToSound:
         try:
             with safe_open(path, framework="numpy") as file:
                 described = json.loads(file.metadata()["letters"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a letter-to-sound model: {error}") from error
         graphones = [(letter, tuple(phones.split())) for letter, phones in described["graphones"]]
@@ -78,19 +78,19 @@ class LetterToSound:
         return save(tensors, metadata={"letters": json.dumps(described)})
 
     def pronounce(self, word: str, number: int = 1) -> list[list[str]]:
-        """The most probable pronunciations, best first; none for a word without a letter."""
+        """The most probable pronunciations, best first. None for a word without letters."""
         return [list(phones) for phones, _ in self.scored(word)[:number]]
 
-    def scored(self, word: str) -> list[Scored]:
-        """All pronunciations that the beam found, with ln of their joint probability with the letters, best first."""
+    def scored(self, word: str) -> list[ScoredPhones]:
+        """All pronunciations in the beam, with the natural log of their joint probability with the word, best first."""
         return self.scored_all([word])[0]
 
-    def scored_all(self, words: Sequence[str], beam: int = BEAM) -> list[list[Scored]]:
-        """The same for many words at once, letter by letter."""
+    def scored_all(self, words: Sequence[str], beam: int = BEAM) -> list[list[ScoredPhones]]:
+        """The same as `scored`, for many words at once."""
         spelled = [[letter for letter in _plain(word) if letter in self._by_letter] for word in words]
         able = [number for number, letters in enumerate(spelled) if any(letter.isalpha() for letter in letters)]
         able.sort(key=lambda number: -len(spelled[number]))
-        found: list[list[Scored]] = [[] for _ in words]
+        found: list[list[ScoredPhones]] = [[] for _ in words]
         nodes = np.full((len(able), beam, self._start.shape[1]), -1)
         nodes[:, :, 0], nodes[:, 0] = 0, self._start
         scores = np.full((len(able), beam), -np.inf, np.float32)
@@ -124,10 +124,10 @@ class LetterToSound:
                     found[rows[row]] = _merged(paths[row], scores[row].tolist())
         return found
 
-    def _extended(self, nodes: TrieNodes, graphones: TrieNodes) -> tuple[Floats, TrieNodes]:
+    def _extended(self, nodes: NodeNumbers, graphones: NodeNumbers) -> tuple[Floats, NodeNumbers]:
         """Scores [rows, graphones] after contexts [rows, order], and the nodes reached [rows, order, graphones].
 
-        Graphones are the same for all rows, or [rows, 1, graphones].
+        `graphones` is the same for all rows, or has the shape [rows, 1, graphones].
         """
         below = self._below(nodes, graphones)
         scores = self._scores[below[:, 0] - 1]
@@ -137,10 +137,10 @@ class LetterToSound:
             scores = np.where(reached < 0, backed_off, self._scores[reached - 1])
         return scores, below
 
-    def _below(self, nodes: TrieNodes, graphones: TrieNodes) -> TrieNodes:
-        """The children of nodes by graphones, -1 where there is none: [rows, order, graphones]."""
+    def _below(self, nodes: NodeNumbers, graphones: NodeNumbers) -> NodeNumbers:
+        """The children of nodes by graphones [rows, order, graphones]; -1 where there is none."""
         keys = nodes[:, :, None] * self._size + graphones
-        # Long contexts are mostly not there: they are not looked up.
+        # Most long contexts are absent, so look up only those that exist.
         there = nodes >= 0
         wanted = keys[there]
         places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
@@ -149,20 +149,20 @@ class LetterToSound:
         return below
 
 
-def _merged(paths: Sequence[tuple[str, ...]], scores: Sequence[float]) -> list[Scored]:
+def _merged(paths: Sequence[tuple[str, ...]], scores: Sequence[float]) -> list[ScoredPhones]:
     found: dict[tuple[str, ...], float] = {}
     for path, score in zip(paths, scores, strict=True):
-        # The same phones may be shared out among the letters in several ways.
+        # The same phones may be aligned with the letters in several ways.
         if score > -np.inf:
             found[path[:-1]] = float(np.logaddexp(found.get(path[:-1], -np.inf), score))
     return sorted(((phones, score) for phones, score in found.items() if phones), key=lambda item: -item[1])
 
 
 def _plain(word: str) -> str:
-    """Lower case without accents."""
+    """The word in lower case, with accents split off its letters."""
     return unicodedata.normalize("NFKD", word.lower())
 
 
-def _opened(levels: Array, scale: list[float]) -> Floats:
+def _dequantised(levels: Array, scale: list[float]) -> Floats:
     lowest, step = scale
     return (lowest + step * levels.astype(np.float32)).astype(np.float32)

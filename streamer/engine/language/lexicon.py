@@ -1,7 +1,7 @@
-"""The pronunciations of all words as one trie over the units of a CTC head, packed for a whole beam to walk it at once.
+"""The lexicon: the pronunciations of all words as one trie over the units of a CTC head, packed for batched look-ups.
 
-A node is its place in a double array: the child of `node` by `unit` lies at `base[node] + unit`, and is a child
-indeed where `parent` there says `node`. Looking up any number of children is two gathers and a comparison.
+The trie is a double array, and a node is its index: the child of `node` by `unit` is at `base[node] + unit`, and exists
+if `parent` at that index equals `node`. Looking up any number of children takes two gathers and a comparison.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 ROOT = 0
-NOBODY = -1
-MOST_UNITS = 64  # of a head: so much room lies behind the last base, so that any unit may be asked for
+NO_NODE = -1
+MOST_UNITS = 64  # of a head; as much room lies after the last base, so that any unit can be looked up
 _FORMAT = "streamer-lexicon-1"
 
 Pronunciation = tuple[int, Sequence[int]]
-"""A word's number and the units that it is made of."""
+"""The number of a word, and the units of one of its pronunciations."""
 
 
 class LexiconError(Exception):
-    """A lexicon that cannot be used: what is wrong with which file."""
+    """A lexicon cannot be used. The message says what is wrong with which file."""
 
 
 class Lexicon:
@@ -35,26 +35,26 @@ class Lexicon:
 
     def __init__(self, tensors: dict[str, Tensor], device: torch.device | str = "cpu", vocabulary: str = "") -> None:
         self._tensors = tensors
-        self.vocabulary = vocabulary  # the fingerprint of the words whose numbers these are
+        self.vocabulary = vocabulary  # the fingerprint of the words that the numbers stand for
         self.base = tensors["base"].to(device, torch.int64)
         self.parent = tensors["parent"].to(device, torch.int64)
-        # The best natural-log unigram of the words below each node; minus infinity at places that no node has.
+        # The best natural-log unigram of the words below each node; minus infinity at unused indices.
         self.look_ahead = tensors["look_ahead"].to(device, torch.float32)
-        # The words that end at `node` are `words[first[node] : first[node + 1]]`, the likeliest first.
+        # The words that end at `node` are `words[first[node] : first[node + 1]]`, likeliest first.
         self.words = tensors["words"].to(device, torch.int64)
         counts = torch.bincount(tensors["ends"].to(device, torch.int64), minlength=len(self.base))
         self.first = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
         self.homophones = int(counts.max())
 
     def __len__(self) -> int:
-        """How many nodes the trie has, the root included."""
-        return 1 + int((self.parent != NOBODY).sum())
+        """The number of nodes of the trie, including the root."""
+        return 1 + int((self.parent != NO_NODE).sum())
 
     @classmethod
     def build(
         cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
     ) -> Lexicon:
-        """The trie of these pronunciations; `unigrams` are the natural-log probabilities of the words by number."""
+        """The trie of these pronunciations. `unigrams` are the natural-log probabilities of the words by number."""
         scores: list[float] = unigrams.tolist()
         children: list[dict[int, int]] = [{}]
         best = [float("-inf")]
@@ -76,7 +76,7 @@ class Lexicon:
             raise ValueError("a lexicon needs at least one pronunciation")
         places, bases = _place(children)
         size = max(max(places), max(bases)) + MOST_UNITS
-        base, parent = np.zeros(size, np.int32), np.full(size, NOBODY, np.int32)
+        base, parent = np.zeros(size, np.int32), np.full(size, NO_NODE, np.int32)
         look_ahead = np.full(size, -np.inf, np.float16)
         base[places] = bases
         look_ahead[places] = best
@@ -88,52 +88,52 @@ class Lexicon:
             for node, found_words in ends.items()
             for word in sorted(found_words, key=lambda word: (-scores[word], word))
         ]
-        pairs.sort(key=lambda pair: pair[0])  # stable: the likeliest word stays first
+        pairs.sort(key=lambda pair: pair[0])  # a stable sort, so the likeliest word stays first
         columns = np.array(pairs, dtype=np.int32)
         arrays = {"base": base, "parent": parent, "look_ahead": look_ahead}
         arrays |= {"ends": columns[:, 0].copy(), "words": columns[:, 1].copy()}
         return cls({name: torch.from_numpy(array) for name, array in arrays.items()}, vocabulary=vocabulary)
 
     def save(self, path: Path | str) -> None:
-        """Write the lexicon; the file is replaced whole."""
+        """Write the lexicon, replacing the file as a whole."""
         target = Path(path)
         partial = target.with_name(target.name + ".partial")
         described = {"format": _FORMAT, "nodes": len(self), "pronunciations": len(self.words)}
         described["vocabulary"] = self.vocabulary
         try:
             save_file(self._tensors, partial, {"lexicon": json.dumps(described)})
-            partial.chmod(0o644)  # it was made for its owner alone; a server may run as somebody else
+            partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> Lexicon:
-        """Read what `save` wrote."""
+        """Read a lexicon that `save` wrote."""
         if not Path(path).is_file():
             raise LexiconError(f"{path} is missing: scripts/train/build_lexicon.py writes it")
         try:
             with safe_open(path, framework="pt") as file:
                 described = json.loads((file.metadata() or {}).get("lexicon", "{}"))
                 if described.get("format") != _FORMAT:
-                    raise LexiconError(f"{path} is no lexicon of the format {_FORMAT}")
+                    raise LexiconError(f"{path} is not a lexicon of the format {_FORMAT}")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 return cls(tensors, device, described.get("vocabulary", ""))
         except (SafetensorError, KeyError, ValueError) as error:
             raise LexiconError(f"{path} is damaged: {error}") from error
 
     def child(self, nodes: Tensor, units: Tensor) -> Tensor:
-        """The child of each node by each unit, or NOBODY."""
+        """The child of each node by each unit, or NO_NODE."""
         found = self.base[nodes] + units
-        return torch.where(self.parent[found] == nodes, found, NOBODY)
+        return torch.where(self.parent[found] == nodes, found, NO_NODE)
 
     def ending(self, node: int) -> list[int]:
-        """The numbers of the words that end at this node, the likeliest first."""
+        """The numbers of the words that end at this node, likeliest first."""
         words: list[int] = self.words[self.first[node] : self.first[node + 1]].tolist()
         return words
 
     def pronunciations(self) -> Iterator[Pronunciation]:
-        """All pronunciations again, in the order of their nodes."""
+        """All pronunciations, in the order of their nodes."""
         units, parents, words = self.units.tolist(), self.parent.tolist(), self.words.tolist()
         for word, end in zip(words, self._tensors["ends"].tolist(), strict=True):
             found, node = [], end
@@ -143,22 +143,22 @@ class Lexicon:
             yield word, tuple(reversed(found))
 
     def arrays(self) -> tuple[NDArray[np.int32], ...]:
-        """The node at which each pronunciation ends and its word, and every node's parent and base."""
+        """For each pronunciation the node where it ends and its word; for each node its parent and its base."""
         ends, words, parent, base = (self._tensors[name].numpy() for name in ("ends", "words", "parent", "base"))
         return ends, words, parent, base
 
     @property
     def units(self) -> Tensor:
-        """The unit that leads to each node; of no meaning for the root and for places that no node has."""
+        """The unit that leads to each node; meaningless for the root and for unused indices."""
         return torch.arange(len(self.base), device=self.base.device) - self.base[self.parent]
 
 
 def _place(children: list[dict[int, int]]) -> tuple[list[int], list[int]]:
-    """A place for every node and a base for its children, so that no two nodes share a place: first fit."""
+    """An index for every node and a base for its children, by first fit, so that no two nodes share an index."""
     places, bases = [ROOT] * len(children), [0] * len(children)
     taken = bytearray(1)
     taken[ROOT] = 1
-    # Rows of one size are tried from where the last one of that size went: what they leave free, shorter rows fill.
+    # For each row size the search starts where the last row of that size went. Shorter rows fill the gaps.
     tried: dict[int, int] = {}
     for node in sorted(range(len(children)), key=lambda node: -len(children[node])):
         row = children[node]

@@ -1,9 +1,9 @@
-"""A compact table of n-grams that is read where it lies: four bytes an entry, looked up by hash, exact.
+"""A compact, memory-mapped hash table for n-grams: four bytes per entry, and exact.
 
-A key is mixed by multiplication modulo a power of two, which loses nothing. The high bits of the result name a
-bucket, so an entry keeps only the low ones, its tag, above its value. The entries of a bucket lie together; a look-up
-compares a window as wide as the fullest bucket. That window runs on into the next buckets, so the tag also holds the
-last bits of the bucket's number, enough to tell the buckets of a window apart: `pack` makes sure of it.
+A key is mixed by multiplication modulo a power of two, which is reversible. The high bits of the result name a bucket,
+so an entry stores only the low bits, its tag, above its value. The entries of a bucket are contiguous. A look-up
+compares a window as wide as the fullest bucket, which may run on into the next buckets. The tag therefore also holds
+the last bits of the bucket number, enough to tell the buckets of a window apart. `pack` makes sure of that.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from torch import Tensor
 
 Integers = npt.NDArray[np.int64]
 
-_LOAD = 10  # at most so many entries in a bucket on average
-_SPREAD_BITS = 2  # the buckets may be more by so many bits, where short tags then suffice
-_GUARD = 3  # at least so many bits of the bucket's number in the tag
+_LOAD = 10  # average number of entries in a bucket, at most
+_SPREAD_BITS = 2  # the bucket number may be this many bits longer if short tags are then enough
+_GUARD = 3  # bits of the bucket number in the tag, at least
 _TRIALS = 64
 
 
 @dataclass(frozen=True)
 class NgramTable:
-    """Distinct keys with small values; each key has a place, a number below the table's size."""
+    """Distinct keys with small values. Each key has a place, which is a number below the size of the table."""
 
     starts: Tensor  # int32: where each bucket begins
-    entries: Tensor  # tag and value; the first bit is inverted, so that signed numbers sort as unsigned ones do
+    entries: Tensor  # tag and value; the first bit is inverted, so that signed numbers sort like unsigned ones
     multiplier: int
     key_bits: int
-    low_bits: int  # of a mixed key, those that do not name its bucket
+    low_bits: int  # the bits of a mixed key that do not name its bucket
     value_bits: int
     window: int
 
     @staticmethod
     def size(number: int, key_bits: int, value_bits: int) -> int:
-        """The bytes of a table of so many keys, but for the last window."""
+        """The size in bytes of a table with this many keys, without the last window."""
         low_bits, entry_bits = _layout(number, key_bits, value_bits)
         return number * entry_bits // 8 + (4 << key_bits - low_bits)
 
     @classmethod
     def pack(cls, keys: Integers, values: Integers, key_bits: int, value_bits: int) -> tuple[NgramTable, Integers]:
-        """The table of these keys below 2 ** key_bits and values below 2 ** value_bits, and the place of each key."""
+        """The table of these keys (below 2 ** key_bits) and values (below 2 ** value_bits); and each key's place."""
         low_bits, entry_bits = _layout(len(keys), key_bits, value_bits)
         reach = 1 << min(entry_bits - value_bits - low_bits, key_bits - low_bits + 1)
         rng = np.random.default_rng(0)
@@ -58,7 +58,7 @@ class NgramTable:
         else:
             raise ValueError(f"{len(keys)} keys of {key_bits} bits fill the buckets too unevenly for a table")
         order = np.argsort(mixed)
-        # Behind the last entry the window runs into ones of a bucket that does not exist.
+        # Padding for the window after the last entry: entries of a bucket that does not exist.
         entries = np.full(len(keys) + window, 1 << key_bits + value_bits, dtype=np.int64)
         entries[: len(keys)] = (mixed[order] << value_bits) | values[order]
         places = np.empty(len(keys), dtype=np.int64)
@@ -69,34 +69,34 @@ class NgramTable:
         return cls(starts, packed, multiplier, key_bits, low_bits, value_bits, window), places
 
     def find(self, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For a row of keys: whether each is there, its value and its place (both without meaning if it is not)."""
+        """For each key: whether it is in the table, its value and its place. Both are meaningless if it is not."""
         mixed = (keys * self.multiplier) & ((1 << self.key_bits) - 1)
         starts = self.starts.index_select(0, mixed >> self.low_bits)
-        # Overlapping rows of the table: copies a window as one piece, much faster than entry by entry.
+        # Overlapping rows of the table, so a window is copied at once. That is much faster than entry by entry.
         windows = self.entries.unfold(0, self.window, 1).index_select(0, starts)
         tags = (mixed << self.value_bits).to(self.entries.dtype)
-        # Where tags are equal only the value's bits remain: nothing is smaller.
+        # Where tags are equal only the bits of the value remain, which is the smallest possible result.
         nearest, column = torch.min(windows ^ tags.unsqueeze(1), dim=1)
         values = nearest.long() - torch.iinfo(nearest.dtype).min
         return values < (1 << self.value_bits), values, starts + column
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors of a file, by name."""
+        """The tensors to store in a file, by name."""
         return {f"{prefix}.starts": self.starts, f"{prefix}.entries": self.entries}
 
     def numbers(self) -> dict[str, int]:
-        """What else a file must say."""
+        """The numbers to store in a file."""
         names = ("multiplier", "key_bits", "low_bits", "value_bits", "window")
         return {name: int(getattr(self, name)) for name in names}
 
     @classmethod
     def unpack(cls, prefix: str, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> NgramTable:
-        """The table back from a file's tensors and numbers."""
+        """The table from the tensors and numbers of a file."""
         return cls(tensors[f"{prefix}.starts"], tensors[f"{prefix}.entries"], **numbers)
 
 
 def _layout(number: int, key_bits: int, value_bits: int) -> tuple[int, int]:
-    """The low bits of a mixed key, and the bits of an entry: 32 wherever tag and value fit."""
+    """The number of low bits of a mixed key, and of bits of an entry: 32 if tag and value fit."""
     low_bits = max(0, key_bits - (number // _LOAD).bit_length())
     narrow = 32 - value_bits - _GUARD
     if low_bits - _SPREAD_BITS <= narrow and low_bits > _SPREAD_BITS:

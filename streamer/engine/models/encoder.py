@@ -1,7 +1,8 @@
 """A chunk-causal Conformer: frames of 40 ms, each seeing its own chunk and a bounded past, never the future.
 
-The same blocks run over whole utterances with masks (training) and step by step on slots (service); what differs
-is where a block finds its past: see `Context`.
+The same blocks run over whole utterances with masks (training) and step by step on slots (service). The difference is
+where a block finds its past: see `BlockContext`. A chunk, in this module as in the literature, is the frames that are
+computed together.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.models.streaming_model import Emissions, State
+from streamer.engine.models.streaming_model import Emissions, ModelState
 
 SUBSAMPLING = 4
 STEM_CONTEXT = 5
-"""Feature frames before the first one that the subsampling looks back on."""
+"""The feature frames before the first one that the subsampling needs."""
 
-# Rotary angles repeat after so many frames, so a stream's age can grow without end and keys can be kept rotated.
-# Only the distance of two frames counts, and no window is as long as this.
+# Rotary angles repeat after this many frames, so a stream may go on forever and keys can be stored rotated.
+# Only the distance between two frames counts, and no window is as long as this.
 ROTATION_PERIOD = 1024
 
 
 @dataclass(frozen=True)
-class Output:
-    """A CTC head: its name, the block after which it listens, the number of its units."""
+class CtcHead:
+    """A CTC head: its name, the block whose output it reads, and the number of its units."""
 
     name: str
     layer: int
@@ -37,7 +38,7 @@ class Output:
 class EncoderConfig:
     """The shape of an encoder."""
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[CtcHead, ...]
     mels: int = 80
     stem: int = 128
     width: int = 144
@@ -63,21 +64,21 @@ class EncoderConfig:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> EncoderConfig:
         """The configuration back from JSON values."""
-        outputs = tuple(Output(**output) for output in values["outputs"])
+        outputs = tuple(CtcHead(**output) for output in values["outputs"])
         return cls(**{**values, "outputs": outputs})
 
 
-class Context(Protocol):
-    """Where a block finds what lies around the frames at hand."""
+class BlockContext(Protocol):
+    """Gives a block access to the frames around those it computes."""
 
     chunk: int
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Attention of each frame over its window: queries, keys, values [batch, frames, 3, heads, size]."""
+        """Attend from each frame over its window. `projected`: query, key and value [batch, frames, 3, heads, size]."""
         ...
 
     def with_past(self, layer: int, frames: Tensor) -> Tensor:
-        """The frames with those of the convolution's past before them."""
+        """The frames, preceded by the past frames that the convolution needs."""
         ...
 
 
@@ -87,23 +88,23 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.stem = Stem(config)
-        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.stem = SubsamplingStem(config)
+        self.blocks = nn.ModuleList(ConformerBlock(config, layer) for layer in range(config.layers))
         self.outputs = nn.ModuleDict({output.name: nn.Linear(config.width, output.units) for output in config.outputs})
-        self.rotation = Rotation(config.width // config.heads)
+        self.rotation = RotaryPosition(config.width // config.heads)
 
     def forward(self, mel: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None) -> Emissions:
         """Log-probabilities of whole utterances.
 
         `mel` is [batch, 4 * frames, mels]; `lengths` counts frames; `chunk_frames` 0 means one chunk as long as
-        the utterance; `left_frames` bounds the past before a chunk, None means all of it. No frame attends to what
-        lies behind an utterance's end, but the last chunk's convolution sees it: faint noise, as in a service.
+        the utterance; `left_frames` bounds the past before a chunk, None means all of it. No frame attends to audio
+        after the end of its utterance. But the convolution of the last chunk sees it: faint noise, as in a service.
         """
         frames = self.stem(functional.pad(mel, (0, 0, STEM_CONTEXT, 0)))
-        return self._blocks(frames, Whole(self, frames.shape[1], lengths, chunk_frames, left_frames))
+        return self._blocks(frames, UtteranceContext(self, frames.shape[1], lengths, chunk_frames, left_frames))
 
-    def make_state(self, slots: int) -> State:
-        """A fresh state for so many streams."""
+    def make_state(self, slots: int) -> ModelState:
+        """A fresh state for this many slots."""
         config = self.config
         like = self.stem.first.weight
         ring = config.left_frames + config.largest_chunk
@@ -115,7 +116,7 @@ class Encoder(nn.Module):
             "frames": torch.zeros(slots, dtype=torch.int64, device=like.device),
         }
 
-    def step(self, state: State, slots: Tensor, mel: Tensor) -> Emissions:
+    def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Emissions:
         """Log-probabilities of the next chunk of each slot: `mel` is [batch, 4 * chunk, mels]."""
         chunk = mel.shape[1] // SUBSAMPLING
         if mel.shape[1] % SUBSAMPLING or not 1 <= chunk <= self.config.largest_chunk:
@@ -123,23 +124,23 @@ class Encoder(nn.Module):
             raise ValueError(f"a step has 4 to {longest} feature frames, a multiple of 4, not {mel.shape[1]}")
         recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
         state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
-        found = self._blocks(self.stem(recent), Streaming(self, state, slots, chunk))
+        found = self._blocks(self.stem(recent), StepContext(self, state, slots, chunk))
         state["frames"].index_add_(0, slots, torch.full_like(slots, chunk))
         return found
 
-    def _blocks(self, frames: Tensor, context: Context) -> Emissions:
-        listening: dict[int, list[str]] = {}
+    def _blocks(self, frames: Tensor, context: BlockContext) -> Emissions:
+        heads_by_layer: dict[int, list[str]] = {}
         for output in self.config.outputs:
-            listening.setdefault(output.layer, []).append(output.name)
+            heads_by_layer.setdefault(output.layer, []).append(output.name)
         found: Emissions = {}
         for layer, block in enumerate(self.blocks, start=1):
             frames = block(frames, context)
-            for name in listening.get(layer, ()):
+            for name in heads_by_layer.get(layer, ()):
                 found[name] = self.outputs[name](frames).float().log_softmax(-1)
         return found
 
 
-class Stem(nn.Module):
+class SubsamplingStem(nn.Module):
     """Four feature frames become one: two convolutions of stride 2 that look back only."""
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -155,18 +156,18 @@ class Stem(nn.Module):
         return frames
 
 
-class Block(nn.Module):
+class ConformerBlock(nn.Module):
     """One Conformer block: half a feed-forward, attention, convolution, half a feed-forward."""
 
     def __init__(self, config: EncoderConfig, layer: int) -> None:
         super().__init__()
         self.before = FeedForward(config)
-        self.attention = Attention(config, layer)
-        self.convolution = Convolution(config, layer)
+        self.attention = SelfAttention(config, layer)
+        self.convolution = ConvolutionModule(config, layer)
         self.after = FeedForward(config)
         self.norm = nn.LayerNorm(config.width)
 
-    def forward(self, frames: Tensor, context: Context) -> Tensor:
+    def forward(self, frames: Tensor, context: BlockContext) -> Tensor:
         """[batch, frames, width] to the same."""
         frames = frames + 0.5 * self.before(frames)
         frames = frames + self.attention(frames, context)
@@ -177,7 +178,7 @@ class Block(nn.Module):
 
 
 class FeedForward(nn.Sequential):
-    """The position-wise network."""
+    """The position-wise feed-forward network."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(
@@ -188,8 +189,8 @@ class FeedForward(nn.Sequential):
         )
 
 
-class Attention(nn.Module):
-    """Self-attention over the window that the context gives."""
+class SelfAttention(nn.Module):
+    """Self-attention over the window of the context."""
 
     def __init__(self, config: EncoderConfig, layer: int) -> None:
         super().__init__()
@@ -199,15 +200,15 @@ class Attention(nn.Module):
         self.project = nn.Linear(config.width, 3 * config.width)
         self.merge = nn.Linear(config.width, config.width)
 
-    def forward(self, frames: Tensor, context: Context) -> Tensor:
+    def forward(self, frames: Tensor, context: BlockContext) -> Tensor:
         """[batch, frames, width] to the same."""
         projected = self.project(self.norm(frames)).unflatten(-1, (3, self.heads, -1))
         merged: Tensor = self.merge(context.attend(self.layer, projected).flatten(2))
         return merged
 
 
-class Convolution(nn.Module):
-    """A causal depthwise convolution over the past, plus one that sees the chunk both ways."""
+class ConvolutionModule(nn.Module):
+    """A causal depthwise convolution over the past, plus one within the chunk that looks both ways."""
 
     def __init__(self, config: EncoderConfig, layer: int) -> None:
         super().__init__()
@@ -215,13 +216,13 @@ class Convolution(nn.Module):
         width = config.width
         self.norm = nn.LayerNorm(width)
         self.gate = nn.Linear(width, 2 * width)
-        self.causal = Depthwise(width, config.kernel)
-        self.inside = Depthwise(width, config.chunk_kernel)
+        self.causal = DepthwiseConvolution(width, config.kernel)
+        self.inside = DepthwiseConvolution(width, config.chunk_kernel)
         self.reach = config.chunk_kernel // 2
         self.mixed = nn.LayerNorm(width)
         self.merge = nn.Linear(width, width)
 
-    def forward(self, frames: Tensor, context: Context) -> Tensor:
+    def forward(self, frames: Tensor, context: BlockContext) -> Tensor:
         """[batch, frames, width] to the same."""
         gated = functional.glu(self.gate(self.norm(frames)), dim=-1)
         mixed = self.causal(context.with_past(self.layer, gated)) + self._inside(gated, context.chunk)
@@ -236,8 +237,8 @@ class Convolution(nn.Module):
         return mixed.reshape(batch, -1, frames.shape[2])[:, :length]
 
 
-class Depthwise(nn.Conv2d):
-    """A convolution over time for each channel alone, [batch, frames, width] in and out, shorter by kernel - 1.
+class DepthwiseConvolution(nn.Conv2d):
+    """A convolution over time for each channel alone. [batch, frames, width] in and out, shorter by kernel - 1.
 
     As a two-dimensional convolution with the channels last it needs no transposed copy and, on a CPU, less than
     half the time of the one-dimensional kind.
@@ -251,15 +252,15 @@ class Depthwise(nn.Conv2d):
         return super().forward(frames.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
 
 
-class Rotation(nn.Module):
-    """Rotary position: turns pairs of a query or key by angles that grow with the frame's number."""
+class RotaryPosition(nn.Module):
+    """Rotary position encoding: rotates pairs of a query or key by angles that grow with the number of the frame."""
 
     cosine: Tensor
     sine: Tensor
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        # Whole numbers of turns in a period, from 1 radian a frame down to one turn.
+        # Every pair makes a whole number of turns in a period, from 1 radian per frame down to one turn.
         fastest = ROTATION_PERIOD / (2 * torch.pi)
         turns = (fastest ** torch.linspace(1, 0, size // 2, dtype=torch.float64)).round()
         angles = torch.outer(torch.arange(ROTATION_PERIOD), turns) * (2 * torch.pi / ROTATION_PERIOD)
@@ -275,8 +276,8 @@ class Rotation(nn.Module):
         return rotated.to(vectors.dtype)
 
 
-class Whole:
-    """The context of whole utterances: a mask says what each frame may see."""
+class UtteranceContext:
+    """The context for whole utterances: a mask says which frames each frame sees."""
 
     def __init__(
         self, encoder: Encoder, frames: int, lengths: Tensor, chunk_frames: int, left_frames: int | None
@@ -290,7 +291,7 @@ class Whole:
         if left_frames is not None:
             seen &= self._positions >= (start - left_frames).unsqueeze(1)
         valid = self._positions < lengths.unsqueeze(1)
-        # A frame sees at least itself: a row of the mask with nothing in it would give no number.
+        # Every frame sees at least itself: an empty row of the mask would give NaN.
         itself = torch.eye(frames, dtype=torch.bool, device=lengths.device)
         self._mask = _additive((seen & valid.unsqueeze(1) | itself).unsqueeze(1))
 
@@ -305,10 +306,10 @@ class Whole:
         return functional.pad(frames, (0, 0, self._past, 0))
 
 
-class Streaming:
-    """The context of a step: keys, values and frames of the past lie in the slots, the window of keys as a ring."""
+class StepContext:
+    """The context for a step: past keys, values and frames are in the slots, the window of keys as a ring buffer."""
 
-    def __init__(self, encoder: Encoder, state: State, slots: Tensor, chunk: int) -> None:
+    def __init__(self, encoder: Encoder, state: ModelState, slots: Tensor, chunk: int) -> None:
         self.chunk = chunk
         self._rotation = encoder.rotation
         self._kv, self._conv, self._slots = state["kv"], state["conv"], slots
@@ -316,14 +317,14 @@ class Streaming:
         self._positions = start + torch.arange(chunk, device=slots.device)
         ring = self._kv.shape[3]
         self._places = self._positions % ring
-        # The newest frame that each place of the ring can hold, once this chunk is in it.
+        # The newest frame that each place of the ring can hold once this chunk is stored.
         newest = start + chunk - 1
         held = newest - (newest - torch.arange(ring, device=slots.device)) % ring
         seen = (held >= 0) & (held >= start - encoder.config.left_frames)
         self._mask = _additive(seen[:, None, None, :])
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Put this chunk's keys and values into the ring and attend over the ring."""
+        """Store the keys and values of this chunk in the ring, and attend over the ring."""
         turning, value = projected.split((2, 1), dim=2)
         query, key = self._rotation(turning, self._positions).unbind(2)
         kept = self._kv[:, layer]
@@ -334,7 +335,7 @@ class Streaming:
         return _attention(query, keys, values, self._mask)
 
     def with_past(self, layer: int, frames: Tensor) -> Tensor:
-        """The slot's last frames before these ones; the newest are kept for the next step."""
+        """These frames after the last ones of their slots. The newest are kept for the next step."""
         kept = self._conv[:, layer]
         joined = torch.cat((kept.index_select(0, self._slots), frames), dim=1)
         kept.index_copy_(0, self._slots, joined[:, -kept.shape[1] :])
@@ -342,12 +343,12 @@ class Streaming:
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    # Written out, because torch's fused kernel is four times slower at its gradient in bfloat16 on a CPU.
+    # Written out, because the gradient of torch's fused kernel is four times slower in bfloat16 on a CPU.
     query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2) + mask.to(query.dtype)
     return (scores.softmax(-1) @ value).transpose(1, 2)
 
 
 def _additive(seen: Tensor) -> Tensor:
-    """0 where a frame is seen, minus infinity elsewhere."""
+    """An additive mask: 0 where a frame is seen, minus infinity elsewhere."""
     return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, -torch.inf)

@@ -11,18 +11,18 @@ SAMPLE_RATE = 16000
 HOP = 160
 WINDOW = 400
 CONTEXT = WINDOW - HOP
-"""Samples before the first hop that its frame looks back on."""
+"""The samples before the first hop that its frame needs."""
 
 FFT = 512
 LOWEST_HZ = 20.0
 HIGHEST_HZ = 7600.0
-# Energy of noise far below any recording's own. Below it the logarithm flattens out, or digital silence would
-# look like nothing that the model has met.
+# The energy of noise far below that of any recording. It bounds the logarithm from below, because digital silence
+# would otherwise look like nothing in the training data.
 FLOOR = 1e-6
 
 
 class LogMel(nn.Module):
-    """Log-mel energies, normalised by the mean and deviation that the training data had."""
+    """Log-mel energies, normalised by the mean and deviation of the training data."""
 
     window: Tensor
     filters: Tensor
@@ -41,11 +41,11 @@ class LogMel(nn.Module):
         return self.normalised(self.energies(samples))
 
     def normalised(self, energies: Tensor) -> Tensor:
-        """Energies as the encoder takes them."""
+        """Normalised energies, the input of the encoder."""
         return (energies - self.mean) / self.deviation
 
     def energies(self, samples: Tensor) -> Tensor:
-        """The logarithms of the mel energies before normalisation."""
+        """The logarithms of the mel energies, before normalisation."""
         frames = samples.unfold(-1, WINDOW, HOP) * self.window
         spectrum = torch.view_as_real(torch.fft.rfft(frames, n=FFT)).square().sum(-1)
         return torch.log(spectrum @ self.filters + FLOOR)

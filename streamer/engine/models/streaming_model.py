@@ -1,4 +1,4 @@
-"""What the slots compute: the interface of a streaming model, so that another one can take its place."""
+"""The interface of a streaming model, so that another model can take the place of the shipped one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-State = dict[str, Tensor]
-"""The state of all slots: every tensor is contiguous and its first dimension counts the slots."""
+ModelState = dict[str, Tensor]
+"""The state of all slots. Every tensor is contiguous, and its first dimension counts the slots."""
 
 Emissions = dict[str, Tensor]
 """Log-probabilities by head: [batch, frames, units]."""
 
 ACTIVITY = "activity"
-"""The head that tells, with one unit, how likely somebody speaks; a model may be without it."""
+"""The head with one unit: the log-probability that somebody speaks. A model need not have it."""
 
 
 class StreamingModel(Protocol):
-    """A model that turns steps of audio into log-probabilities and keeps each stream's state in a slot."""
+    """Turns steps of audio into log-probabilities, and keeps the state of each stream in a slot."""
 
     name: str
     sample_rate: int
@@ -27,17 +27,17 @@ class StreamingModel(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes and its states lie."""
+        """The device on which the model computes and keeps its state."""
         ...
 
-    def make_state(self, slots: int) -> State:
-        """A fresh state for so many streams."""
+    def make_state(self, slots: int) -> ModelState:
+        """A fresh state for this many slots."""
         ...
 
-    def reset(self, state: State, slots: Tensor) -> None:
-        """Make these slots fresh; nothing of the streams that used them is left."""
+    def reset(self, state: ModelState, slots: Tensor) -> None:
+        """Clear these slots; nothing remains of the streams that used them."""
         ...
 
-    def step(self, state: State, slots: Tensor, samples: Tensor) -> Emissions:
-        """Feed each of these slots one step of samples in [-1, 1): [batch, samples]; all steps are of one length."""
+    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
+        """Compute one step for each of these slots from samples in [-1, 1): [batch, samples]."""
         ...

@@ -1,4 +1,4 @@
-"""What a prefix beam search is told: how wide it is and how it weighs."""
+"""The options of the prefix beam search: its width, weights and thresholds."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class BeamOptions:
-    """How wide a search is and how it weighs; `search.json` of a bundle."""
+    """The width, weights and thresholds of a beam search, as `search.json` of a bundle holds them."""
 
-    beam: int = 32  # hypotheses of a stream
-    tokens: int = 8  # phones by which they may grow in a frame
+    beam: int = 32  # hypotheses kept for each stream
+    tokens: int = 8  # likeliest phones by which a hypothesis may grow in a frame
     endings: int = 16  # words that may end in a frame
     language_weight: float = 1.0
     word_bonus: float = 0.0
-    end_weight: float = 0.0  # of the language model in that a sentence ends where a segment does
+    end_weight: float = 0.0  # weight of the language model's opinion that a sentence ends where the segment ends
     blank_penalty: float = 0.0
-    boundary_floor: float = 0.02  # no word ends in a frame whose boundary is less likely than this
-    blank_ceiling: float = 0.98  # a frame whose blank is at least that likely is read as a blank and nothing else
-    hotword_bonus: float = 5.5  # what a hotword of weight 1 is worth, for each of its words, in natural logs
-    hotword_floor: float = -10.0  # the language model's natural log of a word that it does not know
-    hotword_lent: float = 0.5  # the part of the bonus that the first words of a phrase have until it goes on
+    boundary_floor: float = 0.02  # no word ends in a frame in which the boundary is less likely than this
+    blank_ceiling: float = 0.98  # a frame whose blank is at least this likely counts as blank only
+    hotword_bonus: float = 5.5  # natural log, for each word of a hotword of weight 1
+    hotword_floor: float = -10.0  # natural log of the probability of a word that the language model does not know
+    hotword_lent: float = 0.5  # the part of the bonus that a phrase gets in advance, before its last word
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -40,5 +40,5 @@ class BeamOptions:
             raise ValueError(f"{path} must hold a JSON object")
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
-            raise ValueError(f"{path} has options that the search does not know: {', '.join(sorted(unknown))}")
+            raise ValueError(f"{path} has unknown options: {', '.join(sorted(unknown))}")
         return cls(**values)

@@ -1,7 +1,8 @@
-"""What a stream's hotwords earn: a bonus by the last words, given when a phrase is complete, lent while it goes on.
+"""The bonuses of hotwords: earned when a phrase is complete, lent in part while it is being said.
 
-A phrase earns its bonus with its last word, known by the last three. After its first words a part of it is lent, which
-is a matter of the last two words alone, as the language model's context is: so hypotheses merge as they do without.
+A phrase earns its bonus with its last word; up to three last words identify it. After each earlier word a part of the
+bonus is lent. That depends on the last two words only, as the language model does, so hypotheses merge as without
+hotwords.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from streamer.engine.search.hypotheses import mixed
+from streamer.engine.search.beam_tensors import extend_hash
 
 _LAST_KEY = 2**63 - 1
 
 
 @dataclass
 class HotwordBonuses:
-    """What follows from the last words in some streams, [streams, entries]; the keys of a row are in order."""
+    """The bonuses by last words, as tensors [streams, entries]. The keys of a row are sorted."""
 
     roots: Tensor  # [streams]: the base of the root of each stream's own trie
     keys: Tensor  # hashes of one to three words
-    earned: Tensor  # for good
-    lent: Tensor  # until the next word
-    own: Tensor  # whether this is one word, and it is in the stream's own trie
+    earned: Tensor  # kept for good
+    lent: Tensor  # taken back at the next word
+    own: Tensor  # whether the key is one word that the stream's own trie contains
 
     @classmethod
     def make(cls, slots: int, device: torch.device | str) -> HotwordBonuses:
-        """Of slots that expect nothing."""
+        """The bonuses of slots without hotwords."""
         roots = torch.zeros(slots, dtype=torch.int64, device=device)
         keys = torch.full((slots, 1), _LAST_KEY, dtype=torch.int64, device=device)
         earned = torch.zeros(slots, 1, dtype=torch.float64, device=device)
@@ -37,14 +38,14 @@ class HotwordBonuses:
 
     @classmethod
     def of(cls, entries: Mapping[tuple[int, ...], tuple[float, float, bool]]) -> HotwordBonuses:
-        """Those of one stream: what is earned, lent, and in a trie of its own, by the last one to three words."""
+        """The bonuses of one stream: (earned, lent, own) by the last one to three words."""
         keys = []
         for length in (1, 2, 3):
             listed = [key for key in entries if len(key) == length]
             words = torch.tensor(listed, dtype=torch.int64).view(-1, length).unbind(1)
             found = torch.zeros_like(words[0])
             for word in words:
-                found = mixed(found, word)
+                found = extend_hash(found, word)
             keys.append(found)
         values = [entries[key] for length in (1, 2, 3) for key in entries if len(key) == length]
         earned, lent, own = (torch.tensor(column) for column in zip(*values, strict=True))
@@ -57,11 +58,11 @@ class HotwordBonuses:
         return HotwordBonuses(*(tensor.index_select(0, streams) for tensor in vars(self).values()))
 
     def first(self, streams: int) -> HotwordBonuses:
-        """The rows of the first so many streams."""
+        """The rows of the first `streams` streams."""
         return HotwordBonuses(*(tensor[:streams] for tensor in vars(self).values()))
 
     def put(self, slot: int, one: HotwordBonuses, root: int) -> None:
-        """Let a slot expect what `one` says."""
+        """Store the bonuses of one stream in a slot; `root` is the base of the root of its trie."""
         size = one.keys.shape[1]
         missing = size - self.keys.shape[1]
         if missing > 0:
@@ -69,17 +70,21 @@ class HotwordBonuses:
             for name, value in fill.items():
                 tensor = getattr(self, name)
                 setattr(self, name, torch.nn.functional.pad(tensor, (0, missing), value=value))
-            # `pad` takes a float: the largest whole number is none.
+            # `pad` takes a float, which cannot hold the largest integer exactly.
             self.keys[:, -missing:] = _LAST_KEY
         self.keys[slot], self.roots[slot] = _LAST_KEY, root
         for mine, theirs in zip(list(vars(self).values())[1:], list(vars(one).values())[1:], strict=True):
             mine[slot, :size] = theirs[0].to(mine.device)
 
     def gains(self, older: Tensor, last: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        """What each word gains after these two, [streams, n] each, and whether it is in the stream's own trie."""
+        """What each word gains after these two words [streams, n], and whether it is in the stream's own trie."""
         nothing = torch.zeros_like(words)
-        before = mixed(mixed(nothing, older), last)
-        one, two, three = mixed(nothing, words), mixed(mixed(nothing, last), words), mixed(before, words)
+        before = extend_hash(extend_hash(nothing, older), last)
+        one, two, three = (
+            extend_hash(nothing, words),
+            extend_hash(extend_hash(nothing, last), words),
+            extend_hash(before, words),
+        )
         place, found = self._find(torch.cat((one, two, three), 1))
         earned, lent = (
             (part.gather(1, place) * found).unflatten(1, (3, -1)).unbind(1) for part in (self.earned, self.lent)
@@ -89,9 +94,11 @@ class HotwordBonuses:
         return gained + torch.maximum(lent[0], lent[1]) - self.lent_after(older, last), own
 
     def lent_after(self, older: Tensor, last: Tensor) -> Tensor:
-        """What is lent to hypotheses that end in these two words, [streams, n]."""
+        """What hypotheses that end in these two words [streams, n] have on loan."""
         nothing = torch.zeros_like(last)
-        place, found = self._find(torch.cat((mixed(nothing, last), mixed(mixed(nothing, older), last)), 1))
+        place, found = self._find(
+            torch.cat((extend_hash(nothing, last), extend_hash(extend_hash(nothing, older), last)), 1)
+        )
         return (self.lent.gather(1, place) * found).unflatten(1, (2, -1)).amax(1)
 
     def _find(self, keys: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,33 +1,33 @@
-"""The words of a slot's hypotheses: what a beam that keeps only numbers has said so far."""
+"""The word histories of a beam: the words of every hypothesis, which the tensors of the beam know only as numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamer.engine.search.search import Word
+from streamer.engine.search.search import HypothesisWord
 
-NOWHERE = -1
+NO_HISTORY = -1
 
-Ended = tuple[int, Word]
-"""A word that ended in a step, and where its history goes on: a row of the beam before the step, or behind those the
-number of another word that ended in it."""
+EndedWord = tuple[int, HypothesisWord]
+"""The history before a word that ended in a step, and the word. The history is a row of the beam before the step, or
+the size of the beam plus the number of another word that ended in the same step."""
 
 
 class WordHistories:
-    """The words of every row of a beam; those that all rows have in common are settled and kept once.
+    """The words of every row of a beam. Words that all rows begin with are settled, and kept once.
 
-    Only what a living hypothesis leads to is kept, so the size is bounded by the beam and the words of the segment.
+    Only words of living hypotheses are kept, so the size is bounded by the beam and the words of the segment.
     """
 
     def __init__(self, beam: int) -> None:
-        self.settled: list[Word] = []
-        self.open: list[tuple[Word, ...]] = [()] * beam
+        self.settled: list[HypothesisWord] = []
+        self.open: list[tuple[HypothesisWord, ...]] = [()] * beam
 
-    def follow(self, rows: Sequence[int], ended: Callable[[int], Ended]) -> None:
-        """Go on with a step: where the history of each row is to be found, NOWHERE for the dead."""
+    def follow(self, rows: Sequence[int], ended: Callable[[int], EndedWord]) -> None:
+        """Follow a step of the beam: `rows` says which history each row continues, NO_HISTORY for a dead row."""
         beam = len(self.open)
         known = dict(enumerate(self.open))
-        known[NOWHERE] = ()
+        known[NO_HISTORY] = ()
         for place in set(rows):
             missing = []
             while place not in known:
@@ -37,13 +37,13 @@ class WordHistories:
             for number, (_, word) in reversed(missing):
                 known[number] = words = (*words, word)
         self.open = [known[place] for place in rows]
-        count = _common([words for words, place in zip(self.open, rows, strict=True) if place != NOWHERE])
+        count = _common([words for words, place in zip(self.open, rows, strict=True) if place != NO_HISTORY])
         if count:
             self.settled += self.open[0][:count]
             self.open = [words[count:] for words in self.open]
 
     def settle(self, count: int) -> list[int]:
-        """Settle so many more words of the first row; the rows that do not begin with them are no longer, and told."""
+        """Settle `count` more words of the first row. Returns the rows that begin otherwise; their words are gone."""
         texts = [word.text for word in self.open[0][:count]]
         apart = [row for row, words in enumerate(self.open) if [word.text for word in words[:count]] != texts]
         self.settled += self.open[0][:count]
@@ -52,13 +52,13 @@ class WordHistories:
             self.open[row] = ()
         return apart
 
-    def words(self, row: int) -> tuple[Word, ...]:
+    def words(self, row: int) -> tuple[HypothesisWord, ...]:
         """All words of a row."""
         return (*self.settled, *self.open[row])
 
 
-def _common(found: Sequence[tuple[Word, ...]]) -> int:
-    """How many words all of these begin with."""
+def _common(found: Sequence[tuple[HypothesisWord, ...]]) -> int:
+    """With how many common words all of these begin."""
     if not found:
         return 0
     for count, word in enumerate(found[0]):

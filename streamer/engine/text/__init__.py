@@ -1,1 +1,1 @@
-"""From words to what is told of them: times, confidence, written form."""
+"""From the words of a search to results: times, confidence, written form."""

@@ -1,7 +1,8 @@
-"""What a search finds, put right: where its words lie in the audio, and how likely they are to be right.
+"""Corrects the times and confidences of the words that a search finds.
 
-A model emits a word some time after it was said, and what a search holds for certain is not right as often. Both were
-measured for each search and step by scripts/train/calibrate.py and lie in the bundle as `calibration.json`.
+A model emits a word some time after it was said, and a search is surer of its words than it should be. Both were
+measured for each search and step length by scripts/train/calibrate.py. They are kept as `calibration.json` in the
+bundle.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamer.engine.search.search import Word
+from streamer.engine.search.search import HypothesisWord
 
 CALIBRATION_FILE = "calibration.json"
 LEXICON = "lexicon"
 GREEDY = "greedy"
-# Nothing is surer than this, or a word would count as proven: logits stay finite and every weight bounded in effect.
+# No probability counts as higher than this, so logits stay finite and the effect of every weight is bounded.
 SUREST = 0.999
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """How much each sign of a word's being right counts, in logits; more posterior or share never means less sure."""
+class ConfidenceWeights:
+    """The weights of a logistic regression for the probability that a word is right.
+
+    The weights of confidence and share are not negative, so a better posterior or share never lowers the result.
+    """
 
     constant: float = 0.0
     confidence: float = 0.0
@@ -34,18 +38,18 @@ class Evidence:
 
     def __post_init__(self) -> None:
         if not all(math.isfinite(weight) for weight in vars(self).values()):
-            raise ValueError("a weight of the evidence is no finite number")
+            raise ValueError("a weight of the evidence is not a finite number")
         if self.confidence < 0 or self.share < 0:
             raise ValueError("the weights of confidence and share cannot be negative")
 
-    def probability(self, word: Word) -> float:
-        """That the word is right: 0..1."""
-        found = sum(weight * sign for weight, sign in zip(vars(self).values(), signs(word), strict=True))
+    def probability(self, word: HypothesisWord) -> float:
+        """The probability that the word is right: 0..1."""
+        found = sum(weight * sign for weight, sign in zip(vars(self).values(), confidence_features(word), strict=True))
         return 1 / (1 + math.exp(-max(-30.0, min(30.0, found))))
 
 
-def signs(word: Word) -> tuple[float, float, float, float, float]:
-    """What tells about a word, in the order of the weights of Evidence."""
+def confidence_features(word: HypothesisWord) -> tuple[float, float, float, float, float]:
+    """The features of a word, in the order of the fields of ConfidenceWeights."""
     return (
         1.0,
         _logit(word.confidence),
@@ -56,15 +60,18 @@ def signs(word: Word) -> tuple[float, float, float, float, float]:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """What was measured at one step: what is added to the emitted times, and the evidence (None: as it was found)."""
+class StepCalibration:
+    """The measurements for one step length: corrections of the times, and weights for the confidence.
+
+    Without weights the confidence is the product of the posterior and the share.
+    """
 
     start_ms: float = 0.0
     end_ms: float = 0.0
-    evidence: Evidence | None = None
+    evidence: ConfidenceWeights | None = None
 
-    def confidence(self, word: Word) -> float:
-        """How likely the word is right: 0..1."""
+    def confidence(self, word: HypothesisWord) -> float:
+        """The probability that the word is right: 0..1."""
         if self.evidence is None:
             return max(0.0, min(1.0, word.confidence * word.share))
         return self.evidence.probability(word)
@@ -72,9 +79,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Fits by search and step; where a search has none, words are as they were found."""
+    """Measurements by search and step length. Words of a search that has none are left as they are."""
 
-    fits: Mapping[str, Mapping[int, Fit]] = field(default_factory=dict)
+    fits: Mapping[str, Mapping[int, StepCalibration]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path | str) -> Calibration:
@@ -89,51 +96,51 @@ class Calibration:
                 }
             )
         except KeyError as error:
-            raise ValueError(f"{path} is no calibration: it lacks {error}") from error
+            raise ValueError(f"{path} is not a calibration: it lacks {error}") from error
         except (ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is no calibration: {error}") from error
+            raise ValueError(f"{path} is not a calibration: {error}") from error
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the calibration as JSON."""
         content = {
             search: {str(step): asdict(fit) for step, fit in sorted(by_step.items())}
             for search, by_step in self.fits.items()
         }
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
-    def fit(self, step_ms: int, search: str = LEXICON) -> Fit:
-        """That of the nearest step."""
+    def fit(self, step_ms: int, search: str = LEXICON) -> StepCalibration:
+        """The measurements for the nearest step length."""
         by_step = self.fits.get(search)
         if not by_step:
-            return Fit()
+            return StepCalibration()
         return by_step[min(by_step, key=lambda step: (abs(math.log(step / step_ms)), step))]
 
     def start_ms(self, step_ms: int, search: str = LEXICON) -> float:
-        """What is added to the time of a word's first frame."""
+        """The correction of the start of a word."""
         return self.fit(step_ms, search).start_ms
 
     def end_ms(self, step_ms: int, search: str = LEXICON) -> float:
-        """What is added to the time behind a word's last frame."""
+        """The correction of the end of a word."""
         return self.fit(step_ms, search).end_ms
 
-    def confidence(self, word: Word, step_ms: int, search: str = LEXICON) -> float:
-        """How likely the word is right: 0..1."""
+    def confidence(self, word: HypothesisWord, step_ms: int, search: str = LEXICON) -> float:
+        """The probability that the word is right: 0..1."""
         return self.fit(step_ms, search).confidence(word)
 
     def final(self, confidences: Sequence[float]) -> float:
-        """The share of a final's words that are expected to be right."""
+        """The confidence of a final: the share of its words that are expected to be right."""
         return sum(confidences) / len(confidences) if confidences else 0.0
 
     def spans(
-        self, words: Sequence[Word], frame_ms: float, step_ms: int, search: str = LEXICON
+        self, words: Sequence[HypothesisWord], frame_ms: float, step_ms: int, search: str = LEXICON
     ) -> list[tuple[float, float]]:
-        """Where words that follow one another lie, in milliseconds of their segment: in order, without overlap."""
+        """The start and end of consecutive words in milliseconds of their segment, in order and without overlap."""
         fit = self.fit(step_ms, search)
         starts = [max(0.0, word.start * frame_ms + fit.start_ms) for word in words]
         found = []
         for place, word in enumerate(words):
             end = max(starts[place], word.end * frame_ms + fit.end_ms)
-            # StepFrames frames are in order, corrected by two constants they need not be.
+            # Frames are in order, but after two different corrections their times need not be.
             if place + 1 < len(starts):
                 starts[place + 1] = max(starts[place + 1], starts[place])
                 end = min(end, starts[place + 1])
@@ -141,11 +148,13 @@ class Calibration:
         return found
 
 
-def _fit(values: Mapping[str, Any]) -> Fit:
+def _fit(values: Mapping[str, Any]) -> StepCalibration:
     evidence = values["evidence"]
-    fit = Fit(float(values["start_ms"]), float(values["end_ms"]), None if evidence is None else Evidence(**evidence))
+    fit = StepCalibration(
+        float(values["start_ms"]), float(values["end_ms"]), None if evidence is None else ConfidenceWeights(**evidence)
+    )
     if not (math.isfinite(fit.start_ms) and math.isfinite(fit.end_ms)):
-        raise ValueError("a delay is no finite number")
+        raise ValueError("a delay is not a finite number")
     return fit
 
 

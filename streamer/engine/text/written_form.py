@@ -1,7 +1,7 @@
-"""The written form of spoken English words by rule: figures for numbers, money, times and dates, and capitals.
+"""The written form of spoken English words, by rules: figures for numbers, money, times and dates, and capitals.
 
-The words are read once from left to right, and every piece knows how far its rules looked ahead: that makes
-`settled` exact. What is written how: docs/written.md.
+The words are read once from left to right. For every token it is known how far ahead the rules looked, which makes
+`settled_tokens` exact. docs/written.md lists the rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from streamer.engine.text.spoken_numbers import (
     BEGINNINGS,
     DIGITS,
     Number,
-    WordReader,
+    TrackedWords,
     digits,
     integer,
     minutes,
@@ -24,21 +24,21 @@ from streamer.engine.text.spoken_numbers import (
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What the spoken words [first:end) become."""
+class WrittenToken:
+    """The written form of the spoken words [first:end)."""
 
     text: str
     first: int
     end: int
 
 
-def written(words: Sequence[str], *, begins: bool = True) -> list[Piece]:
-    """The written form of all words, in order and without gaps; `begins`: the first opens a sentence."""
-    return [piece for piece, _ in _read(words, begins)]
+def written_tokens(words: Sequence[str], *, begins: bool = True) -> list[WrittenToken]:
+    """The written form of all words, in order and without gaps. `begins`: the first word opens a sentence."""
+    return [token for token, _ in _read(words, begins)]
 
 
-def settled(words: Sequence[str], stable: int, *, begins: bool = True) -> int:
-    """How many leading pieces cannot change, whatever follows the first `stable` words."""
+def settled_tokens(words: Sequence[str], stable: int, *, begins: bool = True) -> int:
+    """How many tokens at the start cannot change, whatever follows the first `stable` words."""
     known = words[: max(0, stable)]
     count = 0
     for _, furthest in _read(known, begins):
@@ -54,13 +54,13 @@ def _words(text: str) -> frozenset[str]:
 
 _WEEKDAYS = _words("monday tuesday wednesday thursday friday saturday sunday")
 _PLAIN_MONTHS = _words("january february april june july august september october november december")
-# These are words of their own, too: months only beside a day or a year.
+# These have other meanings too: they are months only next to a day or a year.
 _DOUBTFUL_MONTHS = ("march", "may")
 _MONTHS = frozenset((*_PLAIN_MONTHS, *_DOUBTFUL_MONTHS))
 _CAPITALS = frozenset(
     name + ending for name in (*_WEEKDAYS, *_PLAIN_MONTHS) for ending in ("", "'s", *(("s",) if "day" in name else ()))
 )
-# "You may first ..." is no day, "on may first ..." is.
+# "You may first ..." is not a date, "on may first ..." is.
 _BEFORE_DATES = _words("after and before by for from in next of on since the this till to until")
 
 _CURRENCIES = {
@@ -83,11 +83,11 @@ _MEASURES = _words(
     "terabytes tonnes tons volts watts yards"
 )
 _DURATIONS = frozenset(form for name in _words("second minute hour day week month year") for form in (name, f"{name}s"))
-# A number before one of these counts them: it is half of no time and of no year.
+# A number before one of these counts them, so it is not part of a time or a year.
 _COUNTED = frozenset(
     {*_DURATIONS, *_MEASURES, *_CURRENCIES, "percent", "point", "people", "times", "hundred", "thousand"}
 )
-# What is told apart by numbers has them in figures.
+# After these words a number is a label, and written in figures.
 _LABELS = _words(
     "apartment chapter channel flight gate highway page platform room route section suite verse version volume"
 )
@@ -98,40 +98,42 @@ _CLEAR_MINUTES = (15, 30, 45)
 _SMALL = 10
 
 _Found = tuple[str, int]
-"""Text, and the position behind its last word."""
+"""A text, and the position after its last word."""
 
 
-def _read(words: Sequence[str], begins: bool) -> Iterator[tuple[Piece, int]]:
-    """The pieces, each with the furthest position that was looked at for it or for one before it."""
-    tape = WordReader(words)
+def _read(words: Sequence[str], begins: bool) -> Iterator[tuple[WrittenToken, int]]:
+    """The tokens, each with the furthest position that was read for it or for a token before it."""
+    tracked = TrackedWords(words)
     said: list[str] = []
     position = 0
     while position < len(words):
-        text, end = _piece(tape, position, said) or (words[position], position + 1)
-        tape.at(end - 1)
+        text, end = _token(tracked, position, said) or (words[position], position + 1)
+        tracked.at(end - 1)
         said += text.lower().split()
         if begins and position == 0:
             text = text[:1].title() + text[1:]
-        yield Piece(text, position, end), tape.furthest
+        yield WrittenToken(text, position, end), tracked.furthest
         position = end
 
 
-def _piece(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
-    word = tape.at(at)
+def _token(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
+    word = words.at(at)
     if word == "i" or word.startswith("i'"):
         return f"I{word[1:]}", at + 1
     if word in _MONTHS:
-        return _date(tape, at, said)
+        return _date(words, at, said)
     if word in _CAPITALS:
         return word.capitalize(), at + 1
     if word in ("half", "quarter", "a"):
-        return _fraction_of_hour(tape, at) or (_figures(tape, at, said) if word == "a" else None)
+        return _fraction_of_hour(words, at) or (_figures(words, at, said) if word == "a" else None)
     if word in ("minus", "negative"):
-        return _below_zero(tape, at, said)
+        return _below_zero(words, at, said)
     if word in ("oh", "o", "double", "triple"):
-        return _found(digits(tape, at))
+        return _found(digits(words, at))
     if word in BEGINNINGS:
-        return _time(tape, at, said) or _year(tape, at, said) or _found(digits(tape, at)) or _figures(tape, at, said)
+        return (
+            _time(words, at, said) or _year(words, at, said) or _found(digits(words, at)) or _figures(words, at, said)
+        )
     return None
 
 
@@ -146,37 +148,37 @@ def _last(said: Sequence[str], back: int = 1) -> str:
 # Dates
 
 
-def _date(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
-    """A month with the day and the year behind it, as far as they are there."""
-    month = tape.at(at).capitalize()
-    sure = tape.at(at) not in _DOUBTFUL_MONTHS
-    day = integer(tape, at + 1 + (tape.at(at + 1) == "the"))
+def _date(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
+    """A month with the day and the year after it, if they follow."""
+    month = words.at(at).capitalize()
+    sure = words.at(at) not in _DOUBTFUL_MONTHS
+    day = integer(words, at + 1 + (words.at(at + 1) == "the"))
     if day is not None and 1 <= day.value <= 31:
-        behind = _full_year(tape, day.end)
-        if behind is not None:
-            return f"{month} {day.value}, {behind.text}", behind.end
+        following = _full_year(words, day.end)
+        if following is not None:
+            return f"{month} {day.value}, {following.text}", following.end
         opens = not said or _last(said) in _BEFORE_DATES
         if day.ordinal and (sure or opens or day.value > 2):
             return f"{month} {day.value}", day.end
-    of_year = _full_year(tape, at + 1)
+    of_year = _full_year(words, at + 1)
     if of_year is not None:
         return f"{month} {of_year.text}", of_year.end
     day_before = _last(said) == "of" and _last(said, 2)[:1].isdigit()
     return (month, at + 1) if sure or day_before else None
 
 
-def _full_year(tape: WordReader, at: int) -> Number | None:
-    halves = year(tape, at, earliest=10)
+def _full_year(words: TrackedWords, at: int) -> Number | None:
+    halves = year(words, at, earliest=10)
     if halves is not None:
-        return None if tape.at(halves.end) in _COUNTED else halves
-    whole = integer(tape, at)
+        return None if words.at(halves.end) in _COUNTED else halves
+    whole = integer(words, at)
     plain = whole is not None and not whole.ordinal and 1000 <= whole.value < 3000
-    return whole if whole is not None and plain and tape.at(whole.end) not in _COUNTED else None
+    return whole if whole is not None and plain and words.at(whole.end) not in _COUNTED else None
 
 
-def _year(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
-    found = year(tape, at, earliest=10)
-    if found is None or tape.at(found.end) in _COUNTED or tape.at(found.end) == "per":
+def _year(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
+    found = year(words, at, earliest=10)
+    if found is None or words.at(found.end) in _COUNTED or words.at(found.end) == "per":
         return None
     # "Thirteen thirty" may be a time and "twelve ninety" a price; "fourteen sixty nine" is neither.
     clear = found.value >= 1600 or (found.value >= 1300 and found.value % 100 >= 60)
@@ -186,29 +188,29 @@ def _year(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
 # Times of day
 
 
-def _time(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
-    hour = integer(tape, at)
+def _time(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
+    hour = integer(words, at)
     if hour is None or hour.ordinal or not 1 <= hour.value < 60:
         return None
-    past = _past(tape, hour)
+    past = _past(words, hour)
     if past is not None:
         return past
     if hour.value > 23:
         return None
     on_clock = hour.value <= 12
-    if on_clock and (half := _half_of_day(tape, hour.end)):
+    if on_clock and (half := _half_of_day(words, hour.end)):
         return f"{hour.value} {half[0]}", half[1]
-    if on_clock and tape.at(hour.end) == "o'clock":
+    if on_clock and words.at(hour.end) == "o'clock":
         return f"{hour.value} o'clock", hour.end + 1
-    if on_clock and tape.at(hour.end) == "o" and tape.at(hour.end + 1) == "clock":
+    if on_clock and words.at(hour.end) == "o" and words.at(hour.end + 1) == "clock":
         return f"{hour.value} o'clock", hour.end + 2
-    minute = minutes(tape, hour.end)
+    minute = minutes(words, hour.end)
     if minute is None or minute.value > 59:
         return None
     text = f"{hour.value}:{minute.text}"
-    if on_clock and (half := _half_of_day(tape, minute.end)):
+    if on_clock and (half := _half_of_day(words, minute.end)):
         return f"{text} {half[0]}", half[1]
-    if tape.at(minute.end) in _COUNTED:
+    if words.at(minute.end) in _COUNTED:
         return None
     before = _last(said)
     if before in _BEFORE_TIMES if on_clock else before == "at":
@@ -218,41 +220,41 @@ def _time(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
     return (text, minute.end) if clear and not one_of_them else None
 
 
-def _past(tape: WordReader, minute: Number) -> _Found | None:
-    """So many minutes past or to an hour; "ten to five" without "minutes" may as well be a range."""
-    with_unit = tape.at(minute.end) in ("minute", "minutes")
-    word = tape.at(minute.end + with_unit)
+def _past(words: TrackedWords, minute: Number) -> _Found | None:
+    """Minutes past or to an hour. "Ten to five" without "minutes" may be a range, so it is left alone."""
+    with_unit = words.at(minute.end) in ("minute", "minutes")
+    word = words.at(minute.end + with_unit)
     if word in ("past", "after") and (with_unit or word == "past"):
-        return _at_hour(tape, minute.end + with_unit + 1, minute.value)
-    return _at_hour(tape, minute.end + 2, -minute.value) if with_unit and word == "to" else None
+        return _at_hour(words, minute.end + with_unit + 1, minute.value)
+    return _at_hour(words, minute.end + 2, -minute.value) if with_unit and word == "to" else None
 
 
-def _fraction_of_hour(tape: WordReader, at: int) -> _Found | None:
+def _fraction_of_hour(words: TrackedWords, at: int) -> _Found | None:
     """Half past, (a) quarter past, (a) quarter to."""
-    at += tape.at(at) == "a"
-    word = tape.at(at)
-    if word == "half" and tape.at(at + 1) == "past":
-        return _at_hour(tape, at + 2, 30)
-    if word == "quarter" and tape.at(at + 1) in ("past", "after", "to"):
-        return _at_hour(tape, at + 2, -15 if tape.at(at + 1) == "to" else 15)
+    at += words.at(at) == "a"
+    word = words.at(at)
+    if word == "half" and words.at(at + 1) == "past":
+        return _at_hour(words, at + 2, 30)
+    if word == "quarter" and words.at(at + 1) in ("past", "after", "to"):
+        return _at_hour(words, at + 2, -15 if words.at(at + 1) == "to" else 15)
     return None
 
 
-def _at_hour(tape: WordReader, at: int, minute: int) -> _Found | None:
-    hour = integer(tape, at)
-    if hour is None or hour.ordinal or not 1 <= hour.value <= 12 or tape.at(hour.end) in _COUNTED:
+def _at_hour(words: TrackedWords, at: int, minute: int) -> _Found | None:
+    hour = integer(words, at)
+    if hour is None or hour.ordinal or not 1 <= hour.value <= 12 or words.at(hour.end) in _COUNTED:
         return None
     of_twelve = hour.value if minute >= 0 else (hour.value - 2) % 12 + 1
     text = f"{of_twelve}:{minute % 60:02}"
-    half = _half_of_day(tape, hour.end)
+    half = _half_of_day(words, hour.end)
     return (f"{text} {half[0]}", half[1]) if half else (text, hour.end)
 
 
-def _half_of_day(tape: WordReader, at: int) -> _Found | None:
-    word = tape.at(at)
-    if word in ("pm", "p.m.") or (word in ("am", "a.m.") and tape.at(at + 1) != "i"):
+def _half_of_day(words: TrackedWords, at: int) -> _Found | None:
+    word = words.at(at)
+    if word in ("pm", "p.m.") or (word in ("am", "a.m.") and words.at(at + 1) != "i"):
         return word[0].upper() + "M", at + 1
-    if word in ("a", "p") and tape.at(at + 1) == "m":
+    if word in ("a", "p") and words.at(at + 1) == "m":
         return word.upper() + "M", at + 2
     return None
 
@@ -260,67 +262,67 @@ def _half_of_day(tape: WordReader, at: int) -> _Found | None:
 # Amounts
 
 
-def _figures(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
-    """A number with what it counts, where that changes how it is written; None where it stays a word."""
-    found = number(tape, at)
+def _figures(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
+    """A number in figures, with its unit if that changes how it is written. None if it stays a word."""
+    found = number(words, at)
     if found is None:
         return None
     if found.ordinal:
-        return _ordinal(tape, at, found, said)
-    amount = _amount(tape, found, said)
-    if tape.at(at) == "a" and (_last(said) in ("half", "many", "of") or (amount is None and _round(tape, at, found))):
+        return _ordinal(words, at, found, said)
+    amount = _amount(words, found, said)
+    if words.at(at) == "a" and (_last(said) in ("half", "many", "of") or (amount is None and _vague(words, at, found))):
         return None
     if amount is not None:
         return amount
     alone = found.end == at + 1 and found.value < _SMALL
-    measured = tape.at(at) != "one" and (tape.at(found.end) in _MEASURES or tape.at(found.end) == "pounds")
+    measured = words.at(at) != "one" and (words.at(found.end) in _MEASURES or words.at(found.end) == "pounds")
     if alone and not measured and _last(said) not in _LABELS:
         return None
     return found.text, found.end
 
 
-def _round(tape: WordReader, at: int, found: Number) -> bool:
-    """Whether there is nothing but "a" and scales: it may mean many."""
-    return all(tape.at(position) not in BEGINNINGS for position in range(at, found.end))
+def _vague(words: TrackedWords, at: int, found: Number) -> bool:
+    """Whether the number is only "a" and scales such as "hundred", which may just mean many."""
+    return all(words.at(position) not in BEGINNINGS for position in range(at, found.end))
 
 
-def _amount(tape: WordReader, found: Number, said: Sequence[str]) -> _Found | None:
+def _amount(words: TrackedWords, found: Number, said: Sequence[str]) -> _Found | None:
     """Money or a percentage."""
-    word = tape.at(found.end)
+    word = words.at(found.end)
     if word == "percent":
         return f"{found.text}%", found.end + 1
-    if word == "per" and tape.at(found.end + 1) == "cent":
+    if word == "per" and words.at(found.end + 1) == "cent":
         return f"{found.text}%", found.end + 2
     sign = _CURRENCIES.get(word)
     end = found.end + 1
-    if sign is None or (word == "pounds" and (tape.at(end) == "of" or _last(said) in _WEIGHING)):
+    if sign is None or (word == "pounds" and (words.at(end) == "of" or _last(said) in _WEIGHING)):
         return None
     if sign in _CENTS and found.text.replace(",", "").isdigit():
-        behind = end + (tape.at(end) == "and")
-        part = integer(tape, behind) if tape.at(behind) != "a" else None
-        if part is not None and not part.ordinal and part.value < 100 and tape.at(part.end) in _CENTS[sign]:
+        after = end + (words.at(end) == "and")
+        part = integer(words, after) if words.at(after) != "a" else None
+        if part is not None and not part.ordinal and part.value < 100 and words.at(part.end) in _CENTS[sign]:
             return f"{sign}{found.text}.{part.value:02}", part.end + 1
     return sign + found.text, end
 
 
-def _below_zero(tape: WordReader, at: int, said: Sequence[str]) -> _Found | None:
-    found = number(tape, at + 1) if tape.at(at + 1) != "a" else None
+def _below_zero(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
+    found = number(words, at + 1) if words.at(at + 1) != "a" else None
     # "Ten minus five" is a difference.
     if found is None or found.ordinal or _last(said) in DIGITS or _last(said)[-1:].isdigit():
         return None
-    text, end = _amount(tape, found, said) or (found.text, found.end)
+    text, end = _amount(words, found, said) or (found.text, found.end)
     return f"-{text}", end
 
 
-def _ordinal(tape: WordReader, at: int, found: Number, said: Sequence[str]) -> _Found | None:
-    before, following = _last(said), tape.at(found.end)
+def _ordinal(words: TrackedWords, at: int, found: Number, said: Sequence[str]) -> _Found | None:
+    before, following = _last(said), words.at(found.end)
     if found.end == at + 1 and found.value < _SMALL:
-        of_month = following == "of" and tape.at(found.end + 1) in _MONTHS
+        of_month = following == "of" and words.at(found.end + 1) in _MONTHS
         of_week = before == "the" and _last(said, 2) in _WEEKDAYS
         return (with_suffix(found.value), found.end) if of_month or of_week else None
-    # A part and not a place: "one tenth", "a tenth of it", "one hundredth".
-    if before in DIGITS or (before == "a" and following == "of") or (tape.at(at) == "one" and found.end == at + 2):
+    # A fraction, not a rank: "one tenth", "a tenth of it", "one hundredth".
+    if before in DIGITS or (before == "a" and following == "of") or (words.at(at) == "one" and found.end == at + 2):
         return None
-    if tape.at(found.end - 1) == "second" and before in _ADJECTIVES and found.value < 100:
+    if words.at(found.end - 1) == "second" and before in _ADJECTIVES and found.value < 100:
         return str(found.value - 2), found.end - 1  # a thirty second clip
     return found.text, found.end

@@ -1,1 +1,1 @@
-"""What is measured of transcripts against references. Pure."""
+"""Measures transcripts against references. Pure."""

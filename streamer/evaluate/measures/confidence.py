@@ -1,4 +1,4 @@
-"""Whether confidence is what it says: of things that are held to be right with 80 %, eight in ten are. Pure."""
+"""Measures whether confidence is honest: of ten words with a confidence of 80 %, eight should be right. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 BINS: Final = 10
 
 
-class Judged(NamedTuple):
-    """A word or a final: how sure its recogniser was, and which part of it is right (of a word all or nothing)."""
+class JudgedConfidence(NamedTuple):
+    """The confidence of a word or final, and the part of it that is right; for a word that is 0 or 1."""
 
     confidence: float
     right: float
 
 
-class Bin(NamedTuple):
-    """Things of about the same confidence: their means."""
+class ReliabilityBin(NamedTuple):
+    """The means of words or finals with about the same confidence."""
 
     number: int
     confidence: float
@@ -28,23 +28,23 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True)
 class Reliability:
-    """Confidence against truth, in bins of equal size from the least sure to the surest."""
+    """Confidence against truth, in bins of equal size in ascending order of confidence."""
 
     number: int
     confidence: float  # the mean
     right: float  # the mean
-    error: float  # expected calibration error: the mean distance of both over the bins
-    ranking: float  # how often something right is surer than something that is not; a half is chance
-    bins: tuple[Bin, ...]
+    error: float  # expected calibration error: the mean distance between the two over the bins
+    ranking: float  # how often something right has more confidence than something wrong; 0.5 is chance
+    bins: tuple[ReliabilityBin, ...]
 
 
-def reliability(judged: Sequence[Judged]) -> Reliability | None:
-    """Of nothing there is none."""
+def reliability(judged: Sequence[JudgedConfidence]) -> Reliability | None:
+    """The reliability of these confidences, None if there are none."""
     if not judged:
         return None
     values = np.array(sorted(judged))
     bins = [
-        Bin(len(part), float(part[:, 0].mean()), float(part[:, 1].mean()))
+        ReliabilityBin(len(part), float(part[:, 0].mean()), float(part[:, 1].mean()))
         for part in np.array_split(values, BINS)
         if len(part)
     ]
@@ -61,7 +61,7 @@ def reliability(judged: Sequence[Judged]) -> Reliability | None:
 def _ranking(
     confidences: np.ndarray[tuple[int], np.dtype[np.float64]], right: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> float:
-    """The area below the receiver's operating characteristic; equal confidences count half."""
+    """The area under the ROC curve. Equal confidences count half."""
     good, bad = confidences[right], np.sort(confidences[~right])
     if not len(good) or not len(bad):
         return float("nan")

@@ -1,1 +1,1 @@
-"""Evaluations as text for people and as JSON for programs. Pure."""
+"""Reports of evaluations, as text for people and as JSON for programs. Pure."""

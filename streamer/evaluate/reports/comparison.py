@@ -1,4 +1,4 @@
-"""The same recordings heard with several settings: one line for each, so that a user can choose. Pure."""
+"""Compares several settings on the same recordings: one line for each, so that a user can choose. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
-from streamer.evaluate.measures.scores import rates
-from streamer.evaluate.measures.words import WordFigures
-from streamer.evaluate.reports.report import Evaluation, head, shown
-from streamer.evaluate.reports.sections import changed_share
+from streamer.evaluate.measures.error_rates import corpus_rates
+from streamer.evaluate.measures.word_figures import WordFigures
+from streamer.evaluate.reports.report import Evaluation, rate_text, report_heading
 from streamer.evaluate.reports.table import LINE, table
+from streamer.evaluate.reports.word_sections import changed_share
 
 Setting = tuple[str, ...]
 """Options as they are typed, such as ("--step-ms", "160")."""
@@ -19,8 +19,8 @@ Setting = tuple[str, ...]
 _NOTHING = "-"
 
 
-def settings(compared: Sequence[str]) -> list[Setting]:
-    """All combinations of what is compared: "step-ms=160,320" has two; ValueError says what is wrong with it."""
+def setting_combinations(compared: Sequence[str]) -> list[Setting]:
+    """All combinations of the compared options: "step-ms=160,320" gives two. ValueError says what is wrong."""
     choices = []
     for one in compared:
         name, _, values = one.partition("=")
@@ -30,8 +30,8 @@ def settings(compared: Sequence[str]) -> list[Setting]:
     return [tuple(itertools.chain(*combination)) for combination in itertools.product(*choices)]
 
 
-def comparison(evaluations: Sequence[tuple[Setting, Evaluation]]) -> str:
-    """Errors, delays, times, what was changed and what it took, over all recordings."""
+def comparison_text(evaluations: Sequence[tuple[Setting, Evaluation]]) -> str:
+    """The comparison as a table: errors, delays, times, changes and CPU time over all recordings."""
     header = [
         "setting", "word errors %", "shown", "90th %", "stable", "90th %", "final", "90th %", "start", "end",
         "changed %", "confidence", "CPU",
@@ -42,7 +42,7 @@ def comparison(evaluations: Sequence[tuple[Setting, Evaluation]]) -> str:
     [*_, (setting, last)] = evaluations
     compared = {name.removeprefix("--").replace("-", "_") for name in setting[::2]}
     alike = {name: value for name, value in last.options.items() if name not in compared}
-    return f"{head(replace(last, options=alike))}\n\n{lines}\n{textwrap.fill(_NOTE, LINE)}"
+    return f"{report_heading(replace(last, options=alike))}\n\n{lines}\n{textwrap.fill(_NOTE, LINE)}"
 
 
 _NOTE = (
@@ -59,11 +59,11 @@ def _name(setting: Setting) -> str:
 
 
 def _cells(evaluation: Evaluation) -> list[str]:
-    *_, everything = rates(evaluation.results)
+    *_, everything = corpus_rates(evaluation.scored)
     run = evaluation.run
     cpu = f"{sum(run.cpu.values()) / run.seconds:.3f}" if run.cpu and run.seconds else _NOTHING
     figures = list(evaluation.word_figures().values())
-    return [shown(everything.wer), *(_word_cells(figures[-1]) if figures else [_NOTHING] * 10), cpu]
+    return [rate_text(everything.wer), *(_word_cells(figures[-1]) if figures else [_NOTHING] * 10), cpu]
 
 
 def _word_cells(of: WordFigures) -> list[str]:
@@ -72,6 +72,6 @@ def _word_cells(of: WordFigures) -> list[str]:
     return [
         *([f"{value:.0f}" for value in delays] or [_NOTHING] * 6),
         *([f"{value:.0f}" for value in times] or [_NOTHING] * 2),
-        f"{100 * changed_share(of.showings):.1f}" if of.showings.shown else _NOTHING,
+        f"{100 * changed_share(of.partials):.1f}" if of.partials.shown else _NOTHING,
         f"{of.words.error:.3f}" if of.words else _NOTHING,
     ]

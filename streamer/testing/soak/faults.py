@@ -49,21 +49,21 @@ class Fault:
     over: float | None = None
 
 
-class Faults:
+class FaultInjector:
     """Breaks something from time to time, in random order, but each kind before one comes again."""
 
-    def __init__(self, stand: ServiceUnderTest, seed: int, every: float, began: float) -> None:
+    def __init__(self, service: ServiceUnderTest, seed: int, every: float, began: float) -> None:
         """`every`: seconds from one to the next, on average; 0 for none."""
         self.log: list[Fault] = []
-        self._stand, self._every, self._zero = stand, every, began
-        self._dice = random.Random(f"{seed} faults")
+        self._service, self._every, self._began = service, every, began
+        self._rng = random.Random(f"{seed} faults")
         self._running: set[asyncio.Task[None]] = set()
 
     def counted(self) -> Counter[str]:
         """How many there were of each kind."""
         return Counter(fault.kind for fault in self.log)
 
-    def near(self, began: float, over: float) -> list[dict[str, Any]]:
+    def felt_between(self, began: float, over: float) -> list[dict[str, Any]]:
         """Those that whoever was there then may have felt."""
         return [
             asdict(fault)
@@ -74,9 +74,9 @@ class Faults:
     async def run(self) -> None:
         """Until cancelled; what lasts is over by itself."""
         for kind, seconds in self._sequence():
-            await asyncio.sleep(self._dice.uniform(0.3, 1.7) * self._every)
-            places = self._stand.places
-            place = self._dice.choice(places[:-1] or places if kind in ENDING else places)
+            await asyncio.sleep(self._rng.uniform(0.3, 1.7) * self._every)
+            places = self._service.places
+            place = self._rng.choice(places[:-1] or places if kind in ENDING else places)
             fault = Fault(kind, place.name, self._now(), round(seconds, 1))
             self.log.append(fault)
             task = asyncio.create_task(self._happen(fault, place))
@@ -88,32 +88,32 @@ class Faults:
         await asyncio.gather(*self._running)
 
     def _sequence(self) -> Iterator[tuple[str, float]]:
-        kinds = HERE if any(place.way is None for place in self._stand.places) else {**HERE, **ON_THE_WAY}
+        kinds = HERE if any(place.proxy is None for place in self._service.places) else {**HERE, **ON_THE_WAY}
         while True:
             bag = list(kinds)
-            self._dice.shuffle(bag)
+            self._rng.shuffle(bag)
             for kind in bag:
-                yield kind, self._dice.uniform(*kinds[kind])
+                yield kind, self._rng.uniform(*kinds[kind])
 
     async def _happen(self, fault: Fault, place: TritonUnderTest) -> None:
         try:
             if fault.kind == "service stopped":
-                await self._stop([self._stand.bridge], fault.seconds)
+                await self._stop([self._service.bridge], fault.seconds)
             elif fault.kind in ON_THE_WAY:
                 await self._on_the_way(fault, place)
             elif fault.kind == "Triton killed":
                 send_signal(place.pid, KILL)
             elif fault.kind == "model's process killed":
-                for pid in self._dice.sample(place.stubs, min(1, len(place.stubs))):
+                for pid in self._rng.sample(place.stubs, min(1, len(place.stubs))):
                     send_signal(pid, KILL)
             elif fault.kind == "model reloaded":
                 await _reload(place)
             else:
                 held = place.stubs if fault.kind == "model's process stopped" else [place.pid]
-                place.held = True
+                place.paused = True
                 await self._stop(held, fault.seconds)
         finally:
-            place.held = False
+            place.paused = False
             fault.over = self._now()
 
     async def _stop(self, pids: list[Any], seconds: float) -> None:
@@ -126,20 +126,20 @@ class Faults:
                 send_signal(pid, CONTINUE)
 
     async def _on_the_way(self, fault: Fault, place: TritonUnderTest) -> None:
-        assert place.way is not None
+        assert place.proxy is not None
         try:
             if fault.kind == "link stalled":
-                place.way.stall()
+                place.proxy.stall()
             else:
-                place.way.refusing = fault.kind == "link refused"
-                await place.way.cut()
+                place.proxy.refusing = fault.kind == "link refused"
+                await place.proxy.cut()
             await asyncio.sleep(fault.seconds)
         finally:
-            place.way.flow()
-            place.way.refusing = False
+            place.proxy.resume()
+            place.proxy.refusing = False
 
     def _now(self) -> float:
-        return time.monotonic() - self._zero
+        return time.monotonic() - self._began
 
 
 async def _reload(place: TritonUnderTest) -> None:

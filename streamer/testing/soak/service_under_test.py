@@ -1,6 +1,6 @@
 """What is under test: a real `serve` as a process of its own, and one or several real Tritons behind it.
 
-Tritons of our own stand behind ways that can be cut, and are started again when they have gone, as whoever runs them
+Tritons of our own stand behind proxies that can be cut, and are started again when they have gone, as whoever runs them
 would do it. An embedded one is the service's own business.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streamer.testing.faulty_proxy import FaultyProxy
-from streamer.testing.soak.plan import SHORT_IDLE_S, SHORT_RESUME_S, SHORT_START_S
+from streamer.testing.soak.session_plan import SHORT_IDLE_S, SHORT_RESUME_S, SHORT_START_S
 from streamer.testing.watched_process import command, descendants, memory_mb, program, wait_ready
 from streamer.triton import MODEL, TritonError
 from streamer.triton.server import TritonServer
@@ -41,8 +41,8 @@ class TritonUnderTest:
 
     name: str
     find: Callable[[], int | None]
-    way: FaultyProxy | None = None
-    held: bool = False  # a fault stops it at present
+    proxy: FaultyProxy | None = None
+    paused: bool = False  # a fault stops it at present
     regions: set[str] = field(default_factory=set)  # what the shared memory of its processes is called
 
     @property
@@ -69,7 +69,7 @@ class TritonUnderTest:
 class ServiceUnderTest:
     """Entered once the service is ready; left when nothing of it is left, or with a complaint for each thing."""
 
-    def __init__(self, repository: Path, logs: Path, *, tritons: int, slots: int, dice: random.Random) -> None:
+    def __init__(self, repository: Path, logs: Path, *, tritons: int, slots: int, rng: random.Random) -> None:
         """`tritons`: how many of our own; 0 for an embedded one, with `slots` in each of two instances.
 
         `logs` is a folder for what they write meanwhile.
@@ -79,7 +79,7 @@ class ServiceUnderTest:
         self.left: list[str] = []  # what was still there at the end
         self.restarts = 0  # of Tritons of our own
         self.log = logs / "service.log"
-        self._repository, self._logs, self._slots, self._dice = repository, logs, slots, dice
+        self._repository, self._logs, self._slots, self._rng = repository, logs, slots, rng
         self._number = tritons
         self._servers: list[TritonServer] = []
         self._keeping: list[asyncio.Task[None]] = []
@@ -123,8 +123,8 @@ class ServiceUnderTest:
         for server in self._servers:
             await asyncio.to_thread(server.stop)
         for place in self.places:
-            if place.way is not None:
-                await place.way.close()
+            if place.proxy is not None:
+                await place.proxy.close()
         self.left += [f"process {pid} ({name}) is left" for pid, name in processes.items() if program(pid) == name]
         prefixes = tuple(region for place in self.places for region in place.regions)
         self.left += [f"shared memory {name} is left" for name in _shared(prefixes)]
@@ -173,7 +173,7 @@ class ServiceUnderTest:
         if self._number:
             for number in range(self._number):
                 await self._start(f"Triton {number + 1}")
-            addresses = ",".join(place.way.address for place in self.places if place.way is not None)
+            addresses = ",".join(place.proxy.address for place in self.places if place.proxy is not None)
             program_of = [sys.executable, "-m", "streamer", *serve, "--triton", addresses]
         else:
             size = ["--instances", "2", "--slots", str(self._slots)]
@@ -191,9 +191,9 @@ class ServiceUnderTest:
         self._servers.append(server)
         await asyncio.to_thread(server.start)
         await asyncio.to_thread(server.wait_ready)
-        way = FaultyProxy(lambda: _address(server))
-        await way.open()
-        place = TritonUnderTest(name, lambda: _pid(server), way)
+        proxy = FaultyProxy(lambda: _address(server))
+        await proxy.open()
+        place = TritonUnderTest(name, lambda: _pid(server), proxy)
         self.places.append(place)
         self._keeping.append(asyncio.create_task(self._keep(server, place)))
 
@@ -202,11 +202,11 @@ class ServiceUnderTest:
         well_at = time.monotonic()
         while True:
             await asyncio.sleep(WATCHED_EVERY_S)
-            if place.held or (server.running and place.stubs and await asyncio.to_thread(_ready, place)):
+            if place.paused or (server.running and place.stubs and await asyncio.to_thread(_ready, place)):
                 well_at = time.monotonic()
             if server.running and time.monotonic() - well_at < ILL_LIMIT_S:
                 continue
-            await asyncio.sleep(self._dice.uniform(0, 2))
+            await asyncio.sleep(self._rng.uniform(0, 2))
             self.restarts += 1
             try:
                 await asyncio.to_thread(server.kill)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from streamer.training.acoustic.team import Team
+from streamer.training.acoustic.process_group import ProcessGroup
 
 ITERATIONS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -23,34 +23,34 @@ class Muon:
         dtype: torch.dtype,
         momentum: float = 0.95,
         decay: float = 0.02,
-        team: Team | None = None,
+        processes: ProcessGroup | None = None,
     ) -> None:
-        self._team = team or Team()
+        self._processes = processes or ProcessGroup()
         self._dtype = dtype
         self._momentum = momentum
         self._decay = decay
-        groups: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+        by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
         for matrix in matrices:
-            groups[matrix.shape].append(matrix)
-        self._groups = list(groups.values())
-        self._moments = [torch.zeros_like(torch.stack(list(group))) for group in self._groups]
+            by_shape[matrix.shape].append(matrix)
+        self._stacks = list(by_shape.values())
+        self._moments = [torch.zeros_like(torch.stack(list(stack))) for stack in self._stacks]
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """Move every matrix by its gradient."""
-        for group, moment in zip(self._groups, self._moments, strict=True):
-            gradient = torch.stack([_gradient(matrix) for matrix in group])
+        for stack, moment in zip(self._stacks, self._moments, strict=True):
+            gradient = torch.stack([_gradient(matrix) for matrix in stack])
             moment.lerp_(gradient, 1 - self._momentum)
             update = self._orthogonal(gradient.lerp(moment, self._momentum).to(self._dtype)).float()
             scale = 0.2 * max(update.shape[-2:]) ** 0.5
-            for matrix, change in zip(group, update, strict=True):
+            for matrix, change in zip(stack, update, strict=True):
                 matrix.mul_(1 - rate * self._decay).add_(change, alpha=-rate * scale)
 
     def _orthogonal(self, matrices: Tensor) -> Tensor:
-        # A third of a small batch's time: every member of the team does a part.
-        lengths = [len(part) for part in matrices.tensor_split(self._team.size)]
-        part = matrices.tensor_split(self._team.size)[self._team.rank]
-        return self._team.collect(orthogonal(part) if len(part) else part, lengths)
+        # A third of a small batch's time: every process does a part.
+        lengths = [len(part) for part in matrices.tensor_split(self._processes.size)]
+        part = matrices.tensor_split(self._processes.size)[self._processes.rank]
+        return self._processes.collect(orthogonal(part) if len(part) else part, lengths)
 
     def state_dict(self) -> dict[str, Any]:
         """The moments, for a checkpoint."""

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.models.acoustic import AcousticModel
+from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.engine.models.features import CONTEXT
 from streamer.engine.models.streaming_model import Emissions
-from streamer.training.acoustic.augment import Augmentation
+from streamer.training.acoustic.augmentation import Augmentation
 from streamer.training.acoustic.batches import UNLABELLED, Batch, Batches
 from streamer.training.acoustic.muon import Muon
-from streamer.training.acoustic.team import Team
+from streamer.training.acoustic.process_group import ProcessGroup
 from streamer.training.data.corpus import CorpusError
 
 HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
@@ -65,9 +65,9 @@ class Trainer:
 
     def __init__(
         self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
-        precision: torch.dtype, team: Team | None = None,
+        precision: torch.dtype, processes: ProcessGroup | None = None,
     ) -> None:  # fmt: skip
-        self.team = team or Team()
+        self.processes = processes or ProcessGroup()
         self.model = model.train()
         self.average = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         self._batches = batches
@@ -78,7 +78,7 @@ class Trainer:
         matrices = [weight for weight in model.encoder.blocks.parameters() if weight.ndim == 2]
         chosen = {id(weight) for weight in matrices}
         rest = [weight for weight in model.parameters() if id(weight) not in chosen]
-        self._muon = Muon(matrices, precision, team=self.team)
+        self._muon = Muon(matrices, precision, processes=self.processes)
         self._adam = torch.optim.AdamW(rest, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.01)
         self.step = 0
         self.epoch = 0
@@ -104,18 +104,18 @@ class Trainer:
                 raise CorpusError("no utterance is short enough to train on")
             for utterances in planned[self.position :]:
                 started = time.monotonic()
-                share = self.team.share(utterances)
-                batch = self._batches.tensors(share, f"{self._seed} {self.step} {self.team.rank}")
+                share = self.processes.share(utterances)
+                batch = self._batches.tensors(share, f"{self._seed} {self.step} {self.processes.rank}")
                 figures = self._learn(batch)
                 self.step += 1
                 self.position += 1
                 note({**figures, "step": self.step, "epoch": self.epoch, "hours": self.audio_seconds / 3600,
                       "minutes": self.trained_seconds / 60})  # fmt: skip
-                # What decides about the schedule and the end has to be the same for all members.
+                # What decides about the schedule and the end has to be the same for all processes.
                 told = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
-                self.team.add_up([told])
+                self.processes.add_up([told])
                 elapsed, seconds, stops = told.tolist()
-                self.trained_seconds += elapsed / self.team.size
+                self.trained_seconds += elapsed / self.processes.size
                 self.audio_seconds += seconds
                 if stops or self.progress >= 1 or self.trained_seconds >= end:
                     return
@@ -166,7 +166,7 @@ class Trainer:
             setattr(self, name, state.get(name, 0))  # older checkpoints know fewer of them
 
     def _learn(self, batch: Batch) -> dict[str, float]:
-        shared, generator = self._generator(), self._generator(self.team.rank)
+        shared, generator = self._generator(), self._generator(self.processes.rank)
         chunk = CHUNKS[int(torch.randint(len(CHUNKS), (), generator=shared))]
         left = LEFTS[int(torch.randint(len(LEFTS), (), generator=shared))] if chunk else None
         with torch.no_grad():
@@ -178,8 +178,8 @@ class Trainer:
             found = self.model.encoder(mel, batch.lengths, chunk, left)
         losses = self._losses(found, batch)
         loss = torch.stack(list(losses.values())).sum()
-        (loss / self.team.size).backward()
-        self.team.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])
+        (loss / self.processes.size).backward()
+        self.processes.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._schedule.clip)
         rate = self._schedule.learning_rate(self.step, self.progress)
         if torch.isfinite(norm):

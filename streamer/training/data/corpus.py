@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from streamer.training.data.replaced_file import replacing
 
 SAMPLE_RATE = 16000
 Samples = npt.NDArray[np.int16]
@@ -81,21 +80,6 @@ def write_corpus(folder: Path, name: str, recordings: Iterable[tuple[Utterance, 
         writer.writerow([field.name for field in fields(Utterance)])
         writer.writerows(astuple(utterance) for utterance in placed)
     return placed
-
-
-@contextmanager
-def replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
-    """Open a temporary file that takes the place of `path` only when everything was written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open(mode) as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _read_table(path: Path) -> Iterator[Utterance]:

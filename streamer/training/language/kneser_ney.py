@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamer.training.language.counts import BITS, MASK, START_ID, Counts, Floats, Keys
+from streamer.training.language.ngram_counts import BITS, MASK, START_ID, Counts, Floats, Keys
 
 
 @dataclass

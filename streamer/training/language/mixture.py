@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamer.training.language.backoff import BackOffModel
-from streamer.training.language.counts import BITS, MASK, Floats, Keys, look_up
+from streamer.training.language.backoff_model import BackOffModel
 from streamer.training.language.kneser_ney import KneserNey
-from streamer.training.language.sources import Ids
+from streamer.training.language.ngram_counts import BITS, MASK, Floats, Keys, look_up
+from streamer.training.language.text_sources import Ids
 
 ROUNDS = 100
 

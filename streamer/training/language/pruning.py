@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from streamer.training.language.backoff import LEAST, BackOffModel
-from streamer.training.language.counts import BITS, MASK, START_ID, Floats, Keys
+from streamer.training.language.backoff_model import LEAST, BackOffModel
+from streamer.training.language.ngram_counts import BITS, MASK, START_ID, Floats, Keys
 
 Choice = npt.NDArray[np.bool_]
 # A bigram takes more room than a trigram: it also has a back-off weight.

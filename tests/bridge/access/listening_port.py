@@ -21,6 +21,7 @@ from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.telemetry.metrics import Metrics
 from tests.bridge.clients import rest
+from tests.bridge.upstreams.opened_models import models_at
 
 ALICE, BOB = make_key("alice"), make_key("bob")
 START = '{"type":"start"}'
@@ -32,7 +33,7 @@ ADMITTED = ("not_ready", 1013)
 async def listening(access: AccessRules | None = None, **settings: Any) -> AsyncIterator[BridgeServer]:
     """A port without a recogniser."""
     entrance = PortPolicy(access or AccessRules(), **settings)
-    server = BridgeServer("127.0.0.1", 0, "streaming_asr", Metrics(), entrance=entrance)
+    server = BridgeServer("127.0.0.1", 0, models_at(), Metrics(), entrance=entrance)
     await server.start()
     try:
         yield server

@@ -29,7 +29,7 @@ def test_new_keys_differ_and_their_lines_do_not_hold_them() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "x" * 65, "a\n"])
 def test_what_is_no_name_is_refused(name: str) -> None:
     """A name stands in lines and logs."""
-    with pytest.raises(ValueError, match="is no name of a key"):
+    with pytest.raises(ValueError, match="the name of a key must be"):
         make_key(name)
 
 

@@ -21,11 +21,12 @@ class Driven:
 
     def __init__(self, start: str | None = START, now: float = 100.0) -> None:
         self.now = now
-        self.session = Session("s1", "secret", "streaming_asr", now, LIMITS)
+        self.session = Session("s1", "secret", ["default", "fast"], now, LIMITS)
         self.heard = 0
         if start is not None:
             self.session.receive_text(start, now)
             assert self.request() == Request(start=True)
+            self.session.serve("streaming_asr")
             self.answer()
             assert self.said() == ["ready"]
 

@@ -10,14 +10,15 @@ import numpy as np
 
 from streamer.bridge.session.session import Limits, Session, State
 from streamer.bridge.session.stream import Request
-from streamer.engine.events import as_json
-from streamer.engine.options import StreamOptions
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.search.search import GreedySearch
-from streamer.testing.level_model import UNITS, LevelModel
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.stream_events import as_json
+from streamer.engine.stream_options import StreamOptions
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import UNITS
 
 SLOTS = 16
-UNLIMITED = Limits(idle_s=1e6, recover_s=1e6)
+UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
 Event = dict[str, Any]
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Speaker:
         self.told: list[Event] = []
         self.sequences: dict[int, int] = {}  # of its streams
         self.under_way: dict[int, Request] = {}
-        self.session = Session(str(number), "secret", "level", now, limits)
+        self.session = Session(str(number), "secret", ["default"], now, limits)
         self.session.receive_text(json.dumps({"type": "start", **options}), now)
 
     def hear(self) -> None:
@@ -136,14 +137,14 @@ class World:
         raise AssertionError("the session does not end")
 
     def _made(self) -> Recogniser:
-        return Recogniser(LevelModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
+        return Recogniser(ExactModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
 
     def _compute(self, speaker: Speaker, stream: int, request: Request) -> list[Event] | StreamError:
         sequence = speaker.sequences[stream]
         try:
             if request.start:
                 given = {**speaker.session.start.model_options(), **request.options}
-                options = StreamOptions.from_dict(json.loads(json.dumps(given)), LevelModel.step_ms, ["lexicon"])
+                options = StreamOptions.from_dict(json.loads(json.dumps(given)), ExactModel.step_ms, ["lexicon"])
                 self._recogniser.open(sequence, options)
             chunk = Chunk(sequence, np.frombuffer(request.pcm, np.int16), flush=request.flush, end=request.end)
             [(_, answer)] = self._recogniser.step([chunk])

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamer.testing.level_model import say, silence
+from streamer.testing.exact_speech import say, silence
 from tests.bridge.session.simulation import Speaker, World
 
 # Each session speaks words of letters that are its own.

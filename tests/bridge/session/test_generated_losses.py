@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -36,7 +37,7 @@ class Caller(Speaker):
         if not self.away:
             super().hear()
 
-    def lose(self, messages: int, audio: int) -> None:
+    def lose(self, messages: int, audio: int, now: float) -> None:
         """The last messages do not arrive, but for the first one, nor does some audio that the client sends."""
         if self.away or not self.told:
             return
@@ -44,7 +45,7 @@ class Caller(Speaker):
         kept = max(1, len(self.told) - messages)
         del self.told[kept:]
         self.place = min(self.place + audio, len(self.audio))
-        self.session.park()
+        self.session.park(now)
 
     def back(self, now: float) -> None:
         if not self.away:
@@ -71,7 +72,7 @@ def test_any_loss_in_any_order(seed: int, kind: int, script: list[tuple[Any, ...
         if name == "later":
             world.later(*more)
         elif name == "lose":
-            caller.lose(*more)
+            caller.lose(*more, world.now)
         elif name == "back":
             caller.back(world.now)
         elif name == "work":
@@ -108,7 +109,7 @@ def test_what_is_no_longer_kept() -> None:
         world.answer(caller)
     last = caller.told[-1]["n"]
     assert last == 8001
-    caller.session.park()
+    caller.session.park(world.now)
     assert not caller.session.resume(1, world.now)
     assert not caller.session.resume(last + 1, world.now)
     assert caller.session.resume(last - 1000, world.now)
@@ -118,20 +119,31 @@ def test_what_is_no_longer_kept() -> None:
 def test_what_is_kept_is_bounded() -> None:
     """If more gathers for a client that is away than is kept, its session ends."""
     driven = Driven()
-    driven.session.park()
+    driven.session.park(driven.now)
     for number in range(30):
         driven.session.receive_audio(bytes(STEP), driven.now)
         driven.exchange(partial("x" * 10_000, 320 * (number + 1)))
-        driven.session.check_kept()
+        driven.session.tick(driven.now)
         if driven.session.ended_by:
             break
     assert driven.session.ended_by == "not_fetched"
 
 
+def test_nobody_is_away_for_ever() -> None:
+    """After the limit the session ends, and counts as parked no more."""
+    driven = Driven()
+    driven.session.park(driven.now)
+    assert driven.session.due_at() <= driven.now + LIMITS.resume_s
+    driven.later(LIMITS.resume_s)
+    assert not driven.session.parked
+    assert driven.session.ended_by == "vanished"
+
+
 def test_nobody_is_idle_while_away() -> None:
     """How long a client may be away is one limit, how long it may say nothing is another."""
     driven = Driven()
-    driven.session.park()
+    driven.session.limits = replace(LIMITS, resume_s=2 * LIMITS.idle_s)
+    driven.session.park(driven.now)
     driven.later(LIMITS.idle_s + 1)
     assert driven.session.state is State.STREAMING
     assert driven.session.resume(1, driven.now)

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from streamer.bridge.session.session import Limits, State
-from streamer.testing.soak.checker import check
-from streamer.testing.soak.plan import STOP, Audio, Item, Plan, Text, encoded
-from streamer.testing.soak.speech import speech
-from streamer.testing.soak.talker import Record
+from streamer.testing.soak.scripted_client import SessionRecord
+from streamer.testing.soak.session_check import check
+from streamer.testing.soak.session_plan import STOP, Audio, Item, SessionPlan, Text, encoded
+from streamer.testing.soak.traceable_speech import draw_speech
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE
 from tests.bridge.session.driven_session import STOP as STOP_TEXT
 from tests.bridge.session.simulation import Event, Speaker, World
@@ -62,7 +62,7 @@ class Caller(Speaker):
     def __init__(self, number: int, seed: int, options: dict[str, Any], now: float) -> None:
         dice = random.Random(f"{seed} {number}")
         voices = 2 if options.get("multichannel") else 1
-        self.speeches = tuple(speech(2 * number + voice, 5, dice) for voice in range(voices))
+        self.speeches = tuple(draw_speech(2 * number + voice, 5, dice) for voice in range(voices))
         self.options = options
         self.away = False
         self.sent = 0
@@ -72,7 +72,7 @@ class Caller(Speaker):
         self.stopping = False
         self.stopped = False
         super().__init__(number, encoded(self.speeches, options), options, now, LIMITS)
-        self.frame_bytes = len(self.audio) // max(len(each.sound) for each in self.speeches)
+        self.frame_bytes = len(self.audio) // max(len(each.audio) for each in self.speeches)
 
     @property
     def silent(self) -> bool:
@@ -115,7 +115,7 @@ class Caller(Speaker):
         self.say(audio, now, arrives=False)
         self.away = True
         del self.told[max(1, len(self.told) - messages) :]
-        self.session.park()
+        self.session.park(now)
 
     def back(self, now: float) -> None:
         if not self.away or not self.session.resumable:
@@ -133,7 +133,7 @@ class Caller(Speaker):
         if not self.away:
             super().hear()
 
-    def record(self, seed: int) -> Record:
+    def record(self, seed: int) -> SessionRecord:
         """What came of it, as the soak would have seen it."""
         items, last = [], 0
         places = sorted({*self.flushes, *(item.end for item in self.items if isinstance(item, Audio))})
@@ -141,8 +141,10 @@ class Caller(Speaker):
             items += [Audio(last, place)]
             items += [Text(FLUSH, number) for number, flush in enumerate(self.flushes) if flush == place]
             last = place
-        made = Plan(seed, 0, "plain", self.options, self.speeches, self.audio, (*items, STOP), frozenset(CAN_END_BY))
-        record = Record(made, sent=self.sent, ended=self.session.ended_by)
+        made = SessionPlan(
+            seed, 0, "plain", self.options, self.speeches, self.audio, (*items, STOP), frozenset(CAN_END_BY)
+        )
+        record = SessionRecord(made, sent=self.sent, ended=self.session.ended_by)
         record.events = [(0.0, event) for event in self.told]
         last_told: Event = self.told[-1] if self.told else {}
         if last_told.get("fatal"):

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamer.bridge.session.stream import StreamState
-from streamer.testing.level_model import say, silence
+from streamer.testing.exact_speech import say, silence
 from tests.bridge.session.simulation import World
 from tests.bridge.session.test_generated_faults import OPTIONS, check, talk, undisturbed
 

@@ -16,6 +16,7 @@ def test_whole_session() -> None:
     driven = Driven(start=None)
     driven.text('{"type":"start","step_ms":160,"words":false}')
     assert driven.session.start.model_options()["step_ms"] == 160
+    driven.session.serve("streaming_asr")
     assert driven.exchange() == Request(start=True)
     driven.audio(b"a" * 5120)
     assert driven.exchange(partial("hello", 160)) == Request(b"a" * 5120)
@@ -31,7 +32,8 @@ def test_whole_session() -> None:
         "n": 1,
         "session": "s1",
         "token": "secret",
-        "model": "streaming_asr",
+        "model": "default",
+        "triton_model": "streaming_asr",
         "sample_rate": 16000,
         "from_sample": 0,
     }

@@ -20,7 +20,7 @@ class StreamGroup:
 
     def __init__(self, start: str = TWO, *, ready: bool = True) -> None:
         self.now = 100.0
-        self.session = Session("s1", "secret", "streaming_asr", self.now, LIMITS)
+        self.session = Session("s1", "secret", ["default"], self.now, LIMITS)
         self.session.receive_text(start, self.now)
         self.got = [b""] * len(self.session.streams)
         if ready:

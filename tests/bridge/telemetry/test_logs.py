@@ -130,7 +130,7 @@ async def test_a_session_in_the_log(triton: TritonServer) -> None:
 def test_configure(form: str, level: str) -> None:
     """The form and the least level hold for all of streamer; what it says to its user is always said."""
     program = (
-        "import logging; from streamer.bridge import logs\n"
+        "import logging; from streamer.bridge.telemetry import logs\n"
         f"logs.configure({form!r}, {level!r})\n"
         "log = logs.Log('streamer.bridge'); logs.say('ready: here'); log.info('opened'); log.error('broke')\n"
         "logging.getLogger('websockets').info('secret'); logging.getLogger('websockets').error('odd')"

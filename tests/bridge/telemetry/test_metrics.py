@@ -39,10 +39,10 @@ def figures(metrics: Metrics) -> dict[str, float]:
 async def until_over(metrics: Metrics) -> dict[str, float]:
     """The figures once no session is left: a client sees its close a moment earlier."""
     for _ in range(200):
-        if not metrics.watches:
+        if not metrics.live:
             return figures(metrics)
         await asyncio.sleep(0.02)
-    raise AssertionError(f"{len(metrics.watches)} sessions are still watched")
+    raise AssertionError(f"{len(metrics.live)} sessions are still watched")
 
 
 async def test_figures_are_what_happened(triton: TritonServer) -> None:

@@ -206,4 +206,4 @@ def test_nothing_is_loaded_unless_asked_for() -> None:
         "except TracesError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "pip install 'streamer[traces]'" in done.stdout
+    assert "pip install 'streamer-asr[traces]'" in done.stdout

@@ -10,48 +10,48 @@ import pytest
 
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.admission import Admission, Refused
-from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.bridge.upstreams.models import Models
+from streamer.bridge.upstreams.reservation import Reservation
 from streamer.testing.faulty_proxy import FaultyProxy
-from streamer.triton.link import LinkError
+from streamer.triton.link import ConnectionLost, LinkError
 from streamer.triton.server import TritonServer
+from tests.bridge.upstreams.opened_models import opened
 
 
 @asynccontextmanager
-async def opened(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
-    upstreams = UpstreamPool([triton.grpc_address])
-    await upstreams.open()
-    yield upstreams
-    await upstreams.close()
-
-
-@asynccontextmanager
-async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[UpstreamPool, str, Callable[[], Awaitable[None]]]]:
+async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[Models, str, Callable[[], Awaitable[None]]]]:
     """Two Tritons, as far as anybody can tell; the name of one of them, and what makes it go away."""
     way = FaultyProxy(lambda: triton.grpc_address)
     await way.open()
-    upstreams = UpstreamPool([triton.grpc_address, way.address])
-    await upstreams.open()
 
-    async def part() -> None:
-        await way.close()
-        for _ in range(500):
-            if upstreams.number_ready == 1:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("it is still there")
+    async with opened(triton.grpc_address, way.address) as models:
 
-    yield upstreams, way.address, part
-    await upstreams.close()
+        async def part() -> None:
+            await way.close()
+            for _ in range(500):
+                if models.tritons_ready == 1:
+                    return
+                await asyncio.sleep(0.01)
+            raise AssertionError("it is still there")
+
+        yield models, way.address, part
+
+
+async def moved(reservation: Reservation) -> None:
+    """A stream whose upstream is lost before it began goes on elsewhere."""
+    with pytest.raises(ConnectionLost):
+        await reservation.begin({})
+    await reservation.begin({})
 
 
 async def test_at_most(triton: TritonServer) -> None:
     """There are so many sequences and no more, until one is given back."""
     metrics = Metrics()
     admission = Admission(metrics)
-    async with opened(triton) as upstreams:
-        admission.open(upstreams, 2)
+    async with opened(triton.grpc_address) as models:
+        admission.open(models, 2)
         first, second = admission.take({}), admission.take({})
-        assert first[0].sequence.id != second[0].sequence.id
+        assert first[0] is not second[0]
         with pytest.raises(Refused, match="All 2 sessions are taken") as refused:
             admission.take({})
         assert refused.value.code == "full"
@@ -65,10 +65,10 @@ async def test_all_or_none(triton: TritonServer) -> None:
     """A session of several channels gets a sequence for each, or none: it never waits with half of them."""
     metrics = Metrics()
     admission = Admission(metrics)
-    async with opened(triton) as upstreams:
-        admission.open(upstreams, 3)
+    async with opened(triton.grpc_address) as models:
+        admission.open(models, 3)
         both = admission.take({}, 2)
-        assert len({lease.sequence.id for lease in both}) == 2
+        assert len(set(both)) == 2
         assert (admission.taken, admission.sessions) == (2, 1)
         with pytest.raises(Refused, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
             admission.take({}, 2)
@@ -85,8 +85,8 @@ async def test_when_there_is_none(triton: TritonServer) -> None:
     admission = Admission(Metrics())
     with pytest.raises(Refused, match="not ready"):
         admission.take({})
-    async with opened(triton) as upstreams:
-        admission.open(upstreams, 2)
+    async with opened(triton.grpc_address) as models:
+        admission.open(models, 2)
         assert admission.ready
     assert not admission.ready
     with pytest.raises(Refused, match="not ready"):
@@ -98,40 +98,41 @@ async def test_when_there_is_none(triton: TritonServer) -> None:
 
 
 async def test_replaced(triton: TritonServer) -> None:
-    """A sequence that failed gets another place, which counts for the same session; or none if none is well."""
+    """A sequence that failed gets another slot, which counts for the same session; or none if none is well."""
     admission = Admission(Metrics())
-    async with opened(triton) as upstreams:
-        admission.open(upstreams, 2)
+    async with opened(triton.grpc_address) as models:
+        admission.open(models, 2)
         [lost] = admission.take({})
         admission.close()
-        lease = admission.replace(lost, {"speaking": True})
-        await lease.send()
+        await lost.begin({})
+        await lost.begin({"speaking": True})
         assert (admission.taken, admission.sessions) == (1, 1)
-        admission.give_back([lease])
+        assert models.default.held == {"streaming_asr": 1}
+        admission.give_back([lost])
         assert admission.taken == 0
     with pytest.raises(LinkError, match="no recogniser is well"):
-        admission.replace(lease, {})
+        await lost.begin({})
 
 
 async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> None:
     """When a Triton goes, what is left is for the sessions that were let in: nobody new gets a place before them."""
     admission = Admission(Metrics())
-    async with opened_twice(triton) as (upstreams, parting, part):
-        admission.open(upstreams)
+    async with opened_twice(triton) as (models, parting, part):
+        admission.open(models)
         each = admission.most // 2
         sessions = [admission.take({}) for _ in range(each + 10)]
         lost = [session for session in sessions if session[0].upstream.name == parting]
         await part()
-        assert upstreams.free == each - (len(sessions) - len(lost))
+        assert models.default.free == each - (len(sessions) - len(lost))
         with pytest.raises(Refused, match="taken"):
             admission.take({})
         for session in lost[:10]:
             admission.give_back(session)
         with pytest.raises(Refused, match="taken"):
             admission.take({})
-        for session in lost[10:]:
-            session[:] = [admission.replace(session[0], {})]
-        assert upstreams.free == 0
+        for [reservation] in lost[10:]:
+            await moved(reservation)
+        assert models.default.free == 0
         admission.give_back(sessions[-1])
         assert len(admission.take({})) == 1
 
@@ -139,8 +140,8 @@ async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> No
 async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
     """It belongs to the Tritons that were there: half of it, and new sessions refused, while one of two is away."""
     admission = Admission(Metrics())
-    async with opened_twice(triton) as (upstreams, parting, part):
-        admission.open(upstreams, carried=6)
+    async with opened_twice(triton) as (models, parting, part):
+        admission.open(models, carried=6)
         assert admission.most == 6
         sessions = [admission.take({}) for _ in range(4)]
         await part()
@@ -149,7 +150,7 @@ async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
             admission.take({})
         for session in sessions:
             if session[0].upstream.name == parting:
-                session[:] = [admission.replace(session[0], {})]
+                await moved(session[0])
         admission.give_back(sessions.pop())
         with pytest.raises(Refused, match="taken"):
             admission.take({})

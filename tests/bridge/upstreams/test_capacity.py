@@ -12,31 +12,30 @@ from streamer.bridge.upstreams.capacity import LEVEL_S, LIMIT_S, SHARE, STEP_S, 
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import no_streams
+from tests.bridge.upstreams.opened_models import opened
 from tests.samples import pcm
 
 
 @pytest.fixture
-async def upstreams(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
+async def pool(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
     """The Triton that the tests share, and none of its slots taken afterwards."""
-    upstreams = UpstreamPool([triton.grpc_address])
-    await upstreams.open()
-    yield upstreams
-    assert upstreams.free == upstreams.most
-    await upstreams.close()
+    async with opened(triton.grpc_address) as models:
+        yield models.default
+        assert models.default.free == models.default.most
     await no_streams(triton)
 
 
-async def test_it_is_found(upstreams: UpstreamPool) -> None:
+async def test_it_is_found(pool: UpstreamPool) -> None:
     """More and more are tried until they take their share of the time; what is found was tried and took less."""
     told: list[Level] = []
     began = time.monotonic()
-    found = await measure(upstreams, pcm("quilter.ogg"), told.append)
+    found = await measure(pool, pcm("quilter.ogg"), told.append)
     assert time.monotonic() - began < LIMIT_S + 10 * LEVEL_S
     assert sorted(level.sessions for level in told) == [level.sessions for level in found.levels]
     by_number = {level.sessions: level for level in found.levels}
-    assert 1 <= found.sessions <= upstreams.most
+    assert 1 <= found.sessions <= pool.most
     assert found.sessions == 1 or by_number[found.sessions].step_s == found.step_s <= SHARE * STEP_S
-    assert found.limited == (found.sessions == upstreams.most)
+    assert found.limited == (found.sessions == pool.most)
     assert all(level.quantile(0.5) <= level.quantile(0.99) for level in found.levels)
     first, last = found.levels[0], found.levels[-1]
     if last.sessions >= 8:  # else the machine has no time for this
@@ -44,22 +43,22 @@ async def test_it_is_found(upstreams: UpstreamPool) -> None:
         assert first.step_s < last.step_s < first.step_s * last.sessions
 
 
-async def test_a_smaller_share_carries_fewer(upstreams: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_smaller_share_carries_fewer(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number follows from the share; one session is taken in the worst case too."""
     monkeypatch.setattr(capacity, "LEVEL_S", 0.2)
     monkeypatch.setattr(capacity, "SHARE", 0.001)
-    found = await measure(upstreams, pcm("quilter.ogg"))
+    found = await measure(pool, pcm("quilter.ogg"))
     assert (found.sessions, [level.sessions for level in found.levels]) == (1, [1])
     assert not found.limited
     monkeypatch.setattr(capacity, "SHARE", 1000.0)
-    found = await measure(upstreams, pcm("quilter.ogg"))
-    assert found.sessions == upstreams.most
+    found = await measure(pool, pcm("quilter.ogg"))
+    assert found.sessions == pool.most
     assert found.limited
 
 
-async def test_it_ends_in_time(upstreams: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_ends_in_time(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the limit no further number is tried."""
     monkeypatch.setattr(capacity, "LEVEL_S", 0.2)
     monkeypatch.setattr(capacity, "LIMIT_S", 0.0)
     monkeypatch.setattr(capacity, "SHARE", 1000.0)
-    assert (await measure(upstreams, pcm("quilter.ogg"))).sessions == 1
+    assert (await measure(pool, pcm("quilter.ogg"))).sessions == 1

@@ -11,10 +11,16 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.bridge.upstreams.instances import Instances
+from streamer.bridge.upstreams.instances import (
+    LONGEST_SILENT_LIMIT_S,
+    SILENT_LIMIT_S,
+    Instances,
+    OpeningFailures,
+)
+from streamer.testing.exact_repository import add_exact_model
+from streamer.triton.link import LinkError, Overdue
 from streamer.triton.server import TritonServer
 from tests.bridge.clients import recognise, stubs, text
-from tests.bridge.level_repository import level_model
 from tests.bridge.upstreams.test_rollover import speak, talk, value
 
 SESSIONS = 6
@@ -24,7 +30,7 @@ SESSIONS = 6
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two instances."""
     folder = tmp_path_factory.mktemp("repository")
-    level_model(folder, "streaming_asr", slots=16, instances=2)
+    add_exact_model(folder, "streaming_asr", slots=16, instances=2)
     return folder
 
 
@@ -38,6 +44,26 @@ async def serving(repository: Path, *, own: bool) -> AsyncIterator[tuple[Service
     with triton:
         async with Service(triton.grpc_address, port=0) as service:
             yield service, triton
+
+
+def test_what_openings_tell() -> None:
+    """A model is loaded again at once if its process has died, and if it is silent for long; each time later."""
+    opening, died = OpeningFailures(), LinkError("unavailable", "Stub process 'a_0_0' is not healthy.")
+    assert opening.need_reload(died, 0.0, 1.0)
+    assert not opening.need_reload(LinkError("unavailable", "there is nobody"), 1.0, 2.0)
+    silent, now = Overdue("no answer"), 100.0
+    for limit_s in (SILENT_LIMIT_S, 2 * SILENT_LIMIT_S, 4 * SILENT_LIMIT_S):
+        since = now
+        while now + 10 - since < limit_s:
+            now += 10
+            assert not opening.need_reload(silent, now - 10, now)
+        now += 10
+        assert opening.need_reload(silent, now - 10, now)
+    assert 8 * SILENT_LIMIT_S < LONGEST_SILENT_LIMIT_S
+    # What it was told in between counts: it was not silent all the time.
+    assert not opening.need_reload(silent, now, now + 10)
+    assert not opening.need_reload(LinkError("full", "no room"), now + 10, now + 11)
+    assert not opening.need_reload(silent, now + 8 * SILENT_LIMIT_S, now + 8 * SILENT_LIMIT_S + 10)
 
 
 @pytest.mark.parametrize("own", [True, False])

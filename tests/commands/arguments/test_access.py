@@ -33,7 +33,8 @@ TALK = str(ROOT / "audio_samples" / "talk.flac")
         (["--tls-cert", "no.pem"], "no.pem cannot be read: No such file"),
         (["--keys", "none"], "none cannot be read: No such file"),
         (["--triton-tls"], "--triton-tls is about Tritons elsewhere: give --triton too"),
-        (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata goes with TLS alone: give --triton-tls too"),
+        (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata needs TLS: give --triton-tls too"),
+        (["--triton", "a:1", "--repository", "models"], "--repository is for the embedded Triton"),
         (["--triton", "a:1", "--triton-tls", "--triton-key", "f"], "belong together: give both"),
         (["--triton", "a:1", "--triton-tls", "--triton-ca", "none"], "none cannot be read: No such file"),
     ],
@@ -49,18 +50,20 @@ def test_an_unsafe_or_impossible_entrance_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--origin", "example.org"], "write https://example.org"),
-        (["--per-address", "0"], "'0' is not from 1 to 100000"),
-        (["--max-message", "10"], "'10' is not from 65536 to 67108864"),
-        (["--idle-limit", "nan"], "'nan' is not from 1 to 3600"),
-        (["--behind-proxy", "9"], "'9' is not from 1 to 8"),
+        (
+            ["--origin", "example.org"],
+            "--origin must be an origin such as https://example.org, without a path",
+        ),
+        (["--per-address", "0"], "--per-address must be a whole number from 1 to 100000, not 0"),
+        (["--max-message", "10"], "--max-message must be a whole number of bytes from 65536 to 67108864, not 10"),
+        (["--idle-limit", "nan"], "--idle-limit must be a number of seconds from 1 to 3600, not 'nan'"),
+        (["--behind-proxy", "9"], "--behind-proxy must be a whole number from 0 to 8, not 9"),
+        (["--keys", ""], "--keys must be a path, not ''"),
     ],
 )
 def test_odd_values_are_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With what would be right."""
-    with pytest.raises(SystemExit) as caught:
-        run(["serve", *arguments])
-    assert caught.value.code == 2
+    assert run(["serve", *arguments]) == 2
     assert words in capsys.readouterr().err
 
 

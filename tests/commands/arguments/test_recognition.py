@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from streamer.commands.arguments.hearing import add_hearing_arguments
 from streamer.commands.arguments.recognition import add_recognition_arguments, wishes
-from streamer.commands.evaluate import add_hearing_arguments
 from streamer.wire.native import encode, parse
 
 
@@ -56,13 +56,13 @@ def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> No
     ("arguments", "words"),
     [
         (["--alternatives", "11"], "from 0 to 10, not 11"),
-        (["--alternatives", "many"], "'many' is no whole number"),
+        (["--alternatives", "many"], "must be a whole number, not 'many'"),
         (["--settle-ms", "100"], "0 or a whole number from 500 to 10000"),
         (["--endpoint", "300"], "'after_text_ms' must be a whole number from 400"),
-        (["--endpoint", "800:2000:15000:1"], "neither 'off' nor milliseconds"),
-        (["--endpoint", "-1"], "neither 'off' nor milliseconds"),
+        (["--endpoint", "800:2000:15000:1"], "must be 'off' or milliseconds"),
+        (["--endpoint", "-1"], "must be 'off' or milliseconds"),
         (["--hotword", "a b c d e f g"], "1 to 6 words"),
-        (["--hotword", "x"] * 201, "201 are too many; a session takes 200"),
+        (["--hotword", "x"] * 201, "a session takes at most 200, not 201"),
         (["--hotwords", "missing.txt"], "missing.txt cannot be read: No such file"),
     ],
 )
@@ -89,10 +89,10 @@ def test_hotwords_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"good\nbad\tmuch\n", "line 2: 'much' is no weight"),
+        (b"good\nbad\tmuch\n", "line 2: the weight must be a number, not 'much'"),
         (b"good\n\nbad\t9\n", "line 3: 'weight' of a hotword must be a number from 0 to 5"),
         (b"7\n", "line 1: A hotword is made of letters"),
-        (b"\xff\xfe", "it is no UTF-8 text"),
+        (b"\xff\xfe", "it is not UTF-8 text"),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, content: bytes, words: str) -> None:

@@ -1,4 +1,4 @@
-"""The language model at run time: exact tables, back-off as a dictionary would do it, files that are read in place."""
+"""The language model at run time: exact tables, correct back-off, memory-mapped files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def random_model(seed: int, words: int = 12) -> tuple[list[str], Grams]:
 
 
 def look_up(ngrams: Grams, ngram: tuple[str, ...]) -> float:
-    """What back-off means, one n-gram at a time."""
+    """The score by definition, one n-gram at a time."""
     if ngram in ngrams:
         return ngrams[ngram][0]
     return ngrams.get(ngram[:-1], (0.0, 0.0))[1] + look_up(ngrams, ngram[1:])
@@ -57,7 +57,7 @@ def test_scores_equal_a_dictionary(seed: int) -> None:
 
 
 def test_scores_keep_the_shape_of_their_words() -> None:
-    """Contexts and words of any leading shape are scored as they lie, one by one or together."""
+    """Contexts and words of any shape get the same scores, one by one or together."""
     words, ngrams = random_model(7)
     model = LanguageModel.build(words, ngrams)
     contexts = torch.randint(len(words), (3, 4, 2), generator=torch.Generator().manual_seed(0))
@@ -79,7 +79,7 @@ def test_scoring_looks_at_no_value() -> None:
 
 
 def test_the_start_is_a_context() -> None:
-    """A sentence's first word is scored after the mark of its start, the second after both."""
+    """The first word of a sentence is scored after the start mark, the second after mark and word."""
     ngrams: Grams = {
         ("<s>",): (-99.0, -0.5), ("a",): (-1.0, -0.25), ("b",): (-2.0, 0.0),
         ("<s>", "a"): (-0.5, -0.125), ("<s>", "a", "b"): (-0.75, 0.0),
@@ -93,19 +93,19 @@ def test_the_start_is_a_context() -> None:
 
 
 def test_unigrams_are_those_given() -> None:
-    """The unigrams are natural logs by word, and what was not given never happens."""
+    """Unigrams are natural logs by word; a word without one never happens."""
     model = LanguageModel.build(["a", "b"], {("a",): (math.log(0.5), 0.0)})
     assert model.unigrams.tolist() == pytest.approx([-99, -99, -99, math.log(0.5), -99])
 
 
 def test_a_trigram_needs_its_context() -> None:
-    """A trigram whose first two words are no bigram could not be found again, and is refused."""
-    with pytest.raises(ValueError, match="no bigram"):
+    """A trigram whose first two words are not a bigram is refused, because it could not be found."""
+    with pytest.raises(ValueError, match="not a bigram"):
         LanguageModel.build(["a", "b"], {("a",): (-1.0, 0.0), ("a", "b", "a"): (-1.0, 0.0)})
 
 
 def test_a_file_scores_as_the_model_that_wrote_it(tmp_path: Path) -> None:
-    """A written model reads back with its words and scores, and nothing half-written lies beside it."""
+    """A saved model loads with its words and scores, and no partial file remains."""
     words, ngrams = random_model(3, words=40)
     model = LanguageModel.build(words, ngrams)
     path = tmp_path / "language.safetensors"
@@ -120,7 +120,7 @@ def test_a_file_scores_as_the_model_that_wrote_it(tmp_path: Path) -> None:
 
 
 def test_odd_files_are_refused_with_a_reason(tmp_path: Path) -> None:
-    """A missing, a damaged and a foreign file are each named with what is wrong."""
+    """Missing, damaged and foreign files are refused with the reason."""
     path = tmp_path / "language.safetensors"
     with pytest.raises(LanguageError, match="is missing"):
         LanguageModel.load(path)
@@ -128,7 +128,7 @@ def test_odd_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(LanguageError, match="can't be read"):
         LanguageModel.load(path)
     save_file({"weights": torch.zeros(3)}, path)
-    with pytest.raises(LanguageError, match="no language model"):
+    with pytest.raises(LanguageError, match="not a language model"):
         LanguageModel.load(path)
     save_file({"weights": torch.zeros(3)}, path, {"language": '{"format": 1}'})
     with pytest.raises(LanguageError, match="lacks a part"):
@@ -137,7 +137,7 @@ def test_odd_files_are_refused_with_a_reason(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "key_bits"), [(0, 20), (1, 0), (7, 12), (5000, 34), (60_000, 30)])
 def test_tables_find_their_keys_and_no_others(number: int, key_bits: int) -> None:
-    """Every key is found with its value and its own place, and no key that is not there is taken for one."""
+    """Every key is found with its value and place, and absent keys are not found."""
     rng = np.random.default_rng(number)
     keys = np.unique(rng.integers(1 << key_bits, size=number))
     values = rng.integers(512, size=len(keys))
@@ -154,7 +154,7 @@ def test_tables_find_their_keys_and_no_others(number: int, key_bits: int) -> Non
 
 
 def test_dense_tables_hold_every_key() -> None:
-    """A table of all keys there are is no special case."""
+    """A table that holds all possible keys works."""
     keys = np.arange(1 << 12)
     table, _ = NgramTable.pack(keys, keys % 7, 12, 3)
     found, values, _ = table.find(torch.from_numpy(keys))

@@ -1,4 +1,4 @@
-"""Words no dictionary knows are pronounced by their letters, the most probable way first."""
+"""Words that no dictionary has are pronounced by their letters, most probable first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BIGRAMS = {(0, 3): 0.5, (3, 5): 0.75, (5, 1): 0.25, (5, 4): 0.5}
 
 
 def step(before: int, graphone: int) -> float:
-    """The probability by hand: the pair's own, or what is left over shared out by unigrams."""
+    """The probability by definition: that of the pair, or the back-off to unigrams."""
     own = {last: chance for (first, last), chance in BIGRAMS.items() if first == before}
     spare = (1 - sum(own.values())) / (1 - sum(UNIGRAMS[last] for last in own))
     return own.get(graphone, spare * UNIGRAMS[graphone])
@@ -46,7 +46,7 @@ def model() -> LetterToSound:
 
 
 def enumerated(word: str) -> dict[tuple[str, ...], float]:
-    """The probability of every pronunciation, all ways to write it added up."""
+    """The probability of every pronunciation, summed over its alignments."""
     ways = [[number for number, (letter, _) in enumerate(GRAPHONES) if letter == wanted] for wanted in word]
     found: dict[tuple[str, ...], float] = {}
     for path in product(*ways):
@@ -61,7 +61,7 @@ def enumerated(word: str) -> dict[tuple[str, ...], float]:
 
 @pytest.mark.parametrize("word", ["a", "ab", "ba", "bab"])
 def test_scores_are_those_of_all_ways_to_write_a_word(model: LetterToSound, word: str) -> None:
-    """The beam finds what trying everything finds."""
+    """The beam finds the same as exhaustive search."""
     expected = enumerated(word)
     expected.pop((), None)
     found = model.scored(word)
@@ -77,19 +77,19 @@ def test_the_best_come_first_and_no_more_than_asked_for(model: LetterToSound) ->
 
 
 def test_case_accents_and_foreign_signs_do_not_matter(model: LetterToSound) -> None:
-    """What is no letter of the model is passed over; a word without any has no pronunciation."""
+    """Unknown letters are skipped; a word without known letters has no pronunciation."""
     assert model.pronounce("ÀB!") == model.pronounce("ab")
     assert model.pronounce("!") == model.pronounce("") == []
 
 
 def test_the_file_holds_the_whole_model(model: LetterToSound, tmp_path: Path) -> None:
-    """What is read back says the same."""
+    """A saved model pronounces the same."""
     (tmp_path / "letters").write_bytes(model.to_bytes())
     assert LetterToSound.load(tmp_path / "letters").scored("bab") == model.scored("bab")
 
 
 def test_another_file_is_refused_by_name(tmp_path: Path) -> None:
-    """A missing or a broken file is named."""
+    """A missing or broken file is refused by name."""
     (tmp_path / "broken").write_bytes(b"something else altogether")
     for name in ("missing", "broken"):
         with pytest.raises(ValueError, match=f"{name} is not a letter-to-sound model"):
@@ -97,7 +97,7 @@ def test_another_file_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_the_shipped_model_knows_english_spelling() -> None:
-    """Silent letters, digraphs, endings; and it is small."""
+    """The shipped model handles silent letters, digraphs and endings, and is small."""
     letters = LetterToSound.load(SHIPPED)
     assert letters.pronounce("phlight") == [["F", "L", "AY", "T"]]
     assert letters.pronounce("blanked") == [["B", "L", "AE", "NG", "K", "T"]]

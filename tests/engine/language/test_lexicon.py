@@ -1,4 +1,4 @@
-"""The trie of pronunciations: every way to every word, what lies ahead, and what is said of a damaged file."""
+"""The trie of pronunciations: look-ups, look-ahead scores, and damaged files."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from streamer.engine.language.lexicon import NOBODY, ROOT, Lexicon, LexiconError
+from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon, LexiconError
 
 
 def spoken(seed: int, words: int = 300) -> list[tuple[int, tuple[int, ...]]]:
-    """Random pronunciations: words alike, words that others begin with, words with several ways."""
+    """Random pronunciations with homophones, prefixes of other words, and several per word."""
     dice = random.Random(seed)
     ways = {(word, tuple(dice.choices(range(2, 12), k=dice.randint(1, 6)))) for word in range(3, words + 3)}
     return sorted(ways | {(word, dice.choice(sorted(ways))[1]) for word in range(3, words, 7)})
 
 
 def node(lexicon: Lexicon, units: tuple[int, ...]) -> int:
-    """Where these units lead."""
+    """The node that these units lead to."""
     found = torch.tensor(ROOT)
     for unit in units:
         found = lexicon.child(found, torch.tensor(unit))
@@ -28,7 +28,7 @@ def node(lexicon: Lexicon, units: tuple[int, ...]) -> int:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_pronunciation_leads_to_its_words(seed: int) -> None:
-    """Walking the units of a word ends where the word is, together with those that sound like it."""
+    """The units of a word lead to a node with the word and its homophones."""
     ways = spoken(seed)
     lexicon = Lexicon.build(ways, torch.zeros(400))
     for _, units in ways:
@@ -39,7 +39,7 @@ def test_every_pronunciation_leads_to_its_words(seed: int) -> None:
 
 
 def test_what_nobody_says_leads_nowhere() -> None:
-    """From every node, exactly the units that some word goes on with have a child."""
+    """Every node has children exactly for the units by which some word continues."""
     ways = spoken(0, words=60)
     lexicon = Lexicon.build(ways, torch.zeros(100))
     for prefix in {units[:size] for _, units in ways for size in range(len(units))}:
@@ -48,7 +48,7 @@ def test_what_nobody_says_leads_nowhere() -> None:
         }
         here = torch.tensor(node(lexicon, prefix))
         children = lexicon.child(here.expand(40), torch.arange(40))
-        assert {int(unit) for unit in (children != NOBODY).nonzero()} == going_on
+        assert {int(unit) for unit in (children != NO_NODE).nonzero()} == going_on
 
 
 def test_the_likeliest_word_ahead_is_known() -> None:
@@ -62,7 +62,7 @@ def test_the_likeliest_word_ahead_is_known() -> None:
 
 
 def test_a_file_keeps_everything(tmp_path: Path) -> None:
-    """What is loaded is what was saved, words of whose vocabulary it is included."""
+    """A saved lexicon loads the same, including the fingerprint of its vocabulary."""
     lexicon = Lexicon.build(spoken(1), torch.randn(400), "words of mine")
     lexicon.save(tmp_path / "lexicon.safetensors")
     again = Lexicon.load(tmp_path / "lexicon.safetensors")
@@ -74,7 +74,7 @@ def test_a_file_keeps_everything(tmp_path: Path) -> None:
 
 
 def test_what_is_no_lexicon_is_refused(tmp_path: Path) -> None:
-    """A missing file, one of another kind, and words without a pronunciation."""
+    """Missing files, other files, and words without a pronunciation are refused."""
     with pytest.raises(LexiconError, match="build_lexicon"):
         Lexicon.load(tmp_path / "none")
     (tmp_path / "text").write_text("hello")

@@ -1,4 +1,4 @@
-"""The encoder on slots equals the encoder on whole utterances, whatever lay in the slots before."""
+"""The encoder computes the same on slots as on whole utterances, whatever the slots held before."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from streamer.engine.models.encoder import ROTATION_PERIOD, Encoder, EncoderConfig, Output, Rotation
-from streamer.engine.models.streaming_model import Emissions, State
+from streamer.engine.models.encoder import ROTATION_PERIOD, CtcHead, Encoder, EncoderConfig, RotaryPosition
+from streamer.engine.models.streaming_model import Emissions, ModelState
 
 CONFIG = EncoderConfig(
-    outputs=(Output("phones", 2, 7), Output("characters", 3, 5)), stem=16, width=32, layers=3, heads=2,
+    outputs=(CtcHead("phones", 2, 7), CtcHead("characters", 3, 5)), stem=16, width=32, layers=3, heads=2,
     feedforward=48, left_frames=24,
 )  # fmt: skip
 
@@ -23,26 +23,26 @@ def encoder() -> Encoder:
 
 
 def whole(encoder: Encoder, mel: Tensor, chunk: int) -> Emissions:
-    """What the masked encoder says of utterances of equal length."""
+    """The output of the encoder for whole utterances of equal length."""
     lengths = torch.full((mel.shape[0],), mel.shape[1] // 4)
     found: Emissions = encoder(mel, lengths, chunk, CONFIG.left_frames)
     return found
 
 
-def stream(encoder: Encoder, state: State, slots: Tensor, mel: Tensor, chunk: int) -> Emissions:
+def stream(encoder: Encoder, state: ModelState, slots: Tensor, mel: Tensor, chunk: int) -> Emissions:
     """The same, chunk by chunk on the slots."""
     steps = [encoder.step(state, slots, piece) for piece in mel.split(4 * chunk, dim=1)]
     return {head: torch.cat([step[head] for step in steps], dim=1) for head in steps[0]}
 
 
-def dirty(state: State) -> State:
-    """A state full of other streams' remains."""
+def dirty(state: ModelState) -> ModelState:
+    """A state with remains of other streams."""
     for tensor in state.values():
         tensor.copy_(torch.randint(1, 99, tensor.shape))
     return state
 
 
-def clean(state: State, slots: Tensor) -> None:
+def clean(state: ModelState, slots: Tensor) -> None:
     """What a model does at the start of a stream."""
     for tensor in state.values():
         tensor.index_fill_(0, slots, 0)
@@ -62,7 +62,7 @@ def test_streaming_equals_the_masked_whole(encoder: Encoder, chunk: int) -> None
 
 
 def test_slots_of_mixed_age_and_company_do_not_matter(encoder: Encoder) -> None:
-    """A stream that joins a batch of 32 at an odd moment gets what it gets alone."""
+    """A stream that joins a batch of 32 at any moment gets what it gets alone."""
     torch.manual_seed(2)
     mel = torch.randn(32, 4 * 80, CONFIG.mels)
     state = dirty(encoder.make_state(33))
@@ -117,8 +117,8 @@ def test_an_endless_stream_goes_on_past_the_period_of_the_rotation(encoder: Enco
 
 
 def test_rotation_depends_on_distance_alone() -> None:
-    """The product of a rotated query and key is the same wherever they stand, beyond the period too."""
-    rotation = Rotation(16)
+    """The product of a rotated query and key depends only on their distance, beyond the period too."""
+    rotation = RotaryPosition(16)
     query, key = torch.randn(1, 1, 1, 1, 16), torch.randn(1, 1, 1, 1, 16)
     products = [
         float((rotation(query, torch.tensor([at + 9])) * rotation(key, torch.tensor([at]))).sum())
@@ -128,7 +128,7 @@ def test_rotation_depends_on_distance_alone() -> None:
 
 
 def test_a_step_of_the_wrong_length_is_refused(encoder: Encoder) -> None:
-    """A step that is no multiple of a frame, or longer than the largest chunk, is an error that says so."""
+    """A step that is not a multiple of a frame, or longer than the largest chunk, is refused."""
     state = encoder.make_state(1)
     for frames in (6, 4 * 17):
         with pytest.raises(ValueError, match="4 to 64 feature frames"):
@@ -136,9 +136,9 @@ def test_a_step_of_the_wrong_length_is_refused(encoder: Encoder) -> None:
 
 
 def test_a_configuration_survives_json_and_refuses_nonsense() -> None:
-    """What is written is what is read; a head at a layer that does not exist is refused."""
+    """A configuration survives JSON; a head at a layer that does not exist is refused."""
     assert EncoderConfig.from_json(CONFIG.to_json()) == CONFIG
     with pytest.raises(ValueError, match="layer"):
-        EncoderConfig(outputs=(Output("phones", 9, 3),))
+        EncoderConfig(outputs=(CtcHead("phones", 9, 3),))
     with pytest.raises(ValueError, match="width"):
         EncoderConfig(outputs=(), width=30, heads=4)

@@ -1,4 +1,4 @@
-"""Times and confidences put right by hand-made fits."""
+"""Times and confidences corrected by a hand-made calibration."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from streamer.engine.search.search import Word
-from streamer.engine.text.calibration import Calibration, Evidence, Fit
+from streamer.engine.search.search import HypothesisWord
+from streamer.engine.text.calibration import Calibration, ConfidenceWeights, StepCalibration
 
-WORD = Word("cat", 10, 15, 0.8, 0.5)
-EVIDENCE = Evidence(constant=-0.5, confidence=0.7, share=0.4, frames=0.3, letters=-0.1)
-FITS = Calibration({"lexicon": {160: Fit(-80.0, -30.0, EVIDENCE), 640: Fit(-240.0, -90.0, EVIDENCE)}})
+WORD = HypothesisWord("cat", 10, 15, 0.8, 0.5)
+EVIDENCE = ConfidenceWeights(constant=-0.5, confidence=0.7, share=0.4, frames=0.3, letters=-0.1)
+FITS = Calibration(
+    {"lexicon": {160: StepCalibration(-80.0, -30.0, EVIDENCE), 640: StepCalibration(-240.0, -90.0, EVIDENCE)}}
+)
 
 
 def test_without_a_calibration_words_are_as_they_were_found() -> None:
-    """Times as emitted, confidence times share; also for a search that was not calibrated."""
+    """Without measurements times stay as emitted, and the confidence is the posterior times the share."""
     for calibration, search in ((Calibration(), "lexicon"), (FITS, "greedy")):
         assert calibration.start_ms(320, search) == calibration.end_ms(320, search) == 0.0
         assert calibration.confidence(WORD, 320, search) == pytest.approx(0.4)
@@ -27,12 +29,12 @@ def test_without_a_calibration_words_are_as_they_were_found() -> None:
 
 @pytest.mark.parametrize(("step_ms", "start_ms"), [(80, -80), (160, -80), (200, -80), (480, -240), (640, -240)])
 def test_the_nearest_step_counts(step_ms: int, start_ms: float) -> None:
-    """Steps that were not calibrated are like those that are most like them."""
+    """A step length that was not measured takes the measurements of the nearest one."""
     assert FITS.start_ms(step_ms) == start_ms
 
 
 def test_more_evidence_never_means_less_sure() -> None:
-    """Confidence grows with posterior and share, within 0..1, whatever they are."""
+    """Confidence grows with posterior and share, and stays within 0..1."""
     dice = random.Random(3)
     for _ in range(200):
         one, other = sorted((dice.random(), dice.random()))
@@ -41,27 +43,32 @@ def test_more_evidence_never_means_less_sure() -> None:
         low = FITS.confidence(replace(WORD, share=one), 160)
         assert 0 < low <= FITS.confidence(replace(WORD, share=other), 160) < 1
     for extreme in (0.0, 1.0, 1.5):
-        assert 0 < FITS.confidence(Word("", 5, 5, extreme, extreme), 160) < 1
+        assert 0 < FITS.confidence(HypothesisWord("", 5, 5, extreme, extreme), 160) < 1
 
 
 def test_a_final_is_as_sure_as_its_words_are_likely_right() -> None:
-    """The mean: the share of its words that one may expect to be right."""
+    """The confidence of a final is the mean of its words."""
     assert FITS.final([0.5, 1.0]) == 0.75
     assert FITS.final([]) == 0.0
 
 
 def test_spans_follow_one_another() -> None:
-    """Two constants could make words overlap, end before they start, or start before the segment: they do not."""
-    words = [Word("a", 1, 2, 1.0), Word("b", 2, 3, 1.0), Word("c", 3, 9, 1.0), Word("d", 20, 21, 1.0)]
+    """Corrected words do not overlap, end before they start, or start before the segment."""
+    words = [
+        HypothesisWord("a", 1, 2, 1.0),
+        HypothesisWord("b", 2, 3, 1.0),
+        HypothesisWord("c", 3, 9, 1.0),
+        HypothesisWord("d", 20, 21, 1.0),
+    ]
     assert FITS.spans(words, 40.0, 160) == [(0.0, 0.0), (0.0, 40.0), (40.0, 330.0), (720.0, 810.0)]
-    early_ends = Calibration({"lexicon": {320: Fit(0.0, -100.0)}})
+    early_ends = Calibration({"lexicon": {320: StepCalibration(0.0, -100.0)}})
     assert early_ends.spans(words[:1], 40.0, 320) == [(40.0, 40.0)]
     assert FITS.spans([], 40.0, 160) == []
 
 
 def test_it_is_kept_in_a_file(tmp_path: Path) -> None:
-    """And comes back the same."""
-    calibration = Calibration({**FITS.fits, "greedy": {320: Fit(1.0, 2.0)}})
+    """A calibration that was saved loads the same."""
+    calibration = Calibration({**FITS.fits, "greedy": {320: StepCalibration(1.0, 2.0)}})
     calibration.save(tmp_path / "calibration.json")
     assert Calibration.load(tmp_path / "calibration.json") == calibration
 
@@ -79,9 +86,9 @@ def test_it_is_kept_in_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, content: str) -> None:
-    """One sentence, whatever is wrong with it."""
+    """A bad file is refused in one sentence that says what is wrong."""
     path = tmp_path / "calibration.json"
     path.write_text(content)
-    with pytest.raises(ValueError, match="is no calibration") as error:
+    with pytest.raises(ValueError, match="is not a calibration") as error:
         Calibration.load(path)
     assert str(path) in str(error.value)

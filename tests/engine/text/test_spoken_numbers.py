@@ -1,4 +1,4 @@
-"""Numbers as they are spoken, against a library that speaks them."""
+"""Reading spoken numbers, compared with a library that speaks them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import pytest
 from num2words import num2words
 
-from streamer.engine.text.spoken_numbers import WordReader, integer, number, with_suffix, year
+from streamer.engine.text.spoken_numbers import TrackedWords, integer, number, with_suffix, year
 
 
 def spoken(value: int | float, to: str = "cardinal") -> list[str]:
@@ -15,43 +15,43 @@ def spoken(value: int | float, to: str = "cardinal") -> list[str]:
 
 
 def some_integers() -> list[int]:
-    """All small ones, and some of every size."""
+    """All small numbers, and some of every size."""
     dice = random.Random(2)
     return [*range(1200), *(dice.randrange(10**digits) for digits in range(4, 15) for _ in range(60))]
 
 
 def test_cardinals_are_read() -> None:
-    """Every number that is spoken is found whole, with "and" and without."""
+    """Every spoken cardinal is read whole, with "and" and without."""
     for value in some_integers():
         for words in (spoken(value), [word for word in spoken(value) if word != "and"]):
-            found = integer(WordReader([*words, "people"]), 0)
+            found = integer(TrackedWords([*words, "people"]), 0)
             assert found is not None
             assert (found.value, found.end, found.ordinal) == (value, len(words), False), words
 
 
 def test_ordinals_are_read() -> None:
-    """So are places."""
+    """Every spoken ordinal is read whole."""
     for value in some_integers()[1:]:
         words = spoken(value, to="ordinal")
-        found = integer(WordReader(words), 0)
+        found = integer(TrackedWords(words), 0)
         assert found is not None
         assert (found.value, found.end, found.ordinal) == (value, len(words), True), words
         assert found.text.replace(",", "") == num2words(value, to="ordinal_num")
 
 
 def test_decimals_are_read() -> None:
-    """Digits behind the point, one by one."""
+    """Decimals have single digits after the point."""
     for value in (0.5, 3.14, 10.25, 21.0125, 105.9):
-        found = number(WordReader(spoken(value)), 0)
+        found = number(TrackedWords(spoken(value)), 0)
         assert found is not None
         assert found.text == str(value)
 
 
 def test_years_are_read() -> None:
-    """In two halves; those that are spoken as a number are read as one."""
+    """Years are read in two halves, or as one number if they are spoken like one."""
     for value in range(1600, 2100):
         words = spoken(value, to="year")
-        found = year(WordReader(words), 0) or integer(WordReader(words), 0)
+        found = year(TrackedWords(words), 0) or integer(TrackedWords(words), 0)
         assert found is not None
         assert (found.text, found.end) == (str(value), len(words))
 
@@ -60,13 +60,13 @@ def test_years_are_read() -> None:
     ("value", "text"), [(1, "1st"), (2, "2nd"), (11, "11th"), (12, "12th"), (113, "113th"), (1003, "1003rd")]
 )
 def test_ordinals_are_written(value: int, text: str) -> None:
-    """The ending goes by the last digits."""
+    """The suffix depends on the last digits."""
     assert with_suffix(value) == text
 
 
 def test_a_tape_remembers_how_far_was_looked() -> None:
-    """Behind the last word, too: there is nothing, and that may change."""
-    tape = WordReader(["One", "cat\u2019s"])
+    """Looking after the last word is recorded too, because a word may still come."""
+    tape = TrackedWords(["One", "cat\u2019s"])
     assert tape.furthest == -1
     assert [tape.at(0), tape.at(1), tape.at(2)] == ["one", "cat's", ""]
     tape.at(0)

@@ -1,4 +1,4 @@
-"""The written form: a table of what is written how, and what holds for any words."""
+"""The written form: a table of examples, and rules that hold for any words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamer.engine.text import spoken_numbers as numbers
-from streamer.engine.text.written_form import Piece, settled, written
+from streamer.engine.text.written_form import WrittenToken, settled_tokens, written_tokens
 
 # Spoken | written. Where both sides are the same it is the point of the row that nothing changes.
 TABLE = """
@@ -295,11 +295,11 @@ VOCABULARY = sorted(
 
 
 def text(words: str, *, begins: bool = False) -> str:
-    return " ".join(piece.text for piece in written(words.split(), begins=begins))
+    return " ".join(piece.text for piece in written_tokens(words.split(), begins=begins))
 
 
 def sentences(number: int, longest: int) -> Iterator[list[str]]:
-    """Words of the table in any order, and rows of it one behind the other."""
+    """Words of the table in random order, and rows of it one after another."""
     dice = random.Random(5)
     for turn in range(number):
         if turn % 2:
@@ -310,7 +310,7 @@ def sentences(number: int, longest: int) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize(("spoken", "expected"), ROWS)
 def test_what_is_written_how(spoken: str, expected: str) -> None:
-    """Every row of the table."""
+    """Every row of the table is written as the table says."""
     assert text(spoken) == expected
 
 
@@ -327,24 +327,24 @@ def test_what_is_written_how(spoken: str, expected: str) -> None:
     ],
 )
 def test_a_sentence_begins_with_a_capital(spoken: str, expected: str) -> None:
-    """The first word gets one where it opens a sentence, and only there."""
+    """The first word gets a capital only if it opens a sentence."""
     assert text(spoken, begins=True) == expected
 
 
 def test_a_piece_tells_its_words() -> None:
-    """Where spoken words went is known for each piece."""
-    assert written(["it", "costs", "five", "dollars", "and", "ten", "cents", "today"]) == [
-        Piece("It", 0, 1),
-        Piece("costs", 1, 2),
-        Piece("$5.10", 2, 7),
-        Piece("today", 7, 8),
+    """Every token knows which spoken words it stands for."""
+    assert written_tokens(["it", "costs", "five", "dollars", "and", "ten", "cents", "today"]) == [
+        WrittenToken("It", 0, 1),
+        WrittenToken("costs", 1, 2),
+        WrittenToken("$5.10", 2, 7),
+        WrittenToken("today", 7, 8),
     ]
 
 
 def test_pieces_cover_all_words() -> None:
-    """Whatever the words are: in order, no gap, no word twice, and words outside pieces of several are kept."""
+    """For any words the tokens are in order and without gaps, and single words are kept."""
     for words in sentences(1000, 24):
-        pieces = written(words)
+        pieces = written_tokens(words)
         assert [piece.first for piece in pieces] == [0, *(piece.end for piece in pieces)][: len(pieces)]
         assert (pieces[-1].end if pieces else 0) == len(words)
         assert all(piece.first < piece.end for piece in pieces)
@@ -353,34 +353,34 @@ def test_pieces_cover_all_words() -> None:
 def test_what_is_written_stays_written() -> None:
     """The written form of a written form is the same."""
     for words in sentences(2000, 12):
-        once = " ".join(piece.text for piece in written(words, begins=False))
+        once = " ".join(piece.text for piece in written_tokens(words, begins=False))
         assert text(once) == " ".join(once.split())
 
 
 def test_settled_pieces_never_change() -> None:
-    """Whatever follows the stable words, and whatever stood behind them before."""
+    """Settled tokens stay the same, whatever follows the stable words."""
     dice = random.Random(6)
     shown = 0
     for words in sentences(600, 10):
         stable = dice.randint(0, len(words))
-        pieces = written(words)
-        count = settled(words, stable)
+        pieces = written_tokens(words)
+        count = settled_tokens(words, stable)
         shown += count
         for _ in range(10):
             continuation = dice.choices(VOCABULARY, k=dice.randint(0, 6))
-            assert written([*words[:stable], *continuation])[:count] == pieces[:count]
+            assert written_tokens([*words[:stable], *continuation])[:count] == pieces[:count]
     assert shown > 800
 
 
 def test_any_single_word_may_follow_a_settled_piece() -> None:
-    """Each row cut anywhere, followed by each word of the vocabulary."""
+    """This holds for each row cut anywhere and followed by each word of the vocabulary."""
     for spoken, _ in ROWS[::16]:
         words = spoken.split()
         for stable in range(len(words) + 1):
-            count = settled(words, stable, begins=False)
-            before = written(words, begins=False)[:count]
+            count = settled_tokens(words, stable, begins=False)
+            before = written_tokens(words, begins=False)[:count]
             for word in VOCABULARY:
-                assert written([*words[:stable], word], begins=False)[:count] == before
+                assert written_tokens([*words[:stable], word], begins=False)[:count] == before
 
 
 @pytest.mark.parametrize(
@@ -403,20 +403,20 @@ def test_any_single_word_may_follow_a_settled_piece() -> None:
     ],
 )
 def test_pieces_settle_soon(spoken: str, pieces: int) -> None:
-    """Plain words at once, a number with the word behind it."""
+    """Plain words settle at once, a number with the word after it."""
     words = spoken.split()
-    assert settled(words, len(words)) == pieces
+    assert settled_tokens(words, len(words)) == pieces
 
 
 def test_no_number_grows_for_ever() -> None:
     """Dictated digits settle while they are dictated."""
     words = ["seven", "five"] * 30
-    assert settled(words, len(words)) == len(words) // numbers.LONGEST_RUN - 1
-    assert all(piece.end - piece.first <= numbers.LONGEST_RUN for piece in written(words))
+    assert settled_tokens(words, len(words)) == len(words) // numbers.LONGEST_RUN - 1
+    assert all(piece.end - piece.first <= numbers.LONGEST_RUN for piece in written_tokens(words))
 
 
 def test_stable_beyond_the_words() -> None:
-    """Out of range is as all or none of them."""
-    assert settled(["the", "cat"], 9) == 2
-    assert settled(["the", "cat"], -1) == 0
-    assert settled([], 0) == 0
+    """A stable count out of range counts as all of the words or none."""
+    assert settled_tokens(["the", "cat"], 9) == 2
+    assert settled_tokens(["the", "cat"], -1) == 0
+    assert settled_tokens([], 0) == 0

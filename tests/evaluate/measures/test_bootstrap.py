@@ -1,25 +1,25 @@
-"""Intervals: as wide as theory has them, always the same, and by speaker where it matters."""
+"""Bootstrap intervals."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from streamer.evaluate.measures.bootstrap import Counts, Sample, interval
+from streamer.evaluate.measures.bootstrap import CorpusSample, Counts, interval
 
 
 def rate(sums: Counts) -> Counts:
-    """Errors of words."""
+    """The rate of word errors."""
     return sums[:, 1] / sums[:, 0]
 
 
-def sample(errors: np.ndarray, speakers: list[str | None], corpus: str = "a") -> Sample:
+def sample(errors: np.ndarray, speakers: list[str | None], corpus: str = "a") -> CorpusSample:
     """Utterances of one word each."""
-    return Sample(corpus, np.stack([np.ones(len(errors)), errors], axis=1).astype(float), speakers)
+    return CorpusSample(corpus, np.stack([np.ones(len(errors)), errors], axis=1).astype(float), speakers)
 
 
 def test_the_width_is_that_of_the_binomial() -> None:
-    """A thousand words of which a fifth are wrong: 20 % plus and minus 2.5 %."""
+    """For a thousand words with a fifth wrong, the interval is 20 % plus and minus 2.5 %, as in theory."""
     found = interval([sample(np.arange(1000) % 5 == 0, [None] * 1000)], rate)
     assert found.value == pytest.approx(0.2)
     assert found.low == pytest.approx(0.175, abs=0.004)
@@ -27,7 +27,7 @@ def test_the_width_is_that_of_the_binomial() -> None:
 
 
 def test_speakers_are_drawn_whole() -> None:
-    """Where a speaker is either always right or always wrong, more words of each make the interval no narrower."""
+    """If speakers are always right or always wrong, more words of each do not narrow the interval."""
     errors = np.repeat(np.arange(20) % 5 == 0, 50)
     speakers = [str(number) for number in np.repeat(np.arange(20), 50)]
     known = interval([sample(errors, speakers)], rate)
@@ -37,14 +37,14 @@ def test_speakers_are_drawn_whole() -> None:
 
 
 def test_too_few_speakers_say_nothing_of_others() -> None:
-    """Four of them: utterances are drawn instead."""
+    """With few speakers utterances are drawn instead."""
     errors = np.arange(200) % 5 == 0
     few = [str(number % 4) for number in range(200)]
     assert interval([sample(errors, few)], rate) == interval([sample(errors, [None] * 200)], rate)
 
 
 def test_always_the_same_and_for_each_corpus_its_own() -> None:
-    """Twice gives the same; what else is evaluated changes nothing; all of them together lie between."""
+    """An interval is reproducible and independent of other corpora; the overall rate lies in between."""
     first = sample(np.arange(100) % 5 == 0, [None] * 100, "a")
     second = sample(np.arange(100) % 2 == 0, [None] * 100, "b")
     assert interval([first], rate) == interval([first], rate)
@@ -55,7 +55,7 @@ def test_always_the_same_and_for_each_corpus_its_own() -> None:
 
 
 def test_one_utterance_has_no_interval() -> None:
-    """Nothing can be drawn from one, nor from one of each corpus."""
+    """A single utterance per corpus gives no interval."""
     lone = sample(np.ones(1), [None])
     assert interval([lone], rate) == (1.0, None, None)
     assert interval([lone, lone._replace(corpus="b")], rate) == (1.0, None, None)

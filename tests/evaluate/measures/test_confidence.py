@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from streamer.evaluate.measures.confidence import BINS, Judged, reliability
+from streamer.evaluate.measures.confidence import BINS, JudgedConfidence, reliability
 
 
 def test_what_is_as_sure_as_it_is_right_has_no_error() -> None:
-    """Ten bins of equal size, from the least sure to the surest, each as right as it says."""
-    judged = [Judged(share / 10, number < share) for share in range(1, 11) for number in range(10)]
+    """Honest confidences give ten bins of equal size, each as right as it says, and no error."""
+    judged = [JudgedConfidence(share / 10, number < share) for share in range(1, 11) for number in range(10)]
     found = reliability(judged[::-1])
     assert found is not None
     assert found.number == 100
@@ -24,8 +24,8 @@ def test_what_is_as_sure_as_it_is_right_has_no_error() -> None:
 
 
 def test_the_error_is_the_mean_distance_over_the_bins() -> None:
-    """Whoever is always too sure is wrong by as much; finals are right in part."""
-    found = reliability([Judged(0.9, 0.5)] * 40)
+    """The error of an overconfident recogniser is its excess; finals may be right in part."""
+    found = reliability([JudgedConfidence(0.9, 0.5)] * 40)
     assert found is not None
     assert found.error == pytest.approx(0.4)
     assert len(found.bins) == BINS
@@ -33,12 +33,12 @@ def test_the_error_is_the_mean_distance_over_the_bins() -> None:
 
 
 def test_ranking_does_not_depend_on_the_scale() -> None:
-    """One where every right word is surer, a half where chance decides, and for words that are equally sure."""
+    """The ranking is 1 if right words are always surer, and a half if chance decides or all are equally sure."""
     dice = np.random.default_rng(1)
     cases = [
-        ([Judged(0.9, True), Judged(0.8, True), Judged(0.1, False)], 1.0),
-        ([Judged(0.5, True), Judged(0.5, False)], 0.5),
-        ([Judged(float(dice.random()), bool(dice.random() < 0.5)) for _ in range(4000)], 0.5),
+        ([JudgedConfidence(0.9, True), JudgedConfidence(0.8, True), JudgedConfidence(0.1, False)], 1.0),
+        ([JudgedConfidence(0.5, True), JudgedConfidence(0.5, False)], 0.5),
+        ([JudgedConfidence(float(dice.random()), bool(dice.random() < 0.5)) for _ in range(4000)], 0.5),
     ]
     for judged, ranking in cases:
         found = reliability(judged)
@@ -47,8 +47,8 @@ def test_ranking_does_not_depend_on_the_scale() -> None:
 
 
 def test_few_words_make_few_bins() -> None:
-    """And none make none."""
-    found = reliability([Judged(0.5, True)])
+    """Without confidences there is no reliability."""
+    found = reliability([JudgedConfidence(0.5, True)])
     assert found is not None
     assert len(found.bins) == 1
     assert reliability([]) is None

@@ -1,4 +1,4 @@
-"""Several settings side by side."""
+"""The comparison of several settings."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import replace
 
 import pytest
 
-from streamer.evaluate.reports.comparison import comparison, settings
+from streamer.evaluate.reports.comparison import comparison_text, setting_combinations
 from tests.evaluate.pets import evaluation
 
 
 def test_settings_are_all_combinations() -> None:
-    """As somebody would type them; of nothing there is one, the options as they are."""
-    assert settings(["step-ms=160,320", "search=greedy"]) == [
+    """Settings are all combinations; without any there is one, the options as they are."""
+    assert setting_combinations(["step-ms=160,320", "search=greedy"]) == [
         ("--step-ms", "160", "--search", "greedy"),
         ("--step-ms", "320", "--search", "greedy"),
     ]
-    assert settings([]) == [()]
+    assert setting_combinations([]) == [()]
 
 
 @pytest.mark.parametrize("wrong", ["step-ms", "step-ms=", "=1", "step-ms=160,,320", ""])
 def test_what_compares_nothing_is_refused(wrong: str) -> None:
-    """One sentence that shows how it is done."""
+    """A malformed comparison is refused with an example."""
     with pytest.raises(ValueError, match="such as step-ms=160,320"):
-        settings([wrong])
+        setting_combinations([wrong])
 
 
 def test_a_line_for_each_setting() -> None:
-    """Errors, delays, times, changes, confidence and CPU time; columns of which nothing is known are left out."""
+    """The table has errors, delays, times, changes, confidence and CPU time; empty columns are left out."""
     found = replace(evaluation(), options={"step_ms": 320, "sessions": 8})
-    shown = comparison([(("--step-ms", "160"), found), (("--step-ms", "320", "--stability", "low"), found)])
+    shown = comparison_text([(("--step-ms", "160"), found), (("--step-ms", "320", "--stability", "low"), found)])
     header, one, other = [line.split("  ") for line in shown.splitlines()[2:5]]
     assert [cell.strip() for cell in header if cell] == [
         "setting", "word errors %", "shown", "90th %", "stable", "90th %", "final", "90th %", "start", "end",
@@ -42,6 +42,6 @@ def test_a_line_for_each_setting() -> None:
     assert other[0] == "step-ms 320, stability low"
     # Of the options only those that all have in common are told.
     assert shown.splitlines()[0] == "2 utterances of pets.tsv through the engine (sessions 8)"
-    without = comparison([(("--search", "greedy"), replace(found, alignments=None))])
+    without = comparison_text([(("--search", "greedy"), replace(found, alignments=None))])
     assert "shown" not in without.splitlines()[2]
     assert "CPU" in without.splitlines()[2]

@@ -1,19 +1,19 @@
-"""The report's text and its JSON, from hand-made results."""
+"""The report as text and as JSON, from hand-made results."""
 
 from __future__ import annotations
 
 import json
 
 from streamer.evaluate.manifest import Utterance
-from streamer.evaluate.measures.scores import scored
-from streamer.evaluate.reports.report import content, hypothesis_line, side_by_side, text
+from streamer.evaluate.measures.error_rates import score_utterance
+from streamer.evaluate.reports.report import hypothesis_line, report_json, report_text, side_by_side
 from streamer.evaluate.reports.table import table
 from tests.evaluate.pets import CAT, evaluation
 
 
 def test_text() -> None:
-    """Counts, rates with intervals, kinds, speed, partials, confidence, delays, times, the worst, in this order."""
-    shown = text(evaluation(), 1)
+    """The sections of the report come in this order."""
+    shown = report_text(evaluation(), 1)
     wanted = [
         "2 utterances of pets.tsv through the engine (step_ms 320)",
         "pets 2 1 5 60.0 [33.3, 100.0]",
@@ -38,21 +38,21 @@ def test_text() -> None:
 
 
 def test_failures_are_named() -> None:
-    """With the reason; their audio does not count as heard."""
-    shown = text(evaluation("The connection was lost."), 0)
+    """Failed sessions are listed with the reason; their audio does not count."""
+    shown = report_text(evaluation("The connection was lost."), 0)
     assert "FAILED: 1 of 2 utterances\n  dog.wav: The connection was lost.\n" in shown
     assert "3 s of audio" in shown
 
 
 def test_real_delays_only_when_paced() -> None:
-    """How long it took on the wall means nothing for audio that came all at once."""
-    assert "wall's clock" not in text(evaluation(), 0)
-    assert "pets, by the wall's clock" in text(evaluation(paced=True), 0)
+    """Delays by the wall clock are left out for audio that was sent at once."""
+    assert "wall's clock" not in report_text(evaluation(), 0)
+    assert "pets, by the wall's clock" in report_text(evaluation(paced=True), 0)
 
 
 def test_json() -> None:
-    """The same figures, and nothing that JSON does not have."""
-    found = content(evaluation("Lost.", paced=True), 1)
+    """The JSON has the same figures, and only values that JSON supports."""
+    found = report_json(evaluation("Lost.", paced=True), 1)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["all"]["wer"]["value"] == found["corpora"]["pets"]["wer"]["value"] == 60.0
     assert found["speed"] == {
@@ -87,25 +87,25 @@ def test_json() -> None:
 
 
 def test_a_hypothesis_for_programs() -> None:
-    """Reference, hypothesis, errors, and when each word came."""
+    """A line for a hypothesis has its reference, errors, and the time of each word."""
     made = evaluation()
-    line = hypothesis_line(made.results[0], made.run.hearings[0].emissions)
+    line = hypothesis_line(made.scored[0], made.run.results[0].timed_words)
     assert (line["reference"], line["hypothesis"], line["failure"]) == ("the cat sat", "the bat sat", None)
     assert (line["words"], line["substitutions"], line["character_errors"]) == (3, 1, 1)
     assert (line["shown_ms"], line["final_ms"]) == ([500] * 3, [1000] * 3)
 
 
 def test_words_stand_over_words() -> None:
-    """Right ones in small letters, wrong ones in capitals, missing ones as stars; long ones in rows."""
-    wrong = scored(CAT, ["a", "the", "cat"])
+    """Right words are in small letters, wrong ones in capitals, missing ones are stars; long texts are in rows."""
+    wrong = score_utterance(CAT, ["a", "the", "cat"])
     assert side_by_side(wrong).splitlines()[1:] == ["    said: *** the cat SAT", "    text: A   the cat ***"]
     long = Utterance("long", "c", None, tuple(f"word{number}" for number in range(50)), CAT.place)
-    rows = side_by_side(scored(long, long.words[:49])).splitlines()[1:]
+    rows = side_by_side(score_utterance(long, long.words[:49])).splitlines()[1:]
     assert len(rows) > 2
     assert {len(rows[place]) - len(rows[place + 1]) for place in range(0, len(rows) - 2, 2)} == {0}
     assert " ".join(row[10:] for row in rows[::2]).lower().split() == list(long.words)
 
 
 def test_tables_have_straight_columns() -> None:
-    """The first one to the left, the others to the right."""
+    """The first column is aligned left, the others right."""
     assert table(["a", "bb"], [["ccc", "1"], ["d", "22222"]]) == "a       bb\nccc      1\nd    22222"

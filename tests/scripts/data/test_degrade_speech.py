@@ -1,114 +1,44 @@
-"""Degraded recordings are as much worse as their names say, and evaluation can read their manifests."""
+"""The script that makes recordings worse."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 
-from scripts.data.degrade_speech import Sound, clipped, main, reverberated, speech_level, telephoned, ways, with_noise
 from streamer.evaluate.manifest import read_manifest
-from streamer.training.data.corpus import Corpus, Utterance, write_corpus
+from streamer.training.data.corpus import Utterance, write_corpus
+from tests.project import SAMPLES
+from tests.scripts.program import run
+
+SCRIPT = "data/degrade_speech.py"
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """Noise, and a room that rings for half a second."""
-    rng = np.random.default_rng(0)
-    falling = rng.normal(0, 1, 16000) * 10 ** (-3 * np.arange(16000) / 8000)
-    falling[100] = 4
-    sounds = {"noise": rng.normal(0, 900, 20000), "rooms": falling * 6000}
-    for name, sound in sounds.items():
-        entry = Utterance(name, 0, 0, name, "", "")
-        write_corpus(tmp_path / "work", name, [(entry, np.clip(sound, -32768, 32767).astype(np.int16))])
+    """Prepared noise, and a room that rings for half a second."""
+    noise = np.random.default_rng(0).normal(0, 900, 16000)
+    falling = noise * 10 ** (-3 * np.arange(16000) / 8000)
+    falling[100] = 9000
+    for name, audio in {"noise": noise, "rooms": falling}.items():
+        write_corpus(tmp_path / "work", name, [(Utterance(name, 0, 0, name, "", ""), audio.astype(np.int16))])
     return tmp_path / "work"
 
 
-@pytest.fixture
-def manifest(tmp_path: Path) -> Path:
-    """Two recordings."""
-    for name, seed in (("a", 1), ("b", 2)):
-        soundfile.write(tmp_path / f"{name}.wav", speech(seed), 16000, subtype="PCM_16")
-    path = tmp_path / "given.tsv"
-    path.write_text("file\tspeaker\tsource\ttext\na.wav\tanna\tx\tGood morning\nb.wav\tunknown\ty\tit's late\n")
-    return path
-
-
-def speech(seed: int) -> Sound:
-    """Half a second of silence, then a second that passes for speech."""
-    sound = np.random.default_rng(seed).normal(0, 0.1, 24000)
-    sound[:8000] = 0
-    return sound
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """The script with these arguments."""
-    monkeypatch.setattr(sys, "argv", ["degrade_speech", *map(str, arguments)])
-    return main()
-
-
-def test_every_way_is_a_manifest_of_whole_files(
-    work: Path, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Same words, corpora and lengths as before; the second time the same bytes."""
-    given = read_manifest(manifest)
-    for folder in ("one", "two"):
-        assert run(monkeypatch, manifest, "--work", work, "--to", tmp_path / folder) == 0
-    for name in ways(Corpus(work, "noise"), Corpus(work, "rooms")):
-        found = read_manifest(tmp_path / "one" / f"{name}.tsv")
-        assert [(entry.words, entry.corpus) for entry in found] == [(entry.words, entry.corpus) for entry in given]
-        for entry, before in zip(found, given, strict=True):
-            assert len(entry.samples()) == len(before.samples())
-            assert not np.array_equal(entry.samples(), before.samples())
-            assert entry.place.path.read_bytes() == (tmp_path / "two" / entry.name).read_bytes()
-
-
-def test_noise_is_as_far_below_the_speech_as_it_says() -> None:
-    """Measured where there is speech, not over its pauses."""
-    sound, rng = speech(1), np.random.default_rng(0)
-    noise = [np.random.default_rng(5).normal(0, 500, 5000).astype(np.int16), np.zeros(99, np.int16)]
-    for decibels in (5, 20):
-        added = with_noise(sound, rng, noise, decibels) - sound
-        assert 20 * np.log10(speech_level(sound) / np.sqrt(np.mean(added**2))) == pytest.approx(decibels, abs=0.1)
-    assert speech_level(sound) == pytest.approx(0.1, rel=0.05)
-
-
-def test_a_room_rings_after_the_sound_but_does_not_delay_it() -> None:
-    """A click stays where it was."""
-    click = np.zeros(16000)
-    click[1000] = 1
-    heard = reverberated(click, np.random.default_rng(0), [np.array([1.0, 0.0, 0.5])])
-    assert heard[1002] == pytest.approx(heard[1000] / 2)
-    assert int(heard.argmax()) == 1000
-    assert abs(heard[:1000]).max() < 1e-9
-
-
-def test_a_telephone_lets_its_band_through_and_no_more() -> None:
-    """Tones inside stay nearly as loud, tones outside are gone."""
-    seconds = np.arange(16000) / 16000
-    for hertz, passes in ((100, False), (1000, True), (3000, True), (4500, False)):
-        heard = telephoned(0.3 * np.sin(2 * np.pi * hertz * seconds))
-        assert len(heard) == 16000
-        level = np.sqrt(np.mean(heard[2000:-2000] ** 2)) / (0.3 / np.sqrt(2))
-        assert level == pytest.approx(1, abs=0.1) if passes else level < 0.02
-
-
-def test_clipping_cuts_one_sample_in_twenty() -> None:
-    """The rest only gets louder."""
-    sound = speech(1)
-    assert np.mean(np.abs(clipped(sound)) == 1) == pytest.approx(0.05, abs=0.001)
+def test_a_manifest_is_degraded(work: Path, tmp_path: Path) -> None:
+    """It prints the manifests that it wrote; each has as many recordings as were asked for."""
+    done = run(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path, "--ways", "quiet", "--limit", 2)
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'quiet.tsv'}\n")
+    assert len(read_manifest(tmp_path / "quiet.tsv")) == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"), [(["--ways", "drunk"], "no way 'drunk'"), (["--work", "nowhere"], "nowhere")]
 )
-def test_what_cannot_be_done_is_one_sentence(
-    work: Path, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str,
-) -> None:  # fmt: skip
+def test_what_cannot_be_done_is_one_sentence(work: Path, tmp_path: Path, arguments: list[str], complaint: str) -> None:
     """An unknown way and missing data are named."""
-    assert run(monkeypatch, manifest, "--work", work, "--to", tmp_path / "out", *arguments) == 1
-    assert complaint in capsys.readouterr().err
+    done = run(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path / "out", *arguments)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1

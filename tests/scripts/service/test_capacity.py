@@ -1,37 +1,12 @@
-"""The curve of scripts/service/capacity.py, of a real service."""
+"""The script that shows the curve of a machine."""
 
 from __future__ import annotations
 
-import pytest
-
-from scripts.service import capacity
-from streamer.bridge.service import Service
-from streamer.bridge.upstreams.capacity import Capacity, Level
-from streamer.triton.server import TritonServer
-from tests.samples import pcm
+from tests.scripts.program import run
 
 
-def test_what_was_tried() -> None:
-    """A line for each number of sessions, with its part of the time of a step."""
-    found = Capacity(2, [Level(1, 0.04, [0.04]), Level(2, 0.08, [0.07, 0.09]), Level(4, 0.32, [0.3])])
-    assert capacity.closed(found).splitlines()[2:5] == [
-        "| 1 | 0.040 | 12% | 0.040 | 0.040 |",
-        "| 2 | 0.080 | 25% | 0.090 | 0.090 |",
-        "| 4 | 0.320 | 100% | 0.300 | 0.300 |",
-    ]
-
-
-async def test_live(triton: TritonServer) -> None:
-    """So many sessions talk, and end with their words."""
-    async with Service(triton.grpc_address, port=0) as service:
-        seen, ended = await capacity.live(service.url, pcm("talk.flac"), 2, 3.0)
-    assert ended == {"done": 2}
-    assert seen.sessions == 2
-    assert seen.quantile(0.5) > 0
-
-
-async def test_refused(triton: TritonServer) -> None:
-    """A service that takes fewer is not measured with fewer."""
-    async with Service(triton.grpc_address, port=0, sessions=1) as service:
-        with pytest.raises(ConnectionError, match="was refused: full"):
-            await capacity.live(service.url, pcm("talk.flac"), 2, 1.0)
+def test_levels_are_numbers() -> None:
+    """What is none is refused before anything is started."""
+    done = run("service/capacity.py", "--levels", "much")
+    assert done.returncode == 2
+    assert "argument --levels: invalid" in done.stderr

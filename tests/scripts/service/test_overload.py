@@ -1,73 +1,13 @@
-"""What scripts/service/overload.py sees at a real service that takes two sessions, and what it makes of what it saw."""
+"""The script that holds a service at its limit."""
 
 from __future__ import annotations
 
-from collections import Counter
-
-import pytest
-
-from scripts.service import overload
-from streamer.bridge.service import Service
-from streamer.testing.crowd import Period
-from streamer.triton.server import TritonServer
-from tests.bridge.clients import no_streams
-from tests.samples import pcm
+from tests.scripts.program import run
 
 
-async def test_two_of_six(triton: TritonServer) -> None:
-    """Two talk on to their end, the others are refused again and again when they were told to come; nobody is late."""
-    async with Service(triton.grpc_address, port=0, sessions=2) as service:
-        seen = await overload.run(service.url, pcm("talk.flac"), number=2, times=3.0, seconds=8, rounds=1)
-        assert b'streamer_refusals_total{reason="full"}' in service.metrics.exposition()
-    await no_streams(triton)
-    assert (seen.let_in, seen.untold) == (0, 0)
-    assert seen.ended == Counter(done=2)
-    # Each of the four at once, and at most once more: after the five seconds that it was told.
-    assert set(seen.refused) == {"full"}
-    assert 4 < seen.refused["full"] <= seen.attempts <= 8
-    for period in (*seen.alone, *seen.beside):
-        assert period.sessions == 2
-        assert len(period.delays_s) > 5
-        assert 0 < period.quantile(0.5) <= period.quantile(0.95)
-    assert [line.split("|")[1].strip() for line in overload.report(seen).splitlines()[2:4]] == [
-        "alone",
-        "beside the refused",
-    ]
-
-
-def seen(**changes: object) -> overload.Seen:
-    """A run in which all was well, but for these things."""
-    well = overload.Seen(
-        alone=[Period(2, [0.1] * 100, 0.3)],
-        beside=[Period(2, [0.12] * 100, 0.4)],
-        attempts=8,
-        refused=Counter(full=8),
-        ended=Counter(done=2),
-    )
-    for name, value in changes.items():
-        setattr(well, name, value)
-    return well
-
-
-def test_all_is_well() -> None:
-    """Nothing to complain of, and the ratio."""
-    assert list(overload.judged(seen())) == []
-    assert "p50 1.20, p95 1.20" in overload.report(seen())
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"ended": Counter(done=1, too_fast=1)}, "1 of the sessions that were let in were cut off"),
-        ({"let_in": 3}, "3 sessions were let in beyond the limit"),
-        ({"refused": Counter(full=7, internal=1)}, "something else than refusals"),
-        ({"refused": Counter()}, "something else than refusals"),
-        ({"untold": 2}, "2 refusals did not say when"),
-        ({"beside": [Period(2, [0.1], 9.0)]}, "9.0 s behind"),
-        ({"beside": [Period(2, [0.1] * 9 + [0.4], 0.3)]}, "4.00 times as late (p95)"),
-        ({"beside": [Period(2, [], 0.3)]}, "times as late (p50)"),
-    ],
-)
-def test_complaints(changes: dict[str, object], complaint: str) -> None:
-    """Each bound that does not hold is named."""
-    assert any(complaint in line for line in overload.judged(seen(**changes)))
+def test_nobody_there_is_said() -> None:
+    """One sentence."""
+    done = run("service/overload.py", "--server", "ws://127.0.0.1:1/v1/stream")
+    assert done.returncode == 1
+    assert done.stderr.startswith("overload: ")
+    assert done.stderr.count("\n") == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.engine.models.acoustic import AcousticModel
+from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.training.data.corpus import Utterance, write_corpus
 from tests.project import SCRIPTS
 

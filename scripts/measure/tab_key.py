@@ -1,0 +1,46 @@
+"""How long the Tab key takes: the time of the answer to some unfinished command lines, in a process each."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+LINES: Final = ("streamer ", "streamer ta", "streamer --format js", "streamer serve --", "streamer serve --keys ")
+
+
+def main() -> int:
+    """Runs it; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=25, metavar="N", help="how often each is asked (25)")
+    options = parser.parse_args()
+    print("| line | processor ms | at least ms | median ms |\n|---|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as folder:
+        for line in LINES:
+            taken = [answered(line, Path(folder) / "answer") for _ in range(options.times)]
+            walls, processors = [wall for wall, _ in taken], [processor for _, processor in taken]
+            print(f"| `{line}` | {min(processors):.0f} | {min(walls):.0f} | {statistics.median(walls):.0f} |")
+    return 0
+
+
+def answered(line: str, answer: Path) -> tuple[float, float]:
+    """Milliseconds until the answer is there, and those of the processor."""
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SHELL": "zsh"}
+    environment = {**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, "-m", "streamer"], env=environment, stderr=subprocess.DEVNULL, check=True)
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert answer.read_text(encoding="utf-8"), line
+    answer.unlink()
+    return 1000 * wall, 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

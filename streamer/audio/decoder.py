@@ -1,0 +1,112 @@
+"""Decodes audio as a client sends it, in chunks of any length, to int16 at 16 kHz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.audio.sample_converter import SAMPLE_RATE, FloatSamples, Int16Samples, SampleConverter
+
+_FULL_SCALE: Final = np.float32(1 / 32768)
+
+
+class AudioDecoder:
+    """Decodes the audio of one session: bytes in, samples for each stream out.
+
+    There is a stream for each channel, or a single one for the mix of all channels.
+    """
+
+    def __init__(self, encoding: str, sample_rate: int, channels: int = 1, *, separate: bool = False) -> None:
+        self._sample_bytes, self._to_floats = ENCODINGS[encoding]
+        self._channels = channels
+        self._rest = b""  # an incomplete frame; a frame has one sample of every channel
+        self._converter = SampleConverter(sample_rate, channels, separate=separate)
+        self.streams = self._converter.streams
+        self.received = 0  # bytes
+        # The audio of most sessions needs no conversion at all.
+        self._as_it_is = (encoding, sample_rate, channels) == ("pcm_s16le", SAMPLE_RATE, self.streams)
+
+    @property
+    def frame_bytes(self) -> int:
+        """The bytes of one frame, which has one sample of every channel."""
+        return self._sample_bytes * self._channels
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether the audio so far ends in the middle of a frame."""
+        return bool(self._rest)
+
+    def drop_rest(self) -> int:
+        """Forget an incomplete frame, which the client will send again. Returns the number of whole frames so far."""
+        self.received -= len(self._rest)
+        self._rest = b""
+        return self.received // self.frame_bytes
+
+    def decode(self, data: bytes) -> list[Int16Samples]:
+        """The samples that this chunk adds to each stream. An incomplete frame waits for the next chunk."""
+        self.received += len(data)
+        data = self._rest + data if self._rest else data
+        whole = len(data) - len(data) % self.frame_bytes
+        self._rest = data[whole:]
+        if self._as_it_is:
+            return self._divided(np.frombuffer(data[:whole], "<i2").astype(np.int16, copy=False))
+        return self._divided(self._converter.convert(self._to_floats(data[:whole]).reshape(-1, self._channels)))
+
+    def finish(self) -> list[Int16Samples]:
+        """End the audio: the samples that the resampler held back. An incomplete frame is dropped."""
+        nothing = np.empty((0, self._channels), np.float32)
+        return self._divided(self._converter.convert(nothing, last=True))
+
+    def _divided(self, samples: Int16Samples) -> list[Int16Samples]:
+        return list(np.ascontiguousarray(samples.reshape(-1, self.streams).T))
+
+
+def _s16le(data: bytes) -> FloatSamples:
+    return np.frombuffer(data, "<i2").astype(np.float32) * _FULL_SCALE
+
+
+def _f32le(data: bytes) -> FloatSamples:
+    return np.frombuffer(data, "<f4").astype(np.float32, copy=False)
+
+
+def _mulaw(data: bytes) -> FloatSamples:
+    return _MULAW[np.frombuffer(data, np.uint8)]
+
+
+def _alaw(data: bytes) -> FloatSamples:
+    return _ALAW[np.frombuffer(data, np.uint8)]
+
+
+def _mulaw_table() -> FloatSamples:
+    """ITU-T G.711: all bits inverted; a sign, three bits of exponent, four of mantissa, a bias (132 in 16 bits)."""
+    code = ~np.arange(256, dtype=np.uint8)
+    magnitude = (((code & 15).astype(np.int32) << 3) + 132 << (code >> 4 & 7)) - 132
+    return _table(np.where(code & 128, -magnitude, magnitude))
+
+
+def _alaw_table() -> FloatSamples:
+    """ITU-T G.711: every other bit inverted, opposite sign; the lowest exponent has no leading one."""
+    code = np.arange(256, dtype=np.uint8) ^ np.uint8(0x55)
+    exponent = (code >> 4 & 7).astype(np.int32)
+    step = ((code & 15).astype(np.int32) << 4) + 8
+    magnitude = np.where(exponent, step + 256 << np.maximum(exponent - 1, 0), step)
+    return _table(np.where(code & 128, magnitude, -magnitude))
+
+
+def _table(linear: npt.NDArray[np.int32]) -> FloatSamples:
+    return linear.astype(np.float32) * _FULL_SCALE
+
+
+_MULAW: Final = _mulaw_table()
+_ALAW: Final = _alaw_table()
+
+# By encoding: the bytes of a sample, and the function that turns bytes into floats with a full scale of 1.
+ENCODINGS: Final[dict[str, tuple[int, Callable[[bytes], FloatSamples]]]] = {
+    "pcm_s16le": (2, _s16le),
+    "pcm_f32le": (4, _f32le),
+    "mulaw": (1, _mulaw),
+    "alaw": (1, _alaw),
+}

@@ -1,0 +1,49 @@
+"""Checks a recording before it is decoded: it must exist, be readable, and not be empty.
+
+Standard library only, so that the command line can check before it imports or starts anything else.
+"""
+
+from __future__ import annotations
+
+import stat
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+# The endings by which recordings are found in a folder. A file that is named is tried whatever its ending.
+SOUNDFILE_ENDINGS: Final = frozenset(
+    {".wav", ".wave", ".flac", ".ogg", ".oga", ".opus", ".mp3"}
+    | {".aif", ".aiff", ".aifc", ".au", ".caf", ".w64", ".rf64"}
+)
+# These are read with ffmpeg.
+FFMPEG_ENDINGS: Final = frozenset(
+    {".m4a", ".m4b", ".aac", ".wma", ".amr", ".mka", ".ac3"}
+    | {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".wmv", ".mpg", ".mpeg", ".ts", ".3gp", ".flv"}
+)
+
+
+class AudioError(Exception):
+    """A recording cannot be used. The message says why in one sentence for the user who named it."""
+
+
+def open_recording(name: str) -> FileIO:
+    """Open the file. AudioError unless it is a regular file and not empty."""
+    try:
+        status = Path(name).stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise AudioError(f"{name} is a folder, not a recording.")
+        if not stat.S_ISREG(status.st_mode):
+            raise AudioError(f"{name} is not a regular file: raw PCM can be piped into '-'.")
+        if status.st_size == 0:
+            raise AudioError(f"{name} is empty (0 bytes).")
+        return FileIO(name)
+    except FileNotFoundError:
+        raise AudioError(f"{name}: there is no such file.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise AudioError(f"{name} cannot be opened: {reason}.") from error
+
+
+def check_readable(name: str) -> None:
+    """Raise AudioError unless the file can be opened. Does not look into it."""
+    open_recording(name).close()

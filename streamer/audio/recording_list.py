@@ -1,0 +1,60 @@
+"""Lists the recordings that a command line names: single files, and all recordings in folders and below."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Final
+
+from streamer.audio.recording_check import FFMPEG_ENDINGS, SOUNDFILE_ENDINGS, AudioError
+
+STDIN: Final = "-"
+
+
+@dataclass(frozen=True)
+class ListedRecording:
+    """A recording: its name for opening it, and its path within the named folder, such as `monday/first.wav`."""
+
+    name: str
+    place: PurePath
+
+    @classmethod
+    def named(cls, name: str) -> ListedRecording:
+        """A recording that was named by itself."""
+        return cls(name, PurePath("stdin" if name == STDIN else Path(name).name))
+
+
+def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]:
+    """The recording with this name, or those in the folder with this name; and what could not be read.
+
+    The place of a recording is its path below the folder, so that the structure of the folder can be kept.
+    """
+    if name == STDIN or not Path(name).is_dir():
+        return [ListedRecording.named(name)], []
+    unread: list[OSError] = []
+    found = [ListedRecording(path, PurePath(path).relative_to(name)) for path in _files(name, unread)]
+    wrong = [AudioError(f"{error.filename} cannot be read: {error.strerror}.") for error in unread]
+    if not found and not wrong:
+        wrong = [AudioError(f"{name} is a folder without recordings: no file in it or below has a known ending.")]
+    return found, wrong
+
+
+def _files(folder: str, unread: list[OSError]) -> Iterator[str]:
+    for place, folders, files in os.walk(folder, onerror=unread.append):
+        folders[:] = _sorted(folders)
+        for file in _sorted(files):
+            if PurePath(file).suffix.lower() in SOUNDFILE_ENDINGS | FFMPEG_ENDINGS:
+                yield str(Path(place, file))
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    """In natural order, track 2 before track 10, and without hidden files, such as those of other systems."""
+    return sorted((name for name in names if not name.startswith(".")), key=_order)
+
+
+def _order(name: str) -> list[tuple[int, int | str]]:
+    pieces = re.split(r"([0-9]+)", name.casefold())
+    return [(0, int(piece)) if index % 2 else (1, piece) for index, piece in enumerate(pieces)] + [(2, name)]

@@ -1,0 +1,376 @@
+"""One connection: its requests are read, answered and followed by others, until one of them becomes a websocket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final
+
+from streamer.bridge.http.channel import NOT_READ, Channel
+from streamer.bridge.http.counts import ANSWERING, IDLE, WEBSOCKET, ConnectionCounts, CountedConnection
+from streamer.bridge.http.framing import Framing, Head, Mark
+from streamer.bridge.http.messages import Handshake
+from streamer.bridge.http.request import Headers, Request, split_target
+from streamer.bridge.http.response import HttpError, Response
+from streamer.bridge.http.routes import Endpoint, Route, Routes
+from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
+from streamer.bridge.telemetry.failures import Failures
+from streamer.wire.errors import CloseCode
+
+# For the next request of a connection that is kept.
+IDLE_LIMIT_S = 15.0
+# A client that does not read a piece of its answer for so long is cut off.
+ANSWER_LIMIT_S = 10.0
+# A client that has ended its side still gets an answer that is ready so soon.
+HALF_CLOSED_LIMIT_S = 5.0
+# What a client still sends after its last answer is thrown away for so long, so that it reads the answer.
+LINGER_S = 2.0
+# Bytes that may wait to be looked at; then the socket is read no further.
+UNREAD_MARK = 64 * 1024
+# A body that nobody wanted is read to its end if no more than this is missing; else the connection is closed.
+MOST_UNWANTED = 64 * 1024
+# So much is looked at at a time, so that one client's many small pieces do not hold up the others.
+_SLICE = 16 * 1024
+_MOST_PIECES = 256
+# A body has to come at least this fast; see routes.BODY_PACE_S.
+_PACE = 1024
+
+TOO_SLOW: Final = "too_slow"
+_WITHOUT_BODY: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+@dataclass
+class Terms:
+    """What holds for every connection of a port."""
+
+    routes: Routes
+    counts: ConnectionCounts
+    failures: Failures
+    dropped: Callable[[str], None]  # is told why a connection was cut off
+    protection: Callable[[Headers], Mapping[str, str]]  # header fields that go with every answer
+    head_limit_s: float  # for TLS and the first request's head together, and for each head that follows
+    ending: bool = False  # nothing is kept for another request
+
+
+class _Cut(Exception):
+    """The connection is to be cut off."""
+
+
+class Connection(Channel):
+    """A connection that speaks HTTP."""
+
+    def __init__(self, terms: Terms, counted: CountedConnection, peer: str, deadline: float) -> None:
+        """`deadline`, a time of the loop, is for the head of the first request."""
+        super().__init__(terms.dropped)
+        self._terms = terms
+        self._counted = counted
+        self._peer = peer
+        self._deadline = deadline
+        self._framing = Framing()
+        self._arrival: asyncio.Future[None] | None = None
+        self._ended = False  # the client has ended its side
+        self._discarding = False
+        self._told_end = False  # the framing knows that, too
+        self._task: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        """Until the connection ends; when it is lost, so is whoever makes an answer."""
+        self._task = asyncio.current_task()
+        if self._transport is None or self.lost:
+            return
+        try:
+            while await self._exchange():
+                pass
+        except _Cut:
+            pass
+        except Exception as error:
+            self._terms.failures.report("a connection failed", error)
+        finally:
+            self.abort()
+
+    @property
+    def waits(self) -> bool:
+        """Whether no request is under way."""
+        return self._counted.state not in (ANSWERING, WEBSOCKET)
+
+    # What asyncio calls
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        if not self._discarding:
+            self._unread += data
+        self._stir()
+        self.balance()
+
+    def eof_received(self) -> bool:
+        """The client sends no more. It may still read; a client that has gone looks just the same."""
+        self._ended = True
+        self._stir()
+        self.end_by(HALF_CLOSED_LIMIT_S)
+        return self._transport is not None and self._transport.can_write_eof()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone, and nobody waits for its answer."""
+        super().connection_lost(exc)
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the socket is to be read."""
+        return self._discarding or (not self._clogged and len(self._unread) < UNREAD_MARK)
+
+    # A request and its answer
+
+    async def _exchange(self) -> bool:
+        """Whether another can follow."""
+        request: Request | None = None
+        body: AsyncGenerator[bytes, None] | None = None
+        try:
+            head = await self._next_head()
+            if head is None:
+                await self._end()
+                return False
+            crowded = not self._terms.counts.room_for_answering
+            self._counted.move(ANSWERING)
+            path, query = split_target(head.target)
+            request = Request(head.method, path, query, head.headers, self._peer, head.version)
+            if crowded:
+                why = "Too many requests are being answered; try again in a second."
+                raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", why, {"Retry-After": "1"})
+            route = self._terms.routes.find(request)
+            if route.websocket is not None and head.method == "GET" and "Upgrade" in head.headers:
+                await self._converse(request, route.websocket)
+                return False
+            handler = route.handler(request)
+            left = self._framing.left
+            if (left is None and not route.largest_body) or (left or 0) > route.largest_body:
+                raise _too_large(route.largest_body)
+            body = self._body(route)
+            response = await handler(replace(request, body=body))
+        except HttpError as error:
+            response = error.response(request)
+        except _Cut:
+            raise
+        except Exception as error:
+            self._terms.failures.report("a request failed", error)
+            failed = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The service failed; its log says why.")
+            response = failed.response(request)
+        try:
+            return await self._answer(response, request)
+        finally:
+            if body is not None:
+                await body.aclose()
+
+    async def _next_head(self) -> Head | None:
+        """What the next request begins with; None if none comes. HttpError if it is none."""
+        if self._counted.state in (ANSWERING, IDLE):
+            if not self._unread and not self._framing.holds_bytes and not await self._next_is_coming():
+                return None
+            self._deadline = self._loop.time() + self._terms.head_limit_s
+        while True:
+            event = self._framing.next()
+            if isinstance(event, Head):
+                return event
+            if event is not Mark.NEEDS_MORE:
+                return None
+            try:
+                if not await self._feed(self._deadline):
+                    return None
+            except asyncio.TimeoutError:
+                self.dropped(TOO_SLOW)
+                raise _Cut from None
+
+    async def _next_is_coming(self) -> bool:
+        """Wait for the first byte of another request, for a while."""
+        if self._ended or self._terms.ending or not self._terms.counts.room_for_idle:
+            return False
+        self._counted.move(IDLE)
+        with suppress(asyncio.TimeoutError):
+            await self._arrive(self._loop.time() + IDLE_LIMIT_S)
+        return bool(self._unread)
+
+    async def _body(self, route: Route) -> AsyncGenerator[bytes, None]:
+        """The pieces of a request's body as they come."""
+        if self._framing.awaits_consent:
+            self.write(self._framing.consent())
+        total, slow, patience = 0, 0, route.body_pace_s
+        while True:
+            if piece := self._piece():
+                total, slow = total + len(piece), slow + len(piece)
+                if total > route.largest_body:
+                    raise _too_large(route.largest_body)
+                if slow >= _PACE:
+                    slow, patience = 0, route.body_pace_s
+                yield piece
+                await asyncio.sleep(0)  # others have their turn, however much of it is here already
+                continue
+            if self._framing.whole:
+                return
+            began = self._loop.time()
+            try:
+                if not await self._feed(began + patience):
+                    raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The connection ended within the body.")
+            except asyncio.TimeoutError:
+                self.dropped(TOO_SLOW)
+                why = f"The body comes too slowly: each KiB of it may take {route.body_pace_s:g} s."
+                raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "too_slow", why) from None
+            # Only what is waited for counts: the handler may take its time.
+            patience -= self._loop.time() - began
+
+    def _piece(self) -> bytes:
+        """What has come of the body, a little at a time."""
+        pieces: list[bytes] = []
+        while len(pieces) < _MOST_PIECES and isinstance(event := self._framing.next(), bytes):
+            pieces.append(event)
+        return b"".join(pieces)
+
+    async def _answer(self, response: Response, request: Request | None) -> bool:
+        """Send it; whether another request can follow."""
+        framing = self._framing
+        headers = {"Date": formatdate(usegmt=True), "Server": "streamer"}
+        headers.update(self._terms.protection(request.headers if request is not None else Headers()))
+        headers.update(response.headers)
+        if isinstance(response.body, bytes) and response.status not in _WITHOUT_BODY:
+            headers["Content-Length"] = str(len(response.body))
+        keep = request is not None and request.version != "1.0" and self._worth_keeping
+        if not keep:
+            headers["Connection"] = "close"
+        said = framing.head(response.status, headers)
+        if isinstance(response.body, bytes):
+            await self._write(said + (framing.piece(response.body) if response.body else b"") + framing.end())
+        else:
+            await self._write(said)
+            await self._stream(response.body)
+        if keep and await self._skip() and framing.next_cycle():
+            return True
+        await self._end()
+        return False
+
+    @property
+    def _worth_keeping(self) -> bool:
+        """Whether another request can follow, once what is left of this one has been thrown away."""
+        left = self._framing.left
+        little = left is not None and left <= MOST_UNWANTED and not (left and self._framing.awaits_consent)
+        return little and not (self._framing.broken or self._ended or self._terms.ending)
+
+    async def _stream(self, pieces: AsyncIterable[bytes]) -> None:
+        """The body of an answer, no faster than the client reads it."""
+        try:
+            if not self._framing.head_only:
+                async for piece in pieces:
+                    if piece:
+                        await self._write(self._framing.piece(piece))
+                        await asyncio.sleep(0)
+        except HttpError:  # its answer has begun: that the end is missing is all that can be said
+            raise _Cut from None
+        finally:
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()
+        await self._write(self._framing.end())
+
+    async def _skip(self) -> bool:
+        """Read the rest of a body that nobody wanted; whether it came."""
+        deadline = self._loop.time() + LINGER_S
+        try:
+            while not self._framing.whole:
+                if not self._piece() and not self._framing.whole and not await self._feed(deadline):
+                    return False
+        except (HttpError, asyncio.TimeoutError):
+            return False
+        return True
+
+    async def _converse(self, request: Request, endpoint: Endpoint) -> None:
+        """The request is for a websocket, and everything that follows is its own."""
+        handshake = Handshake(request, endpoint.subprotocols)
+        if self._framing.left != 0 or self._framing.next() is not Mark.END:
+            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A request for a websocket has no body.")
+        if self._ended or self.lost or self._transport is None:
+            raise _Cut
+        said, data = self._framing.switch([*handshake.headers, ("Server", "streamer")])
+        self._counted.move(WEBSOCKET)
+        websocket = WebSocket(
+            request,
+            handshake.subprotocol,
+            endpoint.largest_message,
+            self.dropped,
+            lambda error: self._terms.failures.report("a websocket failed", error),
+        )
+        self.write(said)
+        data += self._unread
+        self._unread.clear()
+        websocket.take_over(self, data)
+        try:
+            await endpoint.handler(websocket)
+        except asyncio.CancelledError:
+            websocket.abort()
+            raise
+        except ConnectionEnded:
+            pass
+        except Exception as error:
+            self._terms.failures.report("a websocket failed", error)
+            await websocket.drop(CloseCode.FAILED, "the service failed")
+        await websocket.finish()
+
+    # Inside
+
+    async def _feed(self, deadline: float) -> bool:
+        """Look at more of what the client sends; False if it sends no more. TimeoutError."""
+        if not self._unread:
+            if self._told_end:
+                return False
+            await self._arrive(deadline)
+        data = bytes(self._unread[:_SLICE])
+        del self._unread[:_SLICE]
+        self.balance()
+        self._told_end = not data
+        self._framing.feed(data)
+        return True
+
+    async def _arrive(self, deadline: float) -> None:
+        """Wait for bytes, or for the client's end. TimeoutError."""
+        while not self._unread and not self._ended:
+            left = deadline - self._loop.time()
+            if left <= 0:
+                raise asyncio.TimeoutError
+            self._arrival = self._loop.create_future()
+            try:
+                await asyncio.wait({self._arrival}, timeout=left)
+            finally:
+                self._arrival = None
+
+    async def _write(self, data: bytes) -> None:
+        self.write(data)
+        if not await self.drained(self._loop.time() + ANSWER_LIMIT_S):
+            self.dropped(NOT_READ)
+            raise _Cut
+
+    async def _end(self) -> None:
+        """Close the connection, so that what was written arrives."""
+        if self._transport is None or self.lost:
+            return
+        # Who still sends would be reset before it has read the answer.
+        sending = not self._framing.at_rest or bool(self._unread)
+        self._discarding = True
+        self._unread.clear()
+        self.balance()
+        if sending:
+            self.half_close()
+            with suppress(asyncio.TimeoutError):
+                await self._arrive(self._loop.time() + LINGER_S)
+        self.end_by(ANSWER_LIMIT_S)
+        self._transport.close()
+        await asyncio.wait({self._lost})
+
+    def _stir(self) -> None:
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+
+def _too_large(largest: int) -> HttpError:
+    why = f"The body may have {largest} bytes at most." if largest else "No body is taken here."
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", why)

@@ -1,0 +1,191 @@
+"""HTTP/1.0 and 1.1 of one connection, without I/O: bytes become requests, answers become bytes. Over h11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+from typing import Final
+
+import h11
+
+from streamer.bridge.http.request import Headers
+from streamer.bridge.http.response import HttpError
+
+# Of a request's line and headers together, and of the same at the end of a body that came in chunks.
+LONGEST_HEAD: Final = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Head:
+    """What comes before a body."""
+
+    method: str
+    target: str
+    version: str
+    headers: Headers
+
+
+class Mark(Enum):
+    """What is there instead of a head or a piece of a body."""
+
+    NEEDS_MORE = "needs more"
+    END = "end"  # of a request
+    PAUSED = "paused"  # what follows is the next request, or not HTTP any more
+    GONE = "gone"  # the client has ended the connection between two requests
+
+
+class Framing:
+    """Where a connection is between the first byte of a request and the last of its answer."""
+
+    def __init__(self) -> None:
+        self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
+        self._head_only = False
+        self._left: int | None = 0  # of the body; None if its length was not told
+        self.broken = False  # nothing that follows can be understood
+
+    # What comes
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the client; none if it has ended its side."""
+        self._h11.receive_data(data)
+
+    def next(self) -> Head | bytes | Mark:
+        """What comes next; HttpError, once, if that is no HTTP."""
+        if self.broken:
+            return Mark.PAUSED
+        try:
+            event = self._h11.next_event()
+            if isinstance(event, h11.Request):
+                return self._begun(event)
+        except h11.RemoteProtocolError as error:
+            self.broken = True
+            raise _refused(error) from None
+        if isinstance(event, h11.Data):
+            data = bytes(event.data)
+            if self._left is not None:
+                self._left -= len(data)
+            return data
+        if event is h11.NEED_DATA:
+            return Mark.NEEDS_MORE
+        if isinstance(event, h11.EndOfMessage):
+            self._left = 0
+            return Mark.END
+        return Mark.GONE if isinstance(event, h11.ConnectionClosed) else Mark.PAUSED
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether bytes were fed that belong to what comes next."""
+        return bool(self._h11.trailing_data[0])
+
+    @property
+    def left(self) -> int | None:
+        """Bytes of the body that have not come; None if the client did not say how many there will be."""
+        return self._left
+
+    @property
+    def whole(self) -> bool:
+        """Whether the request has come up to its end."""
+        return self._h11.their_state not in (h11.IDLE, h11.SEND_BODY, h11.ERROR)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing has come that was not read to its end."""
+        return (self.whole or self._h11.their_state is h11.IDLE) and not self.holds_bytes
+
+    @property
+    def awaits_consent(self) -> bool:
+        """Whether the client sends its body only when it is told to."""
+        return self._h11.they_are_waiting_for_100_continue
+
+    # What is answered
+
+    def consent(self) -> bytes:
+        """Tells the client to send its body."""
+        return self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+
+    def head(self, status: HTTPStatus, headers: Mapping[str, str]) -> bytes:
+        """Begins an answer; without Content-Length its body is sent in chunks, or up to the end of the connection."""
+        reason = status.phrase.encode("ascii")
+        return self._send(h11.Response(status_code=status.value, headers=_fields(headers.items()), reason=reason))
+
+    def piece(self, data: bytes) -> bytes:
+        """A piece of the answer's body."""
+        return b"" if self._head_only else self._send(h11.Data(data=data))
+
+    def end(self) -> bytes:
+        """Ends the answer."""
+        return self._send(h11.EndOfMessage())
+
+    @property
+    def head_only(self) -> bool:
+        """Whether the client asked for the head of an answer alone."""
+        return self._head_only
+
+    @property
+    def answered(self) -> bool:
+        """Whether an answer has begun."""
+        return self._h11.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
+
+    def next_cycle(self) -> bool:
+        """Go on to the next request, if the connection is kept for one."""
+        if self.broken or self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+            return False
+        self._h11.start_next_cycle()
+        self._head_only = False
+        return True
+
+    def switch(self, headers: Iterable[tuple[str, str]]) -> tuple[bytes, bytes]:
+        """Answer that another protocol follows; also what of that has come already."""
+        told = h11.InformationalResponse(status_code=101, headers=_fields(headers), reason=b"Switching Protocols")
+        return self._send(told), bytes(self._h11.trailing_data[0])
+
+    def _send(self, event: h11.Event) -> bytes:
+        return self._h11.send(event) or b""
+
+    def _begun(self, event: h11.Request) -> Head:
+        fields = [(name.decode("ascii"), value.decode("iso-8859-1")) for name, value in event.headers.raw_items()]
+        length = sum(len(name) + len(value) + 4 for name, value in fields) + len(event.method) + len(event.target)
+        headers, version = Headers(fields), event.http_version.decode("ascii")
+        lengths, codings = headers.all("Content-Length"), headers.all("Transfer-Encoding")
+        problem = None
+        if length > LONGEST_HEAD:
+            problem = _too_long()
+        elif version not in ("1.0", "1.1"):
+            problem = HttpError(
+                HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "bad_request", "HTTP/1.1 and HTTP/1.0 are understood here."
+            )
+        elif codings and (lengths or version == "1.0"):
+            # Who stands between us and the client may understand it otherwise, and take a body for a request.
+            problem = HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The length of the body is told in two ways.")
+        if problem is not None:
+            self.broken = True
+            raise problem
+        self._head_only = event.method == b"HEAD"
+        self._left = None if codings else int(lengths[0].partition(",")[0]) if lengths else 0
+        return Head(event.method.decode("ascii"), event.target.decode("ascii"), version, headers)
+
+
+def _fields(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("ascii"), value.encode("iso-8859-1")) for name, value in headers]
+
+
+def _too_long() -> HttpError:
+    return HttpError(
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "head_too_large",
+        f"The request's line and headers are longer than {LONGEST_HEAD} bytes.",
+    )
+
+
+def _refused(error: h11.RemoteProtocolError) -> HttpError:
+    if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        return _too_long()
+    if error.error_status_hint == HTTPStatus.NOT_IMPLEMENTED:
+        return HttpError(
+            HTTPStatus.NOT_IMPLEMENTED, "bad_request", "The only transfer coding that is understood is 'chunked'."
+        )
+    # What follows a colon in h11's words may be the client's own, and a key may be in it.
+    why = str(error).partition(":")[0]
+    return HttpError(HTTPStatus.BAD_REQUEST, "bad_request", f"This is not a request of HTTP/1.1: {why}.")

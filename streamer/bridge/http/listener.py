@@ -1,0 +1,171 @@
+"""The listening sockets of a port: who connects is counted from that moment, through TLS and its first request on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.http.connection import TOO_SLOW, Connection, Terms
+from streamer.bridge.http.counts import CountedConnection
+from streamer.bridge.telemetry.logs import Log
+
+log = Log("streamer.bridge")
+
+# A client's pings stand in line behind its audio. With what the kernel offers by default that can be minutes of
+# it, and the client would think us dead.
+RECEIVE_BUFFER = 256 * 1024
+# What may lie in the kernel for a client that does not read; channel.py has what lies before it.
+SEND_BUFFER = 64 * 1024
+# Connections that the kernel keeps for us until they are accepted.
+_BACKLOG: Final = 256
+_AT_A_TIME: Final = 32
+# When a connection cannot be accepted, because there are no descriptors as a rule, it is tried again after so long.
+ACCEPT_PAUSE_S = 1.0
+_ACCEPT_LOG_EVERY_S: Final = 60.0
+
+TOO_MANY: Final = "too_many"
+TLS: Final = "tls"
+
+
+class Listener:
+    """One port, on each address of its host."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        certificate: Certificate | None = None,
+        accept_failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`accept_failed` is called each time that a connection cannot be accepted."""
+        self._terms = terms
+        self._certificate = certificate
+        self._accept_failed = accept_failed
+        self._sockets: list[socket.socket] = []
+        self._pauses: set[asyncio.TimerHandle] = set()
+        self._logged_at: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connections: dict[asyncio.Task[None], Connection] = {}
+
+    async def open(self, host: str, port: int) -> int:
+        """Listen, and tell on which port: one of 0 is replaced by a free one. OSError if that is not possible."""
+        self._loop = asyncio.get_running_loop()
+        found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                try:
+                    listening = socket.socket(family, kind, protocol)
+                except OSError:
+                    continue  # a family that this machine does not have
+                self._sockets.append(listening)
+                _prepare(listening)
+                listening.bind((address[0], port, *address[2:]))
+                listening.listen(_BACKLOG)
+                port = int(listening.getsockname()[1])
+            if not self._sockets:
+                raise OSError(f"no socket can be made for {host}")
+        except OSError:
+            self.close()
+            raise
+        for listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+        return port
+
+    def close(self) -> None:
+        """Listen no more. Who asks for nothing is sent away; requests and websockets go on."""
+        self._terms.ending = True
+        while self._sockets:
+            listening = self._sockets.pop()
+            if self._loop is not None:
+                self._loop.remove_reader(listening)
+            listening.close()
+        for pause in self._pauses:
+            pause.cancel()
+        for task, connection in list(self._connections.items()):
+            if connection.waits:
+                task.cancel()
+
+    async def finish(self, limit_s: float) -> None:
+        """Wait until all connections have ended, then cut off those that have not."""
+        if self._connections:
+            await asyncio.wait(set(self._connections), timeout=limit_s)
+        for task in self._connections:
+            task.cancel()
+        if self._connections:
+            await asyncio.wait(set(self._connections), timeout=limit_s)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_AT_A_TIME):
+            try:
+                connected, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(listening, error)
+                return
+            counted = self._terms.counts.enter()
+            if counted is None:
+                self._terms.dropped(TOO_MANY)
+                connected.close()
+                continue
+            self._begin(connected, str(address[0]), counted)
+
+    def _begin(self, connected: socket.socket, peer: str, counted: CountedConnection) -> None:
+        assert self._loop is not None
+        connected.setblocking(False)
+        connection = Connection(self._terms, counted, peer, self._loop.time() + self._terms.head_limit_s)
+        task = self._loop.create_task(self._serve(connected, connection))
+        self._connections[task] = connection
+
+        def ended(_: asyncio.Task[None]) -> None:
+            counted.leave()
+            del self._connections[task]
+            if not connection.made:
+                connected.close()
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._terms.failures.report("a connection failed", error)
+
+        task.add_done_callback(ended)
+
+    async def _serve(self, connected: socket.socket, connection: Connection) -> None:
+        assert self._loop is not None
+        settings: dict[str, Any] = {}
+        if self._certificate is not None:
+            settings = {"ssl": self._certificate.context, "ssl_handshake_timeout": self._terms.head_limit_s}
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, connected, **settings)
+        except OSError as error:
+            late = isinstance(error, ConnectionAbortedError)
+            self._terms.dropped(TOO_SLOW if late else TLS)
+            return
+        await connection.serve()
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        """Without this the loop would spin, and the log would fill."""
+        assert self._loop is not None
+        self._accept_failed()
+        now = self._loop.time()
+        if self._logged_at is None or now - self._logged_at >= _ACCEPT_LOG_EVERY_S:
+            self._logged_at = now
+            log.error("connections cannot be accepted", reason=error.strerror or str(error))
+        self._loop.remove_reader(listening)
+
+        def go_on() -> None:
+            self._pauses.discard(pause)
+            assert self._loop is not None
+            self._loop.add_reader(listening, self._accept, listening)
+
+        pause = self._loop.call_later(ACCEPT_PAUSE_S, go_on)
+        self._pauses.add(pause)
+
+
+def _prepare(listening: socket.socket) -> None:
+    listening.setblocking(False)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if listening.family == socket.AF_INET6:
+        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    # Connections inherit both.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)

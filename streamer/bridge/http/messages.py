@@ -1,0 +1,158 @@
+"""The frames of one websocket, without I/O: bytes become whole messages, messages become bytes.
+
+The library `websockets` checks the handshake and reads and writes frames; there is no compression.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+from websockets.datastructures import Headers as LibraryHeaders
+from websockets.exceptions import PayloadTooBig, ProtocolError
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request as LibraryRequest
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.response import HttpError
+
+# Closes that are decided here, by the code that is sent.
+_FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
+# With these a client says goodbye: it wanted to go, with words or without. Any other end is a loss.
+_GOODBYES: Final = (1000, 1005)
+_NOT_UTF8: Final = 1007
+_MEANT: Final = (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)
+# What the library does not mean to happen is found in `Messages.failure`, and logged by whoever has the connection.
+_silent = logging.getLogger("streamer.bridge.http.library")
+_silent.setLevel(logging.CRITICAL + 1)
+
+
+class Handshake:
+    """The answer to a request for a websocket."""
+
+    def __init__(self, request: Request, subprotocols: Sequence[str]) -> None:
+        """HttpError if it is not a proper one. Of the subprotocols the first that the client offers is chosen."""
+
+        def select(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+            return next((Subprotocol(name) for name in subprotocols if name in offered), None)
+
+        if request.method != "GET" or request.version != "1.1":
+            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A websocket is asked for with GET and HTTP/1.1.")
+        library = ServerProtocol(select_subprotocol=select, logger=_silent)
+        target = f"{request.path}?{request.query}" if request.query else request.path
+        response = library.accept(LibraryRequest(target, LibraryHeaders(request.headers)))
+        status, sentence = HTTPStatus(response.status_code), bytes(response.body).decode()
+        if status is HTTPStatus.UPGRADE_REQUIRED:
+            raise upgrade_required()
+        if status is HTTPStatus.INTERNAL_SERVER_ERROR and library.handshake_exc is not None:
+            raise library.handshake_exc
+        if status is not HTTPStatus.SWITCHING_PROTOCOLS:
+            raise HttpError(status, "bad_handshake", " ".join(sentence.split()))
+        self.subprotocol = library.subprotocol
+        self.headers = [(name, value) for name, value in response.headers.raw_items() if name.lower() != "date"]
+
+
+class Messages:
+    """Both directions once the handshake is done."""
+
+    def __init__(self, largest: int) -> None:
+        """`largest`: the most bytes of a message; one that is larger closes the websocket with 1009."""
+        self._library = ServerProtocol(state=State.OPEN, max_size=largest, logger=_silent)
+        self._parts = bytearray()  # of a message that comes in several frames
+        self._opcode: Opcode | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether messages can be sent."""
+        return self._library.state is State.OPEN
+
+    @property
+    def over(self) -> bool:
+        """Whether no more messages can come: the client has closed, or did what closes the websocket."""
+        return self._library.eof_sent
+
+    @property
+    def fault(self) -> str:
+        """What the client did that made us close; empty if it was something else."""
+        sent = self._library.close_sent
+        return "" if sent is None or self._library.close_rcvd_then_sent else _FAULTS.get(sent.code, "")
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the client sent a close, or answered ours."""
+        return self._library.close_rcvd is not None
+
+    @property
+    def goodbye(self) -> bool:
+        """Whether the client closed because it wanted to go."""
+        received = self._library.close_rcvd
+        return received is not None and received.code in _GOODBYES
+
+    @property
+    def failure(self) -> Exception | None:
+        """What the library did not mean to happen."""
+        error = self._library.parser_exc
+        return None if error is None or isinstance(error, _MEANT) else error
+
+    def feed(self, data: bytes) -> list[str | bytes]:
+        """Bytes of the client; the messages that are whole by now. There may be something to send after that."""
+        self._library.receive_data(data)
+        messages = []
+        for event in self._library.events_received():
+            if isinstance(event, Frame) and (message := self._assembled(event)) is not None:
+                try:
+                    messages.append(message.decode() if self._opcode is Opcode.TEXT else message)
+                except UnicodeDecodeError:
+                    if not self.over:
+                        self._library.fail(_NOT_UTF8, "not UTF-8")
+                    break
+        return messages
+
+    def text(self, text: str) -> None:
+        """Send a text frame."""
+        self._library.send_text(text.encode())
+
+    def binary(self, data: bytes) -> None:
+        """Send a binary frame."""
+        self._library.send_binary(data)
+
+    def ping(self) -> None:
+        """Send a ping."""
+        self._library.send_ping(b"")
+
+    def close(self, code: int, reason: str) -> None:
+        """Send a close."""
+        self._library.send_close(code, reason)
+
+    def output(self) -> tuple[bytes, bool]:
+        """What is to be written, pongs and closes among it; and whether that is the end of what is."""
+        written = self._library.data_to_send()
+        return b"".join(written), b"" in written
+
+    def _assembled(self, frame: Frame) -> bytes | None:
+        """The message that this frame completes."""
+        data = frame.data if isinstance(frame.data, bytes) else bytes(frame.data)
+        if frame.opcode is Opcode.CONT:
+            self._parts += data
+        elif frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._opcode = frame.opcode
+            if frame.fin:
+                return data
+            self._parts += data
+        else:
+            return None
+        if not frame.fin:
+            return None
+        data, self._parts = bytes(self._parts), bytearray()
+        return data
+
+
+def upgrade_required() -> HttpError:
+    """What a plain request for a websocket is told."""
+    sentence = "This is a websocket: you need a WebSocket client, a browser's address line is none."
+    return HttpError(HTTPStatus.UPGRADE_REQUIRED, "upgrade_required", sentence, {"Upgrade": "websocket"})

@@ -1,0 +1,60 @@
+"""What is answered to a request: a status, headers and a body, which may still be in the making."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from streamer.bridge.http.request import Request
+
+
+@dataclass
+class Response:
+    """An answer. A body that is an iterable is sent piece by piece, no faster than the client reads."""
+
+    status: HTTPStatus
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | AsyncIterable[bytes] = b""
+
+
+class HttpError(Exception):
+    """A request that is not served: a handler may raise it until its answer has begun."""
+
+    def __init__(self, status: HTTPStatus, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        """`code` is a word for programs, `message` a sentence for people."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = dict(headers or {})
+
+    def response(self, request: Request | None = None) -> Response:
+        """As JSON; as plain text to a browser that shows it to somebody."""
+        if request is not None and request.method in ("GET", "HEAD") and _is_shown(request):
+            answer = text(self.status, self.message)
+        else:
+            answer = as_json(self.status, {"error": {"code": self.code, "message": self.message}})
+        answer.headers.update(self.headers)
+        return answer
+
+
+def text(status: HTTPStatus, sentence: str) -> Response:
+    """A line of plain text."""
+    return content(status, "text/plain; charset=utf-8", sentence.encode() + b"\n")
+
+
+def as_json(status: HTTPStatus, value: Any) -> Response:
+    """A JSON document."""
+    return content(status, "application/json", json.dumps(value).encode() + b"\n")
+
+
+def content(status: HTTPStatus, kind: str, body: bytes) -> Response:
+    """Something of this type that is not to be kept."""
+    return Response(status, {"Content-Type": kind, "Cache-Control": "no-store"}, body)
+
+
+def _is_shown(request: Request) -> bool:
+    return any("text/html" in accepted.lower() for accepted in request.headers.all("Accept"))

@@ -1,0 +1,288 @@
+"""A websocket: asyncio calls it with bytes, and its handler takes messages from it, sends and closes in bounded time.
+
+A session may have several, one after another; driver.py knows which one it has at present.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from streamer.bridge.http.channel import NOT_READ, Channel
+from streamer.bridge.http.messages import Messages
+from streamer.bridge.http.request import Request
+from streamer.wire.errors import CloseCode
+from streamer.wire.native import close_reason, encode
+
+# Messages that may wait for the reader: at the high mark the socket is read no further, below the low mark it is again.
+FRAMES_HIGH, FRAMES_LOW = 4, 1
+# So many bytes are looked at before the marks are looked at again: what tiny frames become is larger than they are.
+_SLICE = 16 * 1024
+# A client that does not read what it was sent for so long is closed: its results would have to be kept somewhere.
+# Shorter than Triton's idle limit, because nothing is asked of the model meanwhile.
+SEND_LIMIT_S = 10.0
+# For a client to take its part in a close; then it is cut off.
+CLOSE_LIMIT_S = 3.0
+# TLS cannot be closed in one direction: so long what the client still sends is thrown away, so that it reads the close.
+_LINGER_S = 1.0
+# Pings keep proxies from closing a silent session. Their answers stand behind unread audio, so nobody waits for them:
+# it is the session's own idle limit that finds out the dead.
+PING_EVERY_S = 20.0
+
+
+class ConnectionEnded(Exception):
+    """The websocket is closed, or about to be: nothing comes any more, and nothing can be sent."""
+
+
+class NotRead(Exception):
+    """The client has not read for so many seconds what it was sent."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(f"nothing was read for {limit_s:g} s")
+        self.limit_s = limit_s
+
+
+class WebSocket(Channel):
+    """One websocket from its handshake to its end, of which it tells how it came."""
+
+    def __init__(
+        self,
+        request: Request,
+        subprotocol: str | None,
+        largest: int,
+        dropped: Callable[[str], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """`largest`: bytes of a message; `failed` is told what went wrong inside."""
+        super().__init__(dropped)
+        self.request = request
+        self.subprotocol = subprotocol
+        self._failed = failed
+        self._frames = Messages(largest)
+        self._messages: deque[str | bytes] = deque()
+        self._full = False  # so many messages wait that no more are taken
+        self._reader: asyncio.Future[None] | None = None
+        self._stalling = False
+        self._broken = False  # by a fault of ours
+        self._closing: asyncio.Task[None] | None = None
+        self._ping: asyncio.TimerHandle | None = None
+
+    def take_over(self, former: Channel, data: bytes) -> None:
+        """Go on with this connection as it is, and with what has been read of it."""
+        self.inherit(former)
+        self._ping = self._loop.call_later(PING_EVERY_S, self._send_ping)
+        self.data_received(data)
+
+    # What its handler does with it
+
+    @property
+    def closing(self) -> bool:
+        """Whether it was told to close."""
+        return self._closing is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was told to close, and has done so."""
+        return self._closing is not None and self._closing.done()
+
+    @property
+    def fault(self) -> str:
+        """What the client did that ended the websocket; empty if it was something else."""
+        return NOT_READ if self._stalling else self._frames.fault
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the client sent a close, or answered ours."""
+        return self._frames.agreed
+
+    @property
+    def goodbye(self) -> bool:
+        """Whether the client closed because it wanted to go."""
+        return self._frames.goodbye
+
+    async def receive(self) -> str | bytes:
+        """The next message of the client, whenever it comes; ConnectionEnded. One may wait for it at a time."""
+        while not self._messages:
+            if not self._unread and (self.lost or self._frames.over):
+                raise ConnectionEnded
+            assert self._reader is None, "two wait for the messages of one websocket"
+            self._reader = self._loop.create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        message = self._messages.popleft()
+        if self._full and len(self._messages) <= FRAMES_LOW:
+            self._full = False
+            self._parse()
+        return message
+
+    async def send(self, messages: Iterable[dict[str, Any]], sent: Callable[[dict[str, Any]], None]) -> bool:
+        """Send them in order, each told to `sent`; False if that was interrupted. NotRead, ConnectionEnded."""
+        self._interrupted = False
+        deadline = self._loop.time() + SEND_LIMIT_S
+        for message in messages:
+            await self.say(encode(message), deadline)
+            if self._interrupted:
+                return False
+            sent(message)
+        return True
+
+    async def say(self, message: str | bytes, deadline: float | None = None) -> None:
+        """Send one message, and wait until there is room for another. NotRead, ConnectionEnded."""
+        if self.lost or not self._frames.open:
+            await asyncio.wait({self._lost})  # then it is known how it ended; every close has its limit
+            raise ConnectionEnded
+        if deadline is None:
+            self._interrupted = False
+            deadline = self._loop.time() + SEND_LIMIT_S
+        if isinstance(message, str):
+            self._frames.text(message)
+        else:
+            self._frames.binary(message)
+        self._flush()
+        if not await self.drained(deadline):
+            raise NotRead(SEND_LIMIT_S)
+        if self.lost:
+            raise ConnectionEnded
+
+    def interrupt(self) -> None:
+        """Send no more of what is being sent."""
+        self._interrupted = True
+        self._stir_writer()
+
+    def close(self, code: CloseCode, reason: str) -> asyncio.Task[None]:
+        """Begin to close it, once; the task ends when it is closed."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(code, reason))
+        return self._closing
+
+    async def until_closed(self) -> None:
+        """Returns when it has closed, if it was told to."""
+        if self._closing is not None:
+            await asyncio.wait({self._closing})
+
+    async def drop(self, code: CloseCode, reason: str) -> None:
+        """Close it whatever is under way; at once when it is closed already."""
+        self.interrupt()
+        if self._closing is not None:
+            self._closing.cancel()
+        await self._close(code, reason)
+
+    async def finish(self) -> None:
+        """Close it as done, unless somebody closes it otherwise."""
+        self.close(CloseCode.DONE, "")
+        await self.until_closed()
+
+    # What asyncio calls
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        if self._unread or len(data) > _SLICE or not self._may_parse:
+            self._unread += data
+            self._parse()
+        elif data:
+            self._take(data)
+            self.balance()
+
+    def eof_received(self) -> bool:
+        """The client has ended its side, and so the whole."""
+        self.end_by(CLOSE_LIMIT_S)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone; what has come before is still there to be received."""
+        super().connection_lost(exc)
+        if self._ping is not None:
+            self._ping.cancel()
+        self._parse()
+        self._stir_reader()
+
+    def resume_writing(self) -> None:
+        """The client has read: there is room for pongs again."""
+        super().resume_writing()
+        self._parse()
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the socket is to be read."""
+        return self._frames.over or (self._may_parse and not self._unread)
+
+    def stalled(self) -> None:
+        """It is cut off because the client does not read."""
+        self._stalling = True
+
+    # Inside
+
+    @property
+    def _may_parse(self) -> bool:
+        """Whether more can be looked at: after its end everything is thrown away, and pongs need room."""
+        if self._frames.over:
+            return True
+        return (self.lost or not self._clogged) and not (self._full and self._frames.open)
+
+    def _parse(self) -> None:
+        while self._unread and self._may_parse:
+            piece = bytes(self._unread[:_SLICE])
+            del self._unread[:_SLICE]
+            self._take(piece)
+        self.balance()
+
+    def _take(self, data: bytes) -> None:
+        listening = self._frames.open  # who was told that it is over says nothing of interest any more
+        try:
+            messages = self._frames.feed(data)
+            if self._frames.failure is not None:
+                raise self._frames.failure
+        except Exception as error:
+            if not self._broken:
+                self._broken = True
+                self._failed(error)
+                if self._frames.open:
+                    self._frames.close(CloseCode.FAILED, "the service failed")
+            messages = []
+        if listening:
+            self._messages.extend(messages)
+            self._full = self._full or len(self._messages) >= FRAMES_HIGH
+        self._flush()
+        if self._messages or self._frames.over:
+            self._stir_reader()
+        if self._broken:
+            self.end_by(_LINGER_S)
+
+    def _flush(self) -> None:
+        data, end = self._frames.output()
+        self.write(data)
+        if end and self._transport is not None:
+            # Whoever still sends must not be reset before it has read the close.
+            if self.half_close():
+                self.end_by(CLOSE_LIMIT_S)
+            elif self._frames.agreed:
+                self._transport.close()
+                self.end_by(CLOSE_LIMIT_S)
+            else:
+                self.end_by(_LINGER_S)
+
+    async def _close(self, code: CloseCode, reason: str) -> None:
+        if self._frames.open and not self.lost:
+            self._frames.close(code, close_reason(reason))
+            self._flush()
+            self._parse()
+        if not self.lost:
+            await asyncio.wait({self._lost}, timeout=CLOSE_LIMIT_S)
+        if not self.lost:
+            self.abort()
+            await asyncio.wait({self._lost})
+
+    def _send_ping(self) -> None:
+        self._ping = self._loop.call_later(PING_EVERY_S, self._send_ping)
+        # Where what was sent before has not been read, a ping finds out nothing.
+        if self._frames.open and not self._clogged:
+            self._frames.ping()
+            self._flush()
+
+    def _stir_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)

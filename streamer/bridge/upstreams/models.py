@@ -1,0 +1,91 @@
+"""The public models of a service: names that clients use, each of which stands for a Triton model at present."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.bridge.upstreams.tritons import Tritons
+from streamer.limits import DEFAULT_MODEL
+
+
+class Models:
+    """Opened once each of them answers at some Triton; kept well until closed."""
+
+    def __init__(self, tritons: Tritons, models: Mapping[str, str]) -> None:
+        """`models`: which Triton model each public name stands for; `default` is among them."""
+        self._tritons = tritons
+        # Which Tritons and which models there are changes in one place at a time.
+        self._changing = asyncio.Lock()
+        self._pools = {
+            name: UpstreamPool(name, model, tritons, self._in_use, self._changing) for name, model in models.items()
+        }
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The public names; they stay the same for as long as the service runs."""
+        return tuple(self._pools)
+
+    @property
+    def pools(self) -> Mapping[str, UpstreamPool]:
+        """By public name."""
+        return self._pools
+
+    @property
+    def default(self) -> UpstreamPool:
+        """The one that serves sessions that name none."""
+        return self._pools[DEFAULT_MODEL]
+
+    @property
+    def tritons(self) -> int:
+        """How many Tritons there are."""
+        return len(self._tritons.present)
+
+    @property
+    def tritons_ready(self) -> int:
+        """How many of them serve every model in every instance."""
+        ready = [pool.ready_upstreams for pool in self._pools.values()]
+        return len(set.intersection(*ready))
+
+    def pool(self, name: str) -> UpstreamPool:
+        """The upstreams of a public model; KeyError with a sentence for the user if there is no such name."""
+        if name not in self._pools:
+            raise KeyError(f"there is no model {name!r}; there are {', '.join(self._pools)}")
+        return self._pools[name]
+
+    async def open(self) -> None:
+        """Returns once each model is well at one Triton; LinkError or TritonError if that is not so."""
+        await self._tritons.find()
+        for pool in self._pools.values():
+            await pool.open()
+        self._following = asyncio.create_task(self._tritons.follow(self._changed))
+
+    async def close(self) -> None:
+        """Leave all Tritons; those of our own are stopped."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        await self._tritons.end()
+
+    async def cut_off(self) -> None:
+        """There is no time: what belongs to the service is killed, and close() will find nothing to wait for."""
+        await self._tritons.cut_off()
+
+    def state(self) -> dict[str, Any]:
+        """What /readyz tells of each model."""
+        return {
+            name: {"model": pool.model, "ready": pool.ready, "sequences": pool.held}
+            for name, pool in self._pools.items()
+        }
+
+    def _in_use(self, model: str) -> bool:
+        return any(pool.model == model for pool in self._pools.values())
+
+    async def _changed(self) -> None:
+        async with self._changing:
+            for pool in self._pools.values():
+                pool.follow()

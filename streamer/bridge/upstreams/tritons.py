@@ -1,0 +1,94 @@
+"""Which Tritons there are: those of our own, and those that names stand for, which are resolved again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.upstreams.supervision import EmbeddedTriton, RemoteTriton, Supervisor
+from streamer.limits import RESOLVE_EVERY_S
+from streamer.triton.dialer import PLAIN, Dialer
+from streamer.triton.link import ConnectionLost
+from streamer.triton.server import TritonServer
+
+log = Log("streamer.bridge")
+
+RESOLVE_LIMIT_S: Final = 5.0
+
+
+class Tritons:
+    """The supervisors of all Tritons, one each."""
+
+    def __init__(
+        self, tritons: Iterable[TritonServer | str], dial: Dialer = PLAIN, resolve_s: float = RESOLVE_EVERY_S
+    ) -> None:
+        """A TritonServer belongs to the service from now on; a string is host:port of a remote Triton's gRPC."""
+        self._dial = dial
+        self._resolve_s = resolve_s
+        self._own: list[EmbeddedTriton] = []
+        self._names: list[str] = []
+        for triton in tritons:
+            if isinstance(triton, str):
+                self._names.append(triton)
+            else:
+                self._own.append(EmbeddedTriton(triton))
+        self._found: dict[str, RemoteTriton] = {}
+
+    @property
+    def present(self) -> list[Supervisor]:
+        """Those that there are now."""
+        return [*self._own, *self._found.values()]
+
+    async def find(self) -> None:
+        """Resolve the names for the first time; ConnectionLost if there is no Triton at all."""
+        await self._resolve(first=True)
+        if not self.present:
+            raise ConnectionLost(f"there is no Triton at {', '.join(self._names)}")
+
+    async def follow(self, changed: Callable[[], Awaitable[None]]) -> None:
+        """Resolve the names again and again until cancelled; `changed` is called when others are present."""
+        while self._names:
+            await asyncio.sleep(self._resolve_s)
+            before = set(self._found)
+            await self._resolve()
+            for address in set(self._found) - before:
+                log.info("recogniser found", triton=address)
+            for address in before - set(self._found):
+                log.info("recogniser not named any more", triton=address)
+            if before != set(self._found):
+                await changed()
+
+    async def end(self) -> None:
+        """Stop those of our own."""
+        await asyncio.gather(*(triton.end() for triton in self._own))
+
+    async def cut_off(self) -> None:
+        """There is no time: those of our own are killed, and end() will find nothing to wait for."""
+        await asyncio.gather(*(triton.cut_off() for triton in self._own))
+
+    async def _resolve(self, *, first: bool = False) -> None:
+        found: dict[str, RemoteTriton] = {}
+        for name in self._names:
+            try:
+                addresses = await asyncio.wait_for(_addresses(name), RESOLVE_LIMIT_S)
+            except (OSError, asyncio.TimeoutError) as error:
+                if first and len(self._names) == 1:
+                    raise ConnectionLost(f"there is no Triton at {name}: {error}") from error
+                # Who was found before stays: a name server that is away must not end what works.
+                addresses = [address for address, known in self._found.items() if known.name == name]
+                log.warning("name not resolved", triton=name, detail=str(error))
+            for address in addresses:
+                found[address] = self._found.get(address) or RemoteTriton(name, address, self._dial.to(name))
+        self._found = found
+
+
+async def _addresses(name: str) -> list[str]:
+    """The addresses of host:port; one that is an address already stays as it is."""
+    host, _, port = name.rpartition(":")
+    infos = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    family = min(info[0] for info in infos)  # one way to each: IPv4 where there is it
+    hosts = dict.fromkeys(str(info[4][0]) for info in infos if info[0] == family)
+    return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts]

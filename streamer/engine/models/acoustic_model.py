@@ -1,0 +1,189 @@
+"""The acoustic model that is shipped: features and encoder with their trained weights, read from a bundle folder.
+
+The bundle has `model.json` (name, sample rate, steps, units by head, encoder) and `weights.pt` (half precision). It may
+have `activity.pt` as well: the activity network, which tells speech from other sounds and is trained separately.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.models.encoder import SUBSAMPLING, Encoder, EncoderConfig
+from streamer.engine.models.features import CONTEXT, HOP, SAMPLE_RATE, LogMel
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
+
+MODEL_FILE = "model.json"
+WEIGHTS_FILE = "weights.pt"
+ACTIVITY_FILE = "activity.pt"
+
+
+class BundleError(Exception):
+    """A bundle cannot be used. The message says what is wrong with which file."""
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """The content of `model.json`."""
+
+    name: str
+    encoder: EncoderConfig
+    units: dict[str, list[str]]
+    step_ms: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for output in self.encoder.outputs:
+            if len(self.units.get(output.name, ())) != output.units:
+                raise ValueError(f"head {output.name} has {output.units} units, but other names are listed for it")
+        longest = max(self.step_ms, default=0) * SAMPLE_RATE // 1000
+        if not self.step_ms or longest > self.encoder.largest_chunk * SUBSAMPLING * HOP:
+            raise ValueError(f"step_ms {list(self.step_ms)} does not fit chunks of {self.encoder.largest_chunk} frames")
+
+    def to_json(self) -> dict[str, Any]:
+        """The description as JSON values."""
+        return {
+            "name": self.name,
+            "sample_rate": SAMPLE_RATE,
+            "step_ms": list(self.step_ms),
+            "units": self.units,
+            "encoder": self.encoder.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> ModelDescription:
+        """Read the description from JSON values."""
+        if values["sample_rate"] != SAMPLE_RATE:
+            raise ValueError(f"sample_rate is {values['sample_rate']}, the features are made for {SAMPLE_RATE}")
+        encoder = EncoderConfig.from_json(values["encoder"])
+        return cls(values["name"], encoder, values["units"], tuple(values["step_ms"]))
+
+
+class AcousticModel(nn.Module):
+    """A StreamingModel: samples in, log-probabilities of every head out."""
+
+    sample_rate = SAMPLE_RATE
+    frame_samples = SUBSAMPLING * HOP
+
+    def __init__(self, description: ModelDescription) -> None:
+        super().__init__()
+        self.description = description
+        self.name = description.name
+        self.units = description.units
+        self.step_ms = description.step_ms
+        self.features = LogMel(description.encoder.mels)
+        self.encoder = Encoder(description.encoder)
+        # In a tuple, so that torch does not make it a part of this module: it has its own file and its own training.
+        self._activity: tuple[ActivityNetwork, ...] = ()
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> AcousticModel:
+        """Read a bundle, by default in float32 on the CPU. The encoder computes in `dtype`, the features in float32."""
+        description_path, weights_path = Path(folder) / MODEL_FILE, Path(folder) / WEIGHTS_FILE
+        for path in (description_path, weights_path):
+            if not path.is_file():
+                raise BundleError(f"{path} is missing: the folder holds no trained model")
+        try:
+            model = cls(ModelDescription.from_json(json.loads(description_path.read_text(encoding="utf-8"))))
+        except (KeyError, TypeError, ValueError) as error:
+            raise BundleError(f"{description_path} does not describe a model: {error}") from error
+        try:
+            model.load_state_dict(torch.load(weights_path, map_location="cpu", weights_only=True))
+        except Exception as error:  # torch raises almost any exception for a damaged file
+            raise BundleError(f"{weights_path} does not fit {description_path.name}: {error}") from error
+        model.encoder.to(dtype or torch.float32)
+        model.set_activity(read_activity(Path(folder)))
+        return model.to(device or "cpu").eval().requires_grad_(False)
+
+    def save(self, folder: Path | str) -> None:
+        """Write a bundle, with weights in half precision. Replaces whole files; `activity.pt` stays as it is."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        weights = {name: tensor.detach().cpu().half() for name, tensor in self.state_dict().items()}
+        partial = target / (WEIGHTS_FILE + ".partial")
+        torch.save(weights, partial)
+        partial.replace(target / WEIGHTS_FILE)
+        partial = target / (MODEL_FILE + ".partial")
+        partial.write_text(json.dumps(self.description.to_json(), indent=1) + "\n", encoding="utf-8")
+        partial.replace(target / MODEL_FILE)
+
+    def set_activity(self, activity: ActivityNetwork | None) -> None:
+        """Use this network for the activity head, or none."""
+        self._activity = () if activity is None else (activity.to(self.device).eval().requires_grad_(False),)
+
+    @property
+    def device(self) -> torch.device:
+        """The device on which the model computes and keeps its state."""
+        return self.features.mean.device
+
+    def forward(
+        self, samples: Tensor, lengths: Tensor, chunk_frames: int = 0, left_frames: int | None = None
+    ) -> Emissions:
+        """Log-probabilities of whole utterances: samples [batch, frames * 640], `lengths` in frames."""
+        mel = self.features(functional.pad(samples, (CONTEXT, 0)))
+        found: Emissions = self.encoder(mel.to(self._dtype), lengths, chunk_frames, left_frames)
+        return found
+
+    def make_state(self, slots: int) -> ModelState:
+        """A fresh state for this many slots."""
+        state = {"wav": self.features.mean.new_zeros(slots, CONTEXT), **self.encoder.make_state(slots)}
+        for activity in self._activity:
+            state |= activity.make_state(slots)
+        return state
+
+    @torch.inference_mode()
+    def reset(self, state: ModelState, slots: Tensor) -> None:
+        """Clear these slots; nothing remains of the streams that used them."""
+        for tensor in state.values():
+            tensor.index_fill_(0, slots, 0)
+
+    @torch.inference_mode()
+    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
+        """Compute one step for each of these slots from samples in [-1, 1): [batch, samples]."""
+        if samples.shape[1] % self.frame_samples:
+            raise ValueError(f"a step is a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
+        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
+        state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
+        energies = self.features.energies(recent)
+        found = self.encoder.step(state, slots, self.features.normalised(energies).to(self._dtype))
+        for activity in self._activity:
+            found[ACTIVITY] = activity.step(state, slots, energies)
+        return found
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.encoder.stem.first.weight.dtype
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AcousticModel:
+        for activity in self._activity:
+            activity._apply(fn, recurse)
+        return super()._apply(fn, recurse)
+
+
+def read_activity(folder: Path) -> ActivityNetwork | None:
+    """The activity network of a bundle, None if it has none."""
+    path = folder / ACTIVITY_FILE
+    if not path.is_file():
+        return None
+    network = ActivityNetwork()
+    try:
+        network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # torch raises almost any exception for a damaged file
+        raise BundleError(f"{path} does not hold an activity network: {error}") from error
+    return network
+
+
+def save_activity(network: ActivityNetwork, folder: Path) -> None:
+    """Write the activity network of a bundle, replacing the file as a whole."""
+    partial = folder / (ACTIVITY_FILE + ".partial")
+    torch.save({name: tensor.detach().cpu() for name, tensor in network.state_dict().items()}, partial)
+    partial.replace(folder / ACTIVITY_FILE)

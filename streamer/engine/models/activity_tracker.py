@@ -1,0 +1,87 @@
+"""Turns the probabilities of the activity network into starts and ends of speech, with hysteresis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SpeechBoundary:
+    """Speech started (`speaking`) or ended at this frame of the segment, which lies in the past."""
+
+    speaking: bool
+    frame: int
+
+
+@dataclass(frozen=True)
+class ActivityRule:
+    """Speech starts after `open_ms` at `open_above` or more, and ends after `close_ms` below `close_below`."""
+
+    open_above: float = 0.85
+    close_below: float = 0.35
+    open_ms: int = 200
+    close_ms: int = 480
+    # Words of a segment count as soon as something looks like speech: a doubt must not cost a word.
+    heard_above: float = 0.7
+    heard_ms: int = 160
+    # The network recognises the first sound of a word this much later.
+    late_ms: int = 40
+    frame_ms: float = 40.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.close_below <= self.open_above < 1 and 0 < self.heard_above <= self.open_above):
+            raise ValueError("close_below and heard_above must not be higher than open_above")
+
+    def frames(self, milliseconds: int) -> int:
+        """Milliseconds in frames, at least one."""
+        return max(1, math.ceil(milliseconds / self.frame_ms))
+
+
+class ActivityTracker:
+    """Follows the activity of one segment."""
+
+    def __init__(self, rule: ActivityRule, speaking: bool = False) -> None:
+        self.speaking = speaking
+        # Until this is set, words found in the segment come from music or keys.
+        self.opened = speaking
+        self.quiet = 0  # frames since the last active one
+        self._rule = rule
+        self._frames = 0
+        self._high = 0  # frames in a row that are high enough to open
+        self._hinting = 0  # frames in a row that are high enough to hear words
+        self._rising = 0  # the first frame since which it has not been quiet
+
+    def read(self, probabilities: Sequence[float]) -> list[SpeechBoundary]:
+        """Read the probabilities of the next frames. Returns the starts and ends of speech found."""
+        boundaries = []
+        for probability in probabilities:
+            boundary = self._read(probability)
+            if boundary:
+                boundaries.append(boundary)
+        return boundaries
+
+    def end(self) -> SpeechBoundary | None:
+        """The segment ended in a pause: end speech with its last active frame. None if nobody was speaking."""
+        if not self.speaking:
+            return None
+        self.speaking = False
+        return SpeechBoundary(False, self._frames - self.quiet)
+
+    def _read(self, probability: float) -> SpeechBoundary | None:
+        rule = self._rule
+        self._frames += 1
+        active = probability >= rule.close_below
+        if active and self.quiet:
+            self._rising = self._frames - 1
+        self.quiet = 0 if active else self.quiet + 1
+        self._high = self._high + 1 if probability >= rule.open_above else 0
+        self._hinting = self._hinting + 1 if probability >= rule.heard_above else 0
+        self.opened = self.opened or self._hinting >= rule.frames(rule.heard_ms)
+        if not self.speaking and self._high >= rule.frames(rule.open_ms):
+            self.speaking = True
+            return SpeechBoundary(True, max(self._rising - round(rule.late_ms / rule.frame_ms), 0))
+        if self.speaking and self.quiet >= rule.frames(rule.close_ms):
+            return self.end()
+        return None

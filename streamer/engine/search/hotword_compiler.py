@@ -1,0 +1,167 @@
+"""Compiles the hotwords of a stream for the search: their pronunciations, their trie and their bonuses."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from streamer.engine.language.letter_to_sound import LetterToSound
+from streamer.engine.language.lexicon import ROOT, Lexicon
+from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.hotword_bonuses import HotwordBonuses
+from streamer.engine.search.search import Hotword
+
+MOST_HOTWORDS, MOST_WORDS, MOST_CHARACTERS = 200, 6, 60
+GUESSES = 3  # pronunciations of a word that the lexicon does not know
+_GUESSING_BEAM = 8  # narrow, because other streams wait while new words are pronounced
+_KEPT = 20_000  # words whose pronunciations are remembered
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]*)*")
+
+Units = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CompiledHotwords:
+    """The hotwords of one stream, ready for the search. New words are numbered after those of the language model."""
+
+    trie: Lexicon
+    words: Tensor  # the number of each word of the trie
+    worth: Tensor  # the factor that each word contributes in advance
+    bonuses: HotwordBonuses
+    texts: tuple[str, ...]  # the new words
+
+
+class HotwordCompiler:
+    """Turns hotwords into word numbers, a trie of pronunciations, and bonuses."""
+
+    def __init__(
+        self, lexicon: Lexicon, words: Sequence[str], unigrams: Tensor, units: Sequence[str],
+        letters: LetterToSound | None, options: BeamOptions,
+    ) -> None:  # fmt: skip
+        self._letters, self._options, self._unigrams = letters, options, unigrams.tolist()
+        self._numbers = {word: number for number, word in enumerate(words)}
+        self._unit = {unit: number for number, unit in enumerate(units)}
+        ends, spoken, self._parent, base = lexicon.arrays()
+        self._base = base
+        order = np.argsort(spoken, kind="stable")
+        self._ends, self._first = ends[order], np.searchsorted(spoken[order], np.arange(len(words) + 1))
+        self._guessed: dict[str, list[Units]] = {}
+
+    def compile(self, hotwords: Sequence[Hotword]) -> CompiledHotwords | None:
+        """Compile these hotwords; None if they have no effect. ValueError names one that cannot be used."""
+        if len(hotwords) > MOST_HOTWORDS:
+            raise ValueError(f"at most {MOST_HOTWORDS} hotwords, not {len(hotwords)}")
+        self._guess({word for hotword in hotwords for word in words_of(hotword.text)})
+        texts: dict[str, int] = {}
+        ways: dict[int, Sequence[Units]] = {}
+        bonuses: dict[tuple[int, ...], float] = {}
+        for hotword in hotwords:
+            names = words_of(hotword.text)
+            numbers = []
+            for name in names:
+                number = self._numbers.get(name)
+                if number is None:
+                    number = texts.setdefault(name, len(self._numbers) + len(texts))
+                if number not in ways:
+                    ways[number] = self._pronounced(name, hotword.text)
+                numbers.append(number)
+            bonus = hotword.weight * self._options.hotword_bonus
+            if bonus > 0:
+                bonuses[tuple(numbers)] = max(bonuses.get(tuple(numbers), 0.0), bonus)
+        if not bonuses:
+            return None
+        most: dict[int, float] = {}
+        for phrase, bonus in bonuses.items():
+            for number in phrase:
+                most[number] = max(most.get(number, 0.0), bonus)
+        options, listed = self._options, list(most)
+        chances = [
+            self._unigrams[number] if number < len(self._numbers) else options.hotword_floor for number in listed
+        ]
+        scores = torch.tensor(chances).double() * options.language_weight + options.word_bonus
+        scores += torch.tensor([most[number] for number in listed])
+        trie = Lexicon.build(((place, way) for place, number in enumerate(listed) for way in ways[number]), scores)
+        by_last_words = HotwordBonuses.of(self._by_last_words(bonuses, listed))
+        return CompiledHotwords(trie, torch.tensor(listed), scores.exp(), by_last_words, tuple(texts))
+
+    def _by_last_words(
+        self, bonuses: Mapping[tuple[int, ...], float], words: Sequence[int]
+    ) -> dict[tuple[int, ...], tuple[float, float, bool]]:
+        """By up to three last words: the bonus earned, the bonus lent, and whether the key is a word of the trie."""
+        found: dict[tuple[int, ...], tuple[float, float, bool]] = {(word,): (0.0, 0.0, True) for word in words}
+        for phrase, bonus in bonuses.items():
+            # If the phrase begins with another hotword, the bonus of that one is not earned twice.
+            whole = {size: size * bonuses[phrase[:size]] for size in range(1, len(phrase)) if phrase[:size] in bonuses}
+            for size in range(1, len(phrase) + 1):
+                value = size * bonus
+                last = size == len(phrase)
+                before = max((earned for length, earned in whole.items() if length <= size), default=0.0)
+                gain = max(0.0, (value if last else self._options.hotword_lent * value) - before)
+                key = phrase[max(0, size - (3 if last else 2)) : size]
+                earned, lent, own = found.get(key, (0.0, 0.0, False))
+                found[key] = (max(earned, gain), lent, own) if last else (earned, max(lent, gain), own)
+        return found
+
+    def _pronounced(self, word: str, hotword: str) -> Sequence[Units]:
+        """The pronunciations in the lexicon, with or without accents; otherwise those guessed from the letters."""
+        number = self._sounding(word)
+        if number is not None:
+            return list(self._known(number))
+        if self._letters is None:
+            raise ValueError(f"hotword {hotword!r}: {word!r} is not in the lexicon")
+        if not self._guessed[word]:
+            raise ValueError(f"hotword {hotword!r}: {word!r} can't be pronounced")
+        return self._guessed[word]
+
+    def _sounding(self, word: str) -> int | None:
+        """The number under which the lexicon has the word, with or without accents."""
+        for name in (word, _plain(word)):
+            number = self._numbers.get(name)
+            if number is not None and self._first[number] < self._first[number + 1]:
+                return number
+        return None
+
+    def _known(self, number: int) -> Iterator[Units]:
+        for end in self._ends[self._first[number] : self._first[number + 1]].tolist():
+            units, node = [], end
+            while node != ROOT:
+                parent = int(self._parent[node])
+                units.append(node - int(self._base[parent]))
+                node = parent
+            yield tuple(reversed(units))
+
+    def _guess(self, words: Collection[str]) -> None:
+        """Guess the pronunciations of new words that the lexicon does not have."""
+        new = sorted(word for word in words if word not in self._guessed and self._sounding(word) is None)
+        if self._letters is None or not new:
+            return
+        if len(self._guessed) + len(new) > _KEPT:
+            self._guessed = {word: ways for word, ways in self._guessed.items() if word in words}
+        for word, found in zip(new, self._letters.scored_all(new, _GUESSING_BEAM), strict=True):
+            self._guessed[word] = [tuple(self._unit[phone] for phone in phones) for phones, _ in found[:GUESSES]]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a hotword in lower case. ValueError says why the text cannot be a hotword."""
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"hotword {text!r} has more than {MOST_CHARACTERS} characters")
+    plain = unicodedata.normalize("NFC", text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").lower()
+    words = _WORD.findall(plain)
+    if not any(letter.isalpha() for letter in plain):
+        raise ValueError(f"hotword {text!r} has no letter")
+    if any(letter.isnumeric() for letter in plain):
+        raise ValueError(f"hotword {text!r} has a digit: write it as it is spoken")
+    if len(words) > MOST_WORDS:
+        raise ValueError(f"hotword {text!r} has more than {MOST_WORDS} words")
+    return words
+
+
+def _plain(word: str) -> str:
+    """The word without accents."""
+    return "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))

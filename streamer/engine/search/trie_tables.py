@@ -1,0 +1,99 @@
+"""The trie of the search as tables: the lexicon, which all streams share, and small tries with the hotwords of streams.
+
+The trie of a stream's hotwords lies in an area after the lexicon's nodes. Its first nodes are children of the same
+root, so a hypothesis at the root may grow into either trie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
+
+# Columns of the table of nodes after base, parent, unit, and whether the parent has the same unit.
+FIRST_WORD, WORD_COUNT, DEPTH = range(4, 7)
+# Node numbers are compared as float32, which is exact up to 1 << 24. The limit is lower to bound the memory.
+MOST_NODES = 1 << 22
+_LEAST_GROWTH = 1 << 14
+
+
+class TrieTables:
+    """Tables by node and by word: the rows of the lexicon, then the areas of slots with hotwords."""
+
+    def __init__(
+        self, lexicon: Lexicon, worth: Callable[[Tensor], Tensor], unigrams: Tensor, homophones: int, boundary: int
+    ) -> None:
+        self._homophones, self._boundary = homophones, boundary
+        self.shared = len(lexicon.base)
+        self.table = self._columns(lexicon).int()
+        # Look-ahead: the worth of the best word below a node counts in advance, and is replaced where the word ends.
+        ahead = worth(lexicon.look_ahead)
+        self.look = torch.stack((lexicon.parent.float(), ahead.float()), 1)
+        self.words = pad(lexicon.words, (0, homophones))
+        self.likely = worth(unigrams[self.words])
+        self._shared_words = len(self.words)
+        self._areas: dict[int, tuple[int, int]] = {}  # by slot: start and end
+
+    def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> int:
+        """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root."""
+        self.remove(slot)
+        size = max(len(trie.base), len(trie.words))
+        start = self._room(size)
+        self._areas[slot] = start, start + size
+        columns = self._columns(trie)
+        columns[:, 0] += start
+        columns[:, 1] += start * (columns[:, 1] > ROOT)
+        offset = self._shared_words + start - self.shared
+        columns[:, FIRST_WORD] += offset
+        device, end = self.table.device, start + len(columns)
+        self.table[start:end] = columns.int().to(device)
+        self.look[start:end] = torch.stack((columns[:, 1].float(), trie.look_ahead.exp()), 1).to(device)
+        found = trie.words
+        self.words[offset : offset + len(found)] = words[found].to(device)
+        self.likely[offset : offset + len(found)] = worth[found].to(device)
+        return start + int(trie.base[ROOT])
+
+    def remove(self, slot: int) -> None:
+        """Free the area of a slot."""
+        start, end = self._areas.pop(slot, (0, 0))
+        self.table[start:end, 1] = NO_NODE
+        self.look[start:end, 0] = NO_NODE
+
+    def _room(self, size: int) -> int:
+        start = self.shared
+        for begin, end in sorted(self._areas.values()):
+            if begin - start >= size:
+                return start
+            start = end
+        missing = start + size - len(self.table)
+        if missing > 0:
+            more = max(missing, min(_LEAST_GROWTH + len(self.table) - self.shared, MOST_NODES))
+            if start + size > self.shared + MOST_NODES:
+                raise ValueError("there is no room for more hotwords now: ask for fewer, or try again later")
+            self.table = pad(self.table, (0, 0, 0, more))
+            self.look = pad(self.look, (0, 0, 0, more))
+            self.table[-more:, 1] = NO_NODE
+            self.look[-more:, 0] = NO_NODE
+            self.words, self.likely = pad(self.words, (0, more)), pad(self.likely, (0, more))
+        return start
+
+    def _columns(self, lexicon: Lexicon) -> Tensor:
+        unit, parent = lexicon.units, lexicon.parent
+        doubled = (unit == unit[parent]) & (parent > ROOT)
+        unit[parent == NO_NODE] = self._boundary  # the unit before the root is a boundary
+        first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=self._homophones)
+        return torch.stack((lexicon.base, parent, unit, doubled.long(), first, count, _depths(parent)), 1)
+
+
+def _depths(parent: Tensor) -> Tensor:
+    """How many units lead to each node."""
+    depths = torch.zeros_like(parent)
+    above = parent
+    while bool((above != NO_NODE).any()):
+        depths += above != NO_NODE
+        above = torch.where(above > ROOT, parent[above], NO_NODE)
+    return depths

@@ -1,0 +1,115 @@
+"""The events by which the recogniser reports on a stream.
+
+Times are milliseconds, and samples count, from the start of the stream. Partial, Final, Speech, Heard, Flushed and
+Alternative have the names of the events that a client of a session receives (`streamer.client.events`): they are the
+same events, before the bridge puts the streams of a session together.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class SpokenWord:
+    """A word with its times in the stream. If `word` is the written form, `spoken` is what was said."""
+
+    word: str
+    start_ms: int
+    end_ms: int
+    confidence: float | None = None
+    spoken: str | None = None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A text that a final might have had, and its probability among the alternatives."""
+
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The text of the running segment so far. Its first `stable` characters will not change."""
+
+    type: ClassVar[str] = "partial"
+    segment: int
+    text: str
+    stable: int
+    start_ms: int
+    audio_ms: int
+    words: tuple[SpokenWord, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Final:
+    """The text of a finished segment, which never changes. If `text` is the written form, `spoken` is what was said."""
+
+    type: ClassVar[str] = "final"
+    segment: int
+    text: str
+    start_ms: int
+    end_ms: int
+    audio_ms: int
+    confidence: float
+    words: tuple[SpokenWord, ...] | None = None
+    spoken: str | None = None
+    alternatives: tuple[Alternative, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Speech:
+    """Somebody started ("start") or stopped ("end") speaking."""
+
+    type: ClassVar[str] = "speech"
+    state: str
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A new segment starts at this sample. No audio before it will be needed again.
+
+    A stream that replaces this one from here on takes `speaking` and `begins` as options.
+    """
+
+    type: ClassVar[str] = "cut"
+    sample: int
+    speaking: bool = False
+    begins: bool = True
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """The answer to a flush: everything up to here is final."""
+
+    type: ClassVar[str] = "flushed"
+    audio_ms: int
+
+
+@dataclass(frozen=True)
+class Heard:
+    """How much of the stream has arrived. The last event of every answer."""
+
+    type: ClassVar[str] = "heard"
+    sample: int
+    audio_ms: int
+
+
+StreamEvent = Partial | Final | Speech | Cut | Flushed | Heard
+
+
+def as_json(event: StreamEvent) -> str:
+    """The event as a JSON object with `type` first. Fields that are None are left out."""
+    return json.dumps({"type": event.type, **_fields(event)}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _fields(of: object) -> dict[str, Any]:
+    found = {name: value for name, value in vars(of).items() if value is not None}
+    for name, value in found.items():
+        if isinstance(value, tuple):
+            found[name] = [_fields(part) for part in value]
+    return found

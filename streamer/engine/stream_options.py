@@ -1,0 +1,140 @@
+"""The options of a stream of the recogniser, and their checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.search.search import Hotword
+from streamer.limits import (
+    AFTER_TEXT_BOUNDS_MS,
+    ALTERNATIVES,
+    HEAVIEST_HOTWORD,
+    HOTWORD_WEIGHT,
+    LONGEST_HOTWORD,
+    LONGEST_SEGMENT_BOUNDS_MS,
+    MOST_ALTERNATIVES,
+    MOST_HOTWORD_WORDS,
+    MOST_HOTWORDS,
+    OFF,
+    SEARCH,
+    SETTLE_BOUNDS_MS,
+    SETTLE_MS,
+    STABILITIES,
+    STABILITY,
+    STEP_MS,
+    WITHOUT_TEXT_BOUNDS_MS,
+)
+
+_ENDPOINT_BOUNDS = {
+    "after_text_ms": AFTER_TEXT_BOUNDS_MS,
+    "without_text_ms": WITHOUT_TEXT_BOUNDS_MS,
+    "longest_ms": LONGEST_SEGMENT_BOUNDS_MS,
+}
+
+
+class BadOptions(ValueError):
+    """An unknown option, or an impossible value."""
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The options of one stream, given when it is opened."""
+
+    step_ms: int = STEP_MS
+    partials: bool = True
+    words: bool = True  # on finals
+    partial_words: bool = False
+    speech: bool = True
+    search: str = SEARCH
+    alternatives: int = ALTERNATIVES
+    written: bool = False
+    stability: str = STABILITY
+    settle_ms: int = SETTLE_MS
+    endpoint: EndpointRule = field(default_factory=EndpointRule)
+    hotwords: tuple[Hotword, ...] = ()
+    speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
+    begins: bool = True  # the first word begins a sentence
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
+        """Read options from a JSON object. `step_ms` and `searches` are what this model offers."""
+        known = {each.name: each.default for each in fields(cls)}
+        read: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in known:
+                raise BadOptions(f"unknown option {name!r}; known are {', '.join(known)}")
+            if name in _READERS:
+                read[name] = _READERS[name](value)
+            else:
+                read[name] = _typed(f"option {name!r}", value, type(known[name]))
+        options = cls(**read)
+        _one_of("step_ms", options.step_ms, step_ms)
+        _one_of("search", options.search, searches)
+        _one_of("stability", options.stability, STABILITIES)
+        _within("alternatives", options.alternatives, (0, MOST_ALTERNATIVES))
+        if options.settle_ms:
+            _within("settle_ms", options.settle_ms, SETTLE_BOUNDS_MS, "0 or ")
+        return options
+
+
+def _endpoint(given: object) -> EndpointRule:
+    rule = EndpointRule()
+    if given == OFF:
+        return replace(rule, silence=False)
+    if not isinstance(given, dict):
+        raise BadOptions(f"option 'endpoint' must be \"{OFF}\" or a JSON object, not {json.dumps(given)}")
+    for name, value in given.items():
+        if name == "silence":
+            _typed("'silence' of the endpoint", value, bool)
+        elif name in _ENDPOINT_BOUNDS:
+            _within(f"{name} of the endpoint", _typed(f"{name!r} of the endpoint", value, int), _ENDPOINT_BOUNDS[name])
+        else:
+            raise BadOptions(f"the endpoint has no {name!r}; known are silence, {', '.join(_ENDPOINT_BOUNDS)}")
+    return replace(rule, **given)
+
+
+def _hotwords(given: object) -> tuple[Hotword, ...]:
+    if not isinstance(given, list):
+        raise BadOptions(f"option 'hotwords' must be a JSON list, not {json.dumps(given)}")
+    if len(given) > MOST_HOTWORDS:
+        raise BadOptions(f"at most {MOST_HOTWORDS} hotwords, not {len(given)}")
+    return tuple(_hotword(entry) for entry in given)
+
+
+def _hotword(entry: object) -> Hotword:
+    content = {"text": entry} if isinstance(entry, str) else entry
+    if not isinstance(content, dict) or not content.keys() <= {"text", "weight"} or "text" not in content:
+        raise BadOptions(f'a hotword is a string or {{"text":…,"weight":…}}, not {json.dumps(entry)}')
+    text, weight = _typed("the text of a hotword", content["text"], str), content.get("weight", HOTWORD_WEIGHT)
+    if not text.strip() or len(text) > LONGEST_HOTWORD or len(text.split()) > MOST_HOTWORD_WORDS:
+        raise BadOptions(
+            f"a hotword has 1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters: {text!r:.80}"
+        )
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= HEAVIEST_HOTWORD:
+        raise BadOptions(f"the weight of a hotword is a number from 0 to {HEAVIEST_HOTWORD:g}: {text!r}")
+    return Hotword(text, float(weight))
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"endpoint": _endpoint, "hotwords": _hotwords}
+_JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}
+
+
+def _typed(what: str, value: Any, wanted: type) -> Any:
+    # type() instead of isinstance(), because a boolean must not count as a number.
+    if type(value) is not wanted:
+        raise BadOptions(f"{what} must be a JSON {_JSON_NAMES[wanted]}, not {json.dumps(value)}")
+    return value
+
+
+def _one_of(what: str, value: object, allowed: Sequence[object]) -> None:
+    if value not in allowed:
+        raise BadOptions(f"{what} must be one of {', '.join(map(str, allowed))}, not {value}")
+
+
+def _within(what: str, value: int, limits: tuple[int, int], otherwise: str = "") -> None:
+    if not limits[0] <= value <= limits[1]:
+        raise BadOptions(f"{what} must be {otherwise}from {limits[0]} to {limits[1]}, not {value}")

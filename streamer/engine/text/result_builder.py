@@ -1,0 +1,145 @@
+"""Builds partial and final results from hypotheses: times, confidence, written form, and how much to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
+from streamer.engine.stream_events import Alternative, Final, Partial, SpokenWord
+from streamer.engine.stream_options import StreamOptions
+from streamer.engine.text.calibration import Calibration
+from streamer.engine.text.written_form import settled_tokens, written_tokens
+
+
+@dataclass(frozen=True)
+class SegmentPosition:
+    """Where a segment is: its number and start, how much of the stream was computed, and the length of a frame."""
+
+    segment: int
+    start_ms: int
+    audio_ms: int
+    frame_ms: float
+
+
+@dataclass
+class ResultBuilder:
+    """Builds the results of one stream, segment by segment."""
+
+    options: StreamOptions
+    calibration: Calibration
+    _last_end_ms: int = 0  # the end of the last final; no later word starts before it
+    begins: bool = True  # whether the next word begins a sentence
+    _agreed: tuple[str, ...] = ()  # the texts of the previous hypothesis
+    _shown: tuple[str, int] = field(default=("", 0))
+
+    def partial(self, found: Hypothesis, stable: int, place: SegmentPosition) -> Partial | None:
+        """The partial for a hypothesis whose first `stable` words will not change. None if it shows nothing new."""
+        texts = tuple(word.text for word in found.words)
+        shown = len(texts)
+        if self.options.stability == "high":
+            shown = stable
+        elif self.options.stability == "medium":
+            shown = max(stable, _common(texts, self._agreed))
+        self._agreed = texts
+        words = self._timed(found.words[:shown], place)
+        if not words or not self.options.partials:
+            return None
+        sure = min(stable, shown)
+        if self.options.written:
+            sure = settled_tokens(texts[:shown], sure, begins=self.begins)
+            words = self._written(words)
+            if self.options.stability == "high":
+                words = words[:sure]  # the rest of a number may still change how its beginning is written
+        if not words:
+            return None
+        text = _text(words)
+        showing = text, len(_text(words[:sure]))
+        if showing == self._shown:
+            return None
+        self._shown = showing
+        return Partial(
+            place.segment,
+            *showing,
+            words[0].start_ms,
+            place.audio_ms,
+            tuple(words) if self.options.partial_words else None,
+        )
+
+    def final(
+        self, found: Sequence[HypothesisWord], ranked: Sequence[LikelyWords], place: SegmentPosition, *, pause: bool
+    ) -> Final:
+        """The final for the words of a segment that has ended. `pause`: the next word begins a sentence."""
+        timed = self._timed(found, place)
+        fit = self.calibration.fit(self.options.step_ms, self.options.search)
+        confidences = [fit.confidence(word) for word in found]
+        words = [
+            SpokenWord(word.word, word.start_ms, word.end_ms, round(confidence, 3))
+            for word, confidence in zip(timed, confidences, strict=True)
+        ]
+        spoken = None
+        if self.options.written:
+            spoken, words = _text(words), self._written(words)
+        final = Final(
+            place.segment,
+            _text(words),
+            words[0].start_ms,
+            words[-1].end_ms,
+            place.audio_ms,
+            round(self.calibration.final(confidences), 3),
+            tuple(words) if self.options.words else None,
+            spoken,
+            self._alternatives(_text(words), ranked) if self.options.alternatives else None,
+        )
+        self._last_end_ms, self.begins = words[-1].end_ms, False
+        self.cut(pause=pause)
+        return final
+
+    def cut(self, *, pause: bool) -> None:
+        """Start a new segment. After a pause it begins a sentence."""
+        self.begins = self.begins or pause
+        self._agreed, self._shown = (), ("", 0)
+
+    def _timed(self, found: Sequence[HypothesisWord], place: SegmentPosition) -> list[SpokenWord]:
+        """The words with times in the stream, in ascending order."""
+        spans = self.calibration.spans(found, place.frame_ms, self.options.step_ms, self.options.search)
+
+        def within(time: float) -> int:
+            return min(max(place.start_ms + round(time), self._last_end_ms), place.audio_ms)
+
+        return [
+            SpokenWord(word.text, within(start), within(end)) for word, (start, end) in zip(found, spans, strict=True)
+        ]
+
+    def _written(self, words: Sequence[SpokenWord]) -> list[SpokenWord]:
+        found = []
+        for token in written_tokens([word.word for word in words], begins=self.begins):
+            part = words[token.first : token.end]
+            confidences = [word.confidence for word in part if word.confidence is not None]
+            confidence = min(confidences) if confidences else None  # a number is right only if all its words are
+            found.append(SpokenWord(token.text, part[0].start_ms, part[-1].end_ms, confidence, _text(part)))
+        return found
+
+    def _alternatives(self, best: str, ranked: Sequence[LikelyWords]) -> tuple[Alternative, ...]:
+        """The likeliest texts, beginning with that of the final. Texts that differ only after the cut are merged."""
+        merged = {best: 0.0}
+        for words, probability in ranked:
+            texts = [word.text for word in words]
+            if self.options.written:
+                texts = [token.text for token in written_tokens(texts, begins=self.begins)]
+            text = " ".join(texts)
+            merged[text] = merged.get(text, 0.0) + probability
+        found = list(merged.items())[: self.options.alternatives]
+        return tuple(Alternative(text, round(probability, 3)) for text, probability in found)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words both have in common at the start."""
+    for count, (mine, theirs) in enumerate(zip(one, other)):  # noqa: B905 - as far as both go
+        if mine != theirs:
+            return count
+    return min(len(one), len(other))
+
+
+def _text(words: Sequence[SpokenWord]) -> str:
+    return " ".join(word.word for word in words)

@@ -1,0 +1,162 @@
+"""The sections of a report about single words: a paragraph for each kind of figures, and all of them as JSON."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from streamer.evaluate.measures.confidence import Reliability
+from streamer.evaluate.measures.partial_stability import PartialCounts
+from streamer.evaluate.measures.time_errors import ErrorSpread, TimeErrors
+from streamer.evaluate.measures.word_delays import DelaySummary
+from streamer.evaluate.measures.word_figures import WordFigures
+from streamer.evaluate.reports.table import LINE, table
+
+Figures = Mapping[str, WordFigures]
+
+
+def delays_text(figures: Figures, paced: bool) -> str:
+    """The delays of words. The wall clock counts only if audio was sent as fast as it was spoken."""
+    rows = []
+    for name, of in figures.items():
+        if of.delays:
+            rows.append(_delays_row(name, of.delays))
+        if of.delays_by_wall and paced:
+            rows.append(_delays_row(f"{name}, by the wall's clock", of.delays_by_wall))
+    header = ["delay after a word's end, ms", "words", "shown", "90th %", "stable", "90th %", "final", "90th %"]
+    note = "'At the end': shown only because the recording was over."
+    return f"{table([*header, 'at the end'], rows)}\n{note}" if rows else ""
+
+
+def times_text(figures: Figures) -> str:
+    """The errors of word times against the alignment."""
+    rows = []
+    for name, of in figures.items():
+        if of.times:
+            cells = [_whole(value) for each in (of.times.start, of.times.end) for value in vars(each).values()]
+            rows.append([name, str(of.times.words), *cells])
+    header = ["error of a word's time, ms", "words", "start", "90th %", "signed", "end", "90th %", "signed"]
+    return table(header, rows) if rows else ""
+
+
+def partials_text(figures: Figures) -> str:
+    """How many words of partials were shown, and how many of these changed."""
+    rows = [
+        [name, str(of.partials.shown), f"{of.partials.changed} ({_percent(changed_share(of.partials))} %)", str(broken)]
+        for name, of in figures.items()
+        if of.partials.shown
+        for broken in [of.partials.broken]
+    ]
+    return table(["words in partials", "shown", "changed later", "stable and changed"], rows) if rows else ""
+
+
+def confidence_text(figures: Figures) -> str:
+    """How reliable confidence is, by corpus, and for all words in bins of ascending confidence."""
+    rows = [
+        [name, *_reliability_cells(of.words), *_reliability_cells(of.finals)]
+        for name, of in figures.items()
+        if of.words
+    ]
+    if not rows:
+        return ""
+    header = ["confidence", "words", "sure %", "right %", "error", "ranking", "finals", "sure %", "right %", "error"]
+    parts = [table(header, [row[:-1] for row in rows])]
+    *_, last = figures.values()
+    for name, found in (("words", last.words), ("finals", last.finals)):
+        if found and found.number >= len(found.bins) > 1:
+            bins = [
+                [f"sure of {name}, %", *(_percent(each.confidence) for each in found.bins)],
+                ["right, %", *(_percent(each.right) for each in found.bins)],
+            ]
+            parts.append(table(bins[0], bins[1:]))
+    note = (
+        "'Error': the expected calibration error, the mean distance of confidence and truth over ten bins of one size. "
+        "'Ranking': how often a right word is surer than a wrong one; a half is chance. The truth of a final is the "
+        "share of its words that are right."
+    )
+    return "\n".join([*parts, textwrap.fill(note, LINE)])
+
+
+def changed_share(found: PartialCounts) -> float:
+    """The part of the shown words that was changed."""
+    return found.changed / found.shown if found.shown else 0.0
+
+
+def words_json(figures: Figures, placed: int | None, paced: bool) -> dict[str, Any]:
+    """The same figures as JSON values. Delays and times are None without an alignment."""
+    content: dict[str, Any] = {
+        "partials": {
+            name: {**asdict(of.partials), "changed_share": round(changed_share(of.partials), 4)}
+            for name, of in figures.items()
+        },
+        "confidence": {
+            name: {"words": _reliability_content(of.words), "finals": _reliability_content(of.finals)}
+            for name, of in figures.items()
+        },
+        "delay": None,
+        "times": None,
+    }
+    if placed is not None:
+        content["delay"] = {
+            "utterances_placed": placed,
+            "audio": {name: _delays_content(of.delays) for name, of in figures.items() if of.delays},
+            "wall": {
+                name: _delays_content(of.delays_by_wall) for name, of in figures.items() if paced and of.delays_by_wall
+            },
+        }
+        content["times"] = {name: _times_content(of.times) for name, of in figures.items() if of.times}
+    return content
+
+
+def _delays_row(name: str, found: DelaySummary) -> list[str]:
+    values = (*found.shown, *found.stable, *found.final)
+    return [name, str(found.words), *map(_whole, values), str(found.at_end)]
+
+
+def _delays_content(found: DelaySummary) -> dict[str, Any]:
+    content: dict[str, Any] = {"words": found.words, "at_end": found.at_end}
+    for name in ("shown", "stable", "final"):
+        middle, high = getattr(found, name)
+        content |= {f"{name}_median_ms": round(middle, 1), f"{name}_p90_ms": round(high, 1)}
+    return content
+
+
+def _times_content(found: TimeErrors) -> dict[str, Any]:
+    def spread(of: ErrorSpread) -> dict[str, float]:
+        return {f"{name}_ms": round(value, 1) for name, value in vars(of).items()}
+
+    return {"words": found.words, "start": spread(found.start), "end": spread(found.end)}
+
+
+def _reliability_cells(found: Reliability | None) -> list[str]:
+    if found is None:
+        return ["-"] * 5
+    ranking = "-" if math.isnan(found.ranking) else f"{found.ranking:.3f}"
+    return [str(found.number), _percent(found.confidence), _percent(found.right), f"{found.error:.3f}", ranking]
+
+
+def _reliability_content(found: Reliability | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "number": found.number,
+        "confidence": round(found.confidence, 4),
+        "right": round(found.right, 4),
+        "calibration_error": round(found.error, 4),
+        "ranking": None if math.isnan(found.ranking) else round(found.ranking, 4),
+        "bins": [
+            {"number": each.number, "confidence": round(each.confidence, 4), "right": round(each.right, 4)}
+            for each in found.bins
+        ],
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}"

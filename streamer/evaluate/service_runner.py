@@ -1,0 +1,104 @@
+"""Recognises utterances through a service, several sessions at once, as its users do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+import numpy as np
+
+from streamer.audio.audio_file import Int16Samples
+from streamer.audio.recording_check import AudioError
+from streamer.client import SessionError, transcribe
+from streamer.evaluate.cpu_time import descendants_cpu_s
+from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.results import EvaluationRun, ProgressCallback, UtteranceResult, utterance_result
+from streamer.evaluate.word_timing import TimedEvent
+
+RECOGNISER: Final = "recogniser"
+OURSELVES: Final = "bridge and client"
+
+# After these errors no other utterance can succeed either.
+_HOPELESS: Final = ("away", "bad_address", "no_service", "refused")
+# The service has no free session now. One of them will end before long.
+_BUSY: Final = ("full", "not_ready")
+_BUSY_PAUSE_S: Final = 0.5
+_BUSY_LIMIT_S: Final = 60.0
+_NO_AUDIO: Final[Int16Samples] = np.empty(0, dtype=np.int16)
+
+
+class ServiceRunner:
+    """Runs one evaluation through a service."""
+
+    def __init__(
+        self, url: str, options: Mapping[str, Any], *, at_once: int, paced: bool = False, ours: bool = False
+    ) -> None:
+        """`ours`: the service runs in this process and its Triton below it, so their CPU time can be measured."""
+        self._url = url
+        self._options = {**options, "partials": True, "live": paced}
+        self._at_once = at_once
+        self._paced = paced
+        self._ours = ours
+        self._hopeless: SessionError | None = None
+        self._results: dict[int, UtteranceResult] = {}
+
+    async def run(self, utterances: Sequence[Utterance], progress: ProgressCallback) -> EvaluationRun:
+        """Recognise all utterances. SessionError if there is no service at all."""
+        waiting = iter(enumerate(utterances))
+        began, used = time.monotonic(), self._cpu()
+        workers = [asyncio.create_task(self._work(waiting, progress)) for _ in range(self._at_once)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        wall_s = time.monotonic() - began
+        cpu = {name: seconds - used[name] for name, seconds in self._cpu().items() if name in used}
+        if self._hopeless and all(result.failure for result in self._results.values()):
+            raise self._hopeless
+        return EvaluationRun([self._results[number] for number in range(len(utterances))], wall_s, cpu)
+
+    async def _work(self, waiting: Iterator[tuple[int, Utterance]], progress: ProgressCallback) -> None:
+        for number, utterance in waiting:
+            result = await self._recognise(utterance)
+            self._results[number] = result
+            progress(utterance, result.seconds)
+
+    async def _recognise(self, utterance: Utterance) -> UtteranceResult:
+        if self._hopeless:
+            return utterance_result(utterance, _NO_AUDIO, [], f"not tried any more: {self._hopeless}")
+        try:
+            samples = await asyncio.get_running_loop().run_in_executor(None, utterance.samples)
+        except (AudioError, OSError) as error:
+            return utterance_result(utterance, _NO_AUDIO, [], str(error))
+        deadline = time.monotonic() + _BUSY_LIMIT_S
+        while True:
+            events: list[TimedEvent] = []
+            try:
+                await self._collect(samples, events)
+                return utterance_result(utterance, samples, events)
+            except SessionError as error:
+                if error.code in _BUSY and not events and time.monotonic() < deadline:
+                    await asyncio.sleep(_BUSY_PAUSE_S)
+                    continue
+                if error.code in _HOPELESS:
+                    self._hopeless = error
+                return utterance_result(utterance, samples, events, str(error))
+
+    async def _collect(self, samples: Int16Samples, events: list[TimedEvent]) -> None:
+        stream = transcribe([samples], self._url, options=self._options, paced=self._paced)
+        began = time.monotonic()
+        async with aclosing(stream):
+            async for event in stream:
+                if event["type"] == "ready":
+                    began = time.monotonic()  # the first audio is sent now
+                events.append(TimedEvent(1000 * (time.monotonic() - began), event))
+
+    def _cpu(self) -> dict[str, float]:
+        below = descendants_cpu_s(os.getpid()) if self._ours else None
+        return {} if below is None else {RECOGNISER: below, OURSELVES: time.process_time()}

@@ -1,0 +1,63 @@
+"""Limits and times that several parts share, each with the usual value and the bounds: numbers and words only.
+
+The first half is what a session may ask for, which the wire checks for the client and the engine for itself. The second
+half is how long the service waits and how much it takes, which the bridge uses and `streamer serve` can set.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- What a session may ask for ---
+
+DEFAULT_MODEL: Final = "default"  # the public name of the model that a session gets that asks for none
+STEP_MS: Final = 320
+STEPS_MS: Final = (160, 320, 640)
+SEARCH: Final = "lexicon"
+SEARCHES: Final = ("lexicon", "greedy")
+STABILITY: Final = "low"
+STABILITIES: Final = ("low", "medium", "high")
+ALTERNATIVES: Final = 0
+MOST_ALTERNATIVES: Final = 10
+SETTLE_MS: Final = 0  # no limit
+SETTLE_BOUNDS_MS: Final = (500, 10_000)
+
+# The endpoint: shorter ones cut words, longer ones keep more audio than is good.
+OFF: Final = "off"
+AFTER_TEXT_MS: Final = 1000
+AFTER_TEXT_BOUNDS_MS: Final = (400, 10_000)
+WITHOUT_TEXT_MS: Final = 2400
+WITHOUT_TEXT_BOUNDS_MS: Final = (400, 20_000)
+LONGEST_SEGMENT_MS: Final = 20_000
+LONGEST_SEGMENT_BOUNDS_MS: Final = (6_000, 60_000)
+
+MOST_HOTWORDS: Final = 200
+MOST_HOTWORD_WORDS: Final = 6
+LONGEST_HOTWORD: Final = 60  # characters
+HOTWORD_WEIGHT: Final = 1.0
+HEAVIEST_HOTWORD: Final = 5.0
+
+# --- How long a service waits, and how much it takes ---
+
+START_LIMIT_S: Final = 10.0  # for `start` after the connection
+IDLE_LIMIT_S: Final = 60.0  # for audio or keepalive
+RESUME_LIMIT_S: Final = 30.0  # for a client that lost its connection; 0: its session ends with the connection
+HANDSHAKE_LIMIT_S: Final = 10.0  # for TLS, and then for the request
+# A client of ours says every five seconds that it is still there, and others may do with less.
+SHORTEST_LIMIT_S: Final = 1.0
+LONGEST_LIMIT_S: Final = 3600.0
+
+# For sessions to end by themselves after SIGTERM. All that can follow stays below 30 s together with it.
+DRAIN_LIMIT_S: Final = 5.0
+LONGEST_DRAIN_S: Final = 86_400.0
+
+RESOLVE_EVERY_S: Final = 30.0  # the names of Tritons
+RESOLVE_BOUNDS_S: Final = (0.1, 3600.0)
+# For streams to leave a Triton or a model. They do so at their next cut, which comes after a minute of audio at the
+# latest; who says nothing for longer is moved as if the Triton had failed.
+RETIRE_LIMIT_S: Final = 120.0
+RETIRE_BOUNDS_S: Final = (0.0, 3600.0)
+
+LARGEST_MESSAGE: Final = 1024 * 1024  # bytes: 32 s of audio
+# A smaller one could not hold `start` with its hotwords; a larger one is a file and no stream.
+MESSAGE_BOUNDS: Final = (64 * 1024, 64 * 1024 * 1024)

@@ -1,0 +1,1 @@
+"""The settings of `streamer serve`: one list, read from flags, the environment and a TOML file."""

@@ -1,0 +1,115 @@
+"""The configuration of a service: the value of each setting, and which source it came from.
+
+A flag is stronger than a variable, a variable than the file, the file than the default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from streamer.settings.config_file import ConfigFile, read_config_file
+from streamer.settings.kinds import ListOf, WrongValueError
+from streamer.settings.nearest import QUOTED, did_you_mean
+from streamer.settings.serve import SETTINGS, ServeSettings
+from streamer.settings.setting import PREFIX, Setting, SettingsError
+
+CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"  # the file, unless there is the flag
+# What Kubernetes tells every container about a service that is called streamer-serve.
+_KUBERNETES: Final = re.compile(rf"{PREFIX}(SERVICE_HOST|(SERVICE_)?PORT(_.+)?)")
+_OF_KUBERNETES: Final = (
+    "; Kubernetes sets it where a service is called streamer-serve: "
+    "call that service something else, or set enableServiceLinks to false."
+)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one source says about a setting: the value as it stands there, and names of the source for sentences."""
+
+    value: Any
+    name: str  # the setting as this source has it: "--port", or "port in streamer.toml, line 3,"
+    source: str  # "--port", or "streamer.toml, line 3"
+    folder: Path | None = None  # of the file that says so
+
+    def read(self, setting: Setting) -> Any:
+        """The value; WrongValueError if it is none."""
+        if self.folder is not None:
+            return setting.kind.of_toml(self.value, self.folder)
+        if isinstance(self.value, bool):
+            return self.value
+        text = ",".join(self.value) if isinstance(setting.kind, ListOf) and isinstance(self.value, list) else self.value
+        return setting.kind.of_text(text)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The values, and of those that somebody gave where they came from."""
+
+    settings: ServeSettings
+    given: Mapping[str, Given]
+
+    def named(self, name: str) -> str:
+        """A setting at the beginning of a sentence, as its source calls it; the flag, if nobody gave it."""
+        return self.given[name].name if name in self.given else SETTINGS[name].flag
+
+
+def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None) -> Configuration:
+    """The configuration that comes of these flags (by the names of the settings; None is not given), of the
+    environment, and of the file that either of them names. SettingsError says all that is wrong.
+    """
+    if config is None and environment.get(CONFIG_VARIABLE):
+        config = Path(environment[CONFIG_VARIABLE])
+    file = read_config_file(config) if config else None
+    wrong = [*_unknown_keys(file), *_unknown_variables(environment)]
+    values: dict[str, Any] = {}
+    given: dict[str, Given] = {}
+    for name, setting in SETTINGS.items():
+        # Each source is checked, also where a stronger one wins: a mistake in a file must not wait for that.
+        for found in _sources(setting, flags, environment, file):
+            try:
+                value = found.read(setting)
+            except WrongValueError as error:
+                linked = found.source == setting.variable and str(found.value).startswith("tcp://")
+                wrong.append(f"{found.name} {error}{_OF_KUBERNETES if linked else '.'}")
+            else:
+                if name not in given:
+                    values[name], given[name] = value, found
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+    return Configuration(ServeSettings(**values), given)
+
+
+def _sources(
+    setting: Setting, flags: Mapping[str, Any], environment: Mapping[str, str], file: ConfigFile | None
+) -> Iterator[Given]:
+    """What is said about a setting, the strongest first."""
+    if (value := flags.get(setting.name)) is not None:
+        yield Given(value, setting.flag, setting.flag)
+    # An empty variable is none: templates of containers leave such behind.
+    if value := environment.get(setting.variable):
+        yield Given(value, setting.variable, setting.variable)
+    if file is not None and setting.key in file.values:
+        place = file.place(setting.key)
+        comma = "," if ", line" in place else ""
+        yield Given(file.values[setting.key], f"{setting.key} in {place}{comma}", place, file.path.parent)
+
+
+def _unknown_keys(file: ConfigFile | None) -> Iterator[str]:
+    known = [setting.key for setting in SETTINGS.values()]
+    for key in file.values if file else ():
+        if file and key not in known:
+            yield f"unknown setting '{key}' in {file.place(key)}{did_you_mean(key, known, QUOTED) or '.'}"
+
+
+def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    known = [CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS.values())]
+    names = [each.removeprefix(PREFIX) for each in known]
+    for variable in sorted(environment):
+        if variable.startswith(PREFIX) and variable not in known:
+            likely = did_you_mean(variable.removeprefix(PREFIX), names, PREFIX + "{}")
+            hint = _OF_KUBERNETES if _KUBERNETES.fullmatch(variable) else likely
+            yield f"unknown variable {variable}{hint or '.'}"

@@ -1,0 +1,56 @@
+"""A configuration as a settings file: what is in effect, where it came from, and what else could be set."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Final
+
+from streamer.settings.configuration import Configuration
+from streamer.settings.kinds import concealed
+from streamer.settings.serve import SETTINGS
+from streamer.settings.setting import Setting
+
+_WIDTH: Final = 100
+_HEAD: Final = (
+    "The settings of `streamer serve` that are in effect here, and where each came from. Saved as a file, "
+    "`streamer serve --config FILE` takes them again. A setting that has no value is shown with an example."
+)
+
+
+def as_toml(configuration: Configuration) -> str:
+    """The file."""
+    lines = [*_comment(_HEAD)]
+    group = ""
+    for name, setting in SETTINGS.items():
+        if setting.group != group:
+            group = setting.group
+            lines += ["", "", f"# --- {group} ---"]
+        lines += ["", *_entry(setting, getattr(configuration.settings, name), _source(configuration, name))]
+    return "\n".join([*lines, ""])
+
+
+def _source(configuration: Configuration, name: str) -> str:
+    return configuration.given[name].source if name in configuration.given else "the default"
+
+
+def _entry(setting: Setting, value: Any, source: str) -> Iterator[str]:
+    yield from _comment(setting.help)
+    if value in (None, ()):
+        yield from _comment(f"Not set: {setting.unset}.")
+        yield f"# {setting.key} = {setting.example}"
+        return
+    yield from _comment(f"From: {source}.")
+    written = setting.kind.to_toml(value)
+    shown = concealed(written).encode(errors="backslashreplace").decode()
+    if shown == written:
+        yield f"{setting.key} = {written}"
+    else:
+        yield "# It has a secret in it, or cannot be written here: fill it in."
+        yield f"# {setting.key} = {shown}"
+
+
+def _comment(text: str) -> list[str]:
+    # A path may have anything in it, a line break too, and must not end the comment.
+    plain = "".join(character if character.isprintable() else "?" for character in text)
+    return textwrap.wrap(plain, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)

@@ -1,0 +1,222 @@
+"""The settings of `streamer serve`: the list that its flags, variables, files and documentation come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streamer.address import DEFAULT_HOST, DEFAULT_PORT
+from streamer.bridge.access.rules import ANY_ORIGIN, origin_of
+from streamer.bridge.telemetry.logs import FORMATS, LEVELS
+from streamer.limits import (
+    DEFAULT_MODEL,
+    DRAIN_LIMIT_S,
+    HANDSHAKE_LIMIT_S,
+    IDLE_LIMIT_S,
+    LARGEST_MESSAGE,
+    LONGEST_DRAIN_S,
+    LONGEST_LIMIT_S,
+    MESSAGE_BOUNDS,
+    RESOLVE_BOUNDS_S,
+    RESOLVE_EVERY_S,
+    RESUME_LIMIT_S,
+    SHORTEST_LIMIT_S,
+    START_LIMIT_S,
+)
+from streamer.settings.kinds import COUNT, PORT, Choice, FilePath, ListOf, Number, Switch, Text, Whole
+from streamer.settings.served_models import ModelList, ServedModel
+from streamer.settings.setting import Setting, setting, settings_of
+from streamer.triton import MODEL
+
+AUTO: Final = "auto"
+
+_LISTENING: Final = "Where it listens"
+_RECOGNISER: Final = "The recogniser"
+_ENTRANCE: Final = "Who may come in (docs/security.md)"
+_SHARES: Final = "What one caller may have"
+_ELSEWHERE: Final = "Tritons elsewhere"
+_RUNNING: Final = "Its log, and its end"
+
+_SESSIONS: Final = Whole(1, 100_000, "N")
+_WAIT: Final = Number(SHORTEST_LIMIT_S, LONGEST_LIMIT_S, "SECONDS", unit="seconds")
+
+
+def _address(text: str) -> str | None:
+    host, _, number = text.rpartition(":")
+    return text if host and number.isdecimal() and 0 < int(number) <= 65535 else None
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """The settings with their values."""
+
+    host: str = setting(Text("an address", "ADDRESS"), _LISTENING, "The address to listen on.", DEFAULT_HOST)
+    port: int = setting(PORT, _LISTENING, "The port to listen on, 0 for any free one.", DEFAULT_PORT)
+    control: Path | None = setting(
+        FilePath("PATH"),
+        _LISTENING,
+        "The Unix socket for `streamer roll` (docs/operations.md).",
+        unset="named after the port, in the user's runtime folder",
+        example='"/run/streamer/control"',
+    )
+
+    model: tuple[ServedModel, ...] = setting(
+        ModelList(),
+        _RECOGNISER,
+        "The models: names in Triton's repository, or folders. Clients ask for one by its public name: the first is "
+        f"'{DEFAULT_MODEL}', others are called as in Triton or as NAME= says.",
+        (ServedModel(MODEL),),
+        example='["streaming_asr", "fast=streaming_asr_fast"]',
+    )
+    repository: Path | None = setting(
+        FilePath("FOLDER"),
+        _RECOGNISER,
+        "The model repository of the embedded Triton.",
+        unset="the one that is shipped",
+        example='"/srv/models"',
+    )
+    instances: int | None = setting(
+        COUNT, _RECOGNISER, "How many processes recognise.", unset="as in the model's config.pbtxt", example="2"
+    )
+    slots: int | None = setting(
+        COUNT, _RECOGNISER, "How many streams each of them takes.", unset="as in the model's config.pbtxt", example="64"
+    )
+    sessions: int | str | None = setting(
+        Whole(1, metavar=f"N|{AUTO}", word=AUTO),
+        _RECOGNISER,
+        f"The most sessions at a time, and slots for them; '{AUTO}' measures how many this machine carries.",
+        unset="all slots",
+        example=f'"{AUTO}"',
+    )
+
+    keys: Path | None = setting(
+        FilePath(),
+        _ENTRANCE,
+        "Only callers with one of the keys in this file may come in; `streamer key NAME` makes them.",
+        unset="no keys",
+        example='"/etc/streamer/keys"',
+    )
+    open: bool = setting(Switch(), _ENTRANCE, "Listen for other machines although there are no keys.", False)
+    origin: tuple[str, ...] = setting(
+        ListOf(Text(f"an origin such as https://example.org, without a path, or '{ANY_ORIGIN}'", "URL", origin_of)),
+        _ENTRANCE,
+        f"Sites whose pages may use the service too; '{ANY_ORIGIN}' is any site.",
+        (),
+        unset="only pages of the service itself",
+        example='["https://example.org"]',
+    )
+    tls_cert: Path | None = setting(
+        FilePath(),
+        _ENTRANCE,
+        "The certificate with what leads to its root, as PEM: the service then speaks wss and https.",
+        unset="no TLS",
+        example='"/etc/streamer/chain.pem"',
+    )
+    tls_key: Path | None = setting(
+        FilePath(),
+        _ENTRANCE,
+        "The private key of the certificate.",
+        unset="in the same file",
+        example='"/etc/streamer/key.pem"',
+    )
+    behind_proxy: int = setting(
+        Whole(0, 8, "N"),
+        _ENTRANCE,
+        "How many proxies in front tell in X-Forwarded-For who asks; with 0 that header is not believed.",
+        0,
+        bare="1",
+    )
+    open_metrics: bool = setting(Switch(), _ENTRANCE, "Anybody may read /metrics, without a key.", False)
+
+    per_key: int | None = setting(
+        _SESSIONS, _SHARES, "The most sessions of one key at a time.", unset="no limit", example="4"
+    )
+    per_address: int | None = setting(
+        _SESSIONS, _SHARES, "The most sessions of one address at a time.", unset="no limit", example="4"
+    )
+    audio_per_key: float | None = setting(
+        Number(1, 1e9, "SECONDS", unit="seconds"),
+        _SHARES,
+        "The most audio of one key within an hour, all its sessions and channels together.",
+        unset="no limit",
+        example="36000",
+    )
+    max_message: int = setting(
+        Whole(*MESSAGE_BOUNDS, metavar="BYTES", unit="bytes"),
+        _SHARES,
+        "The largest message of a client.",
+        LARGEST_MESSAGE,
+    )
+    handshake_limit: float = setting(
+        _WAIT, _SHARES, "How long TLS may take, and then the request after it.", HANDSHAKE_LIMIT_S
+    )
+    start_limit: float = setting(_WAIT, _SHARES, "How long after the connection 'start' may come.", START_LIMIT_S)
+    idle_limit: float = setting(
+        _WAIT, _SHARES, "How long a session may send neither audio nor keepalive.", IDLE_LIMIT_S
+    )
+    resume_limit: float = setting(
+        Number(0, LONGEST_LIMIT_S, "SECONDS", unit="seconds"),
+        _SHARES,
+        "How long a client that lost its connection may take to come back; 0 ends its session at once.",
+        RESUME_LIMIT_S,
+    )
+
+    triton: tuple[str, ...] = setting(
+        ListOf(Text("an address of a Triton, HOST:PORT", "HOST:PORT", _address)),
+        _ELSEWHERE,
+        "The gRPC addresses of Tritons that run already; a name may stand for several.",
+        (),
+        unset="an embedded Triton is started",
+        example='["gpu1:8001", "gpu2:8001"]',
+    )
+    resolve_every: float = setting(
+        Number(*RESOLVE_BOUNDS_S, metavar="SECONDS", unit="seconds"),
+        _ELSEWHERE,
+        "How often the names of these Tritons are looked up again.",
+        RESOLVE_EVERY_S,
+    )
+    triton_tls: bool = setting(Switch(), _ELSEWHERE, "Use TLS towards these Tritons.", False)
+    triton_ca: Path | None = setting(
+        FilePath(),
+        _ELSEWHERE,
+        "The roots of their certificates.",
+        unset="the roots that gRPC knows",
+        example='"/etc/streamer/roots.pem"',
+    )
+    triton_cert: Path | None = setting(
+        FilePath(),
+        _ELSEWHERE,
+        "The certificate of this service, for Tritons that ask for one.",
+        unset="none",
+        example='"/etc/streamer/client.pem"',
+    )
+    triton_key: Path | None = setting(
+        FilePath(), _ELSEWHERE, "Its private key.", unset="none", example='"/etc/streamer/client-key.pem"'
+    )
+    triton_metadata: Path | None = setting(
+        FilePath(),
+        _ELSEWHERE,
+        "A file of lines 'name: value' that go with every call, as keys do.",
+        unset="none",
+        example='"/etc/streamer/triton.keys"',
+    )
+
+    drain_limit: float = setting(
+        Number(0, LONGEST_DRAIN_S, "SECONDS", unit="seconds"),
+        _RUNNING,
+        "How long sessions may go on after SIGTERM; those still open then get their finals and end.",
+        DRAIN_LIMIT_S,
+    )
+    log_format: str = setting(Choice(*FORMATS), _RUNNING, "The form of the log on standard error.", FORMATS[0])
+    log_level: str = setting(Choice(*LEVELS), _RUNNING, "The least that is logged.", "info")
+    traces: str | None = setting(
+        Text("a URL", "URL"),
+        _RUNNING,
+        "Send OpenTelemetry traces to this collector (OTLP over gRPC).",
+        unset="none, unless OpenTelemetry's own variables name one",
+        example='"http://collector:4317"',
+    )
+
+
+SETTINGS: Final[dict[str, Setting]] = settings_of(ServeSettings)

@@ -1,0 +1,61 @@
+"""Words as they are recognised: those of the moment change in place, each final stays as lines with its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TextIO
+
+from streamer.terminal.status_lines import StatusLine, size_of
+from streamer.terminal.text_width import printable, wrapped
+from streamer.transcript import channel_prefix, short_timestamp
+
+# In a terminal that is narrower, the lines of a final begin below its time instead of beside it.
+_NARROW: Final = 40
+
+
+class LiveWords:
+    """The words of one session on a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._line = StatusLine(stream)
+
+    def partial(self, event: Mapping[str, Any], start: str = "") -> None:
+        """Shows what was understood so far, behind `start`; what may still change is dim."""
+        channel = channel_prefix(event)
+        self._show(start, channel + event["text"], len(channel) + event["stable"], event["start_ms"])
+
+    def silence(self, heard_ms: int, start: str) -> None:
+        """Shows that nothing was understood since the last final."""
+        self._show(start, "", 0, heard_ms)
+
+    def final(self, event: Mapping[str, Any]) -> None:
+        """Writes what stays, in the place of the words of the moment."""
+        self._line.clear()
+        self._stream.write(final_lines(event, self._stream))
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Takes away what did not become final."""
+        self._line.clear()
+
+    def _show(self, start: str, text: str, stable: int, start_ms: int) -> None:
+        self._line.show_text(f"{start}{_time(start_ms)}", text, stable)
+
+
+def final_lines(final: Mapping[str, Any], stream: TextIO) -> str:
+    """A final with its time, in lines that break between words at the width of this terminal."""
+    start = _time(final["start_ms"])
+    width = size_of(stream).columns
+    indent = " " * len(start) if width >= _NARROW else ""
+    text = printable(channel_prefix(final) + final["text"])
+    if indent:
+        lines = wrapped(text, width - 1 - len(indent))
+    else:
+        lines = wrapped(start + text, width - 1)
+        start = ""
+    return start + f"\n{indent}".join(lines) + "\n"
+
+
+def _time(start_ms: int) -> str:
+    return f"[{short_timestamp(start_ms)}] "

@@ -1,0 +1,76 @@
+"""How far recordings are, in words: how much was heard, how fast, how long it still takes. Pure.
+
+What does not fit is told shorter. The last thing to go is the time that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from streamer.terminal.text_width import beginning, columns, first_that_fits
+from streamer.transcript import short_timestamp
+
+# A name is cut to so many columns before the rest is told shorter.
+_NAME_COLUMNS: Final = 16
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much was heard, and in what time."""
+
+    heard_ms: int
+    elapsed_s: float
+    whole_ms: int | None = None  # if it is known
+    estimated: bool = False  # whether `whole_ms` is
+
+    def of_one(self, name: str, room: int) -> str:
+        """talk.wav  1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left: or what of it fits."""
+        for text in self._choices():
+            name_room = room - columns(text) - 2
+            if name_room >= min(_NAME_COLUMNS, columns(name)):
+                return f"{beginning(name, name_room)}  {text}"
+        return first_that_fits(self._choices(), room)
+
+    def of_all(self, done: int, count: int, failed: int, room: int) -> str:
+        """3 of 8 recordings, 1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left: or what of it fits."""
+        counted = _counted(done, count, failed)
+        choices = [f"{counted}, {text}" for text in self._choices()]
+        return first_that_fits([*choices, *self._choices()], room)
+
+    def at_the_end(self, done: int, count: int, failed: int) -> str:
+        """What it came to."""
+        took = f"{_clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
+        return f"{_counted(done, count, failed)}, {took}, {self._speed:.1f} times real time"
+
+    def _choices(self) -> Iterator[str]:
+        """The same, told ever shorter."""
+        heard, speed, left, share = _clock(self.heard_ms), self._speed, "", ""
+        if self.whole_ms:
+            percent = f"{min(100, self.heard_ms * 100 // self.whole_ms)} %"
+            heard += f" of {'about ' if self.estimated else ''}{_clock(self.whole_ms)} ({percent})"
+            left = f"{_clock(max(0, round((self.whole_ms - self.heard_ms) / speed)))} left" if speed else ""
+            share = percent
+        for parts in (
+            (heard, f"{speed:.1f} times real time", left),
+            (heard, f"{speed:.1f}x", left),
+            (heard, left),
+            (share or heard, left),
+            (left or share or heard,),
+        ):
+            yield ", ".join(filter(None, parts))
+
+    @property
+    def _speed(self) -> float:
+        """1 is as fast as it was spoken."""
+        return self.heard_ms / 1000 / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+
+def _counted(done: int, count: int, failed: int) -> str:
+    return f"{done} of {count} recordings" + (f" ({failed} failed)" if failed else "")
+
+
+def _clock(milliseconds: int) -> str:
+    """Without tenths of a second, which nobody can read as they pass."""
+    return short_timestamp(milliseconds)[:-2]

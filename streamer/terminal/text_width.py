@@ -1,0 +1,82 @@
+"""Text in the columns of a terminal: how wide it is, what of it fits, and where a line breaks. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+
+def printable(text: str) -> str:
+    """The text without characters that would move the cursor or colour the screen."""
+    return "".join(" " if unicodedata.category(character) in ("Cc", "Cf") else character for character in text)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes at most.
+
+    Terminals disagree about joined characters, such as an emoji with a colour of skin. The most of what they do is
+    counted: a line that is thought too wide is cut a little early, but one that is thought too narrow would wrap.
+    """
+    return sum(_columns(character) for character in text)
+
+
+def beginning(text: str, room: int) -> str:
+    """The text, or as much of its beginning as fits, with an ellipsis."""
+    if columns(text) <= room:
+        return text
+    return text[: _length_that_fits(text, room - 1)] + "…"
+
+
+def ending(text: str, room: int) -> str:
+    """The text, or as much of its end as fits, with an ellipsis."""
+    cut = ending_at(text, room)
+    return "…" + text[cut:] if cut else text
+
+
+def ending_at(text: str, room: int) -> int:
+    """From which character on the text fits, with a column for the ellipsis if it does not fit whole."""
+    if columns(text) <= room:
+        return 0
+    return len(text) - _length_that_fits(text[::-1], room - 1)
+
+
+def first_that_fits(choices: Iterable[str], room: int) -> str:
+    """The first of these texts that fits; if none does, the beginning of the last one."""
+    text = ""
+    for text in choices:
+        if columns(text) <= room:
+            return text
+    return beginning(text, room)
+
+
+def wrapped(text: str, room: int) -> list[str]:
+    """The text in lines that fit. They break between words; only a word that is wider than a line is cut."""
+    lines, line, used = [], "", 0
+    for word in text.split():
+        gap = 1 if line else 0
+        while columns(word) > room:
+            # What is written without spaces, as Chinese is, goes on in the line that has been begun.
+            length = _length_that_fits(word, room - used - gap) or (0 if line else 1)
+            lines.append(f"{line}{' ' * gap if length else ''}{word[:length]}")
+            word, line, used, gap = word[length:], "", 0, 0
+        width = columns(word)
+        if line and used + gap + width > room:
+            lines.append(line)
+            line, used, gap = "", 0, 0
+        line, used = f"{line}{' ' * gap}{word}", used + gap + width
+    return [*lines, line] if line or not lines else lines
+
+
+def _length_that_fits(text: str, room: int) -> int:
+    """How many characters from the beginning fit."""
+    for index, character in enumerate(text):
+        room -= _columns(character)
+        if room < 0:
+            return index
+    return len(text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,80 @@
+"""Within Triton: the shipped `model.py` with the exact recogniser, which may have a fault."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from streamer.engine.recogniser import Answer, Chunk, Recogniser
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.stream_options import StreamOptions
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_repository import Fault
+from streamer.testing.exact_speech import UNITS
+from streamer.triton import MODEL
+from streamer.triton.repository import asr_repository
+
+HANG_S = 12.0
+FOREVER_S = 3600.0
+HANG_FILE = "hang"
+
+
+def adapter(source: str, fault: Fault | None = None) -> Any:
+    """The shipped module around the exact recogniser; `source` is the file that stands for it in the repository."""
+    path = asr_repository() / MODEL / "1" / "model.py"
+    spec = importlib.util.spec_from_file_location("shipped_model", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.load_recogniser = partial(_load, Path(source).resolve().parent, fault)
+    if fault == "talks nonsense":
+        module.as_json = lambda event: "nonsense"
+    return module
+
+
+def exact_recogniser(slots: int, idle_limit_s: float = 20.0) -> Recogniser:
+    """Hears the level of the audio, whichever search is asked for."""
+    return Recogniser(ExactModel(), _searches(slots), slots=slots, idle_limit_s=idle_limit_s)
+
+
+class FaultyRecogniser(Recogniser):
+    """An exact one with a fault."""
+
+    def __init__(self, fault: Fault, folder: Path, slots: int, idle_limit_s: float) -> None:
+        super().__init__(ExactModel(), _searches(slots), slots=slots, idle_limit_s=idle_limit_s)
+        self._fault = fault
+        self._folder = folder
+
+    def open(self, stream: int, options: StreamOptions | None = None) -> None:
+        """Takes long, if that is the fault."""
+        if self._fault == "hangs" and not self.live:
+            time.sleep(HANG_S)
+        super().open(stream, options)
+
+    def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
+        """Fails, says nothing or hangs, if that is the fault."""
+        if self._fault == "fails":
+            raise RuntimeError("no audio")
+        if self._fault == "hangs later" and (self._folder / HANG_FILE).exists():
+            time.sleep(FOREVER_S)
+        for index, answer in super().step(chunks):
+            yield index, [] if self._fault == "says nothing" and isinstance(answer, list) else answer
+
+
+def _load(
+    beside: Path, fault: Fault | None, folder: Path, *, slots: int, device: object, idle_limit_s: float
+) -> Recogniser:
+    if fault == "does not load":
+        raise RuntimeError("no weights")
+    if fault is None:
+        return exact_recogniser(slots, idle_limit_s)
+    return FaultyRecogniser(fault, beside, slots, idle_limit_s)
+
+
+def _searches(slots: int) -> dict[str, GreedySearch]:
+    return {name: GreedySearch(UNITS, slots) for name in ("lexicon", "greedy")}

@@ -1,0 +1,118 @@
+"""A real service that hears exactly what is said to it, with a way to it that can fail: for tests of its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from streamer.testing.exact_repository import exact_repository
+from streamer.testing.faulty_proxy import FaultyProxy
+from streamer.triton.server import TritonServer
+
+START_LIMIT_S: Final = 120.0
+STOP_LIMIT_S: Final = 60.0
+CALL_LIMIT_S: Final = 10.0
+
+
+class ExactService:
+    """Triton and the bridge on this machine while it is entered; `say("hello world")` is audio for these words.
+
+    Clients connect to `url`. The faults are for them to cope with: each method may be called from any thread.
+    """
+
+    def __init__(self, *, slots: int = 64, **settings: Any) -> None:
+        """`slots` is how many streams there may be at a time; `settings` are those of streamer.bridge.service."""
+        self.url = ""
+        self._slots = slots
+        self._settings = settings
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._proxy: FaultyProxy | None = None
+        self._triton: TritonServer | None = None
+        self._leave = asyncio.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> ExactService:
+        # Whoever tests a client need not see what the service tells of faults; a handler of theirs shows it.
+        logging.getLogger("streamer").addHandler(logging.NullHandler())
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="exact service", daemon=True)
+        self._thread.start()
+        ready.result(START_LIMIT_S)
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._leave.set)
+        self._thread.join(STOP_LIMIT_S)
+
+    def cut(self) -> None:
+        """All connections end at once, as if the network had failed; new ones can be made."""
+        self._await(self._way.cut())
+
+    def stall(self) -> None:
+        """Nothing gets through any more in either direction, though connections stay; `resume` ends that."""
+        self._call(self._way.stall)
+
+    def resume(self) -> None:
+        """What was held up gets through."""
+        self._call(self._way.resume)
+
+    def refuse(self, refusing: bool = True) -> None:
+        """New connections end as soon as they are made, until they are not refused any more."""
+        self._call(lambda: setattr(self._way, "refusing", refusing))
+
+    def kill_recogniser(self) -> None:
+        """Triton is killed. The service starts it again, and sessions go on: they are told `recovered`."""
+        assert self._triton is not None
+        os.kill(self._triton.pid, signal.SIGKILL)
+
+    @property
+    def _way(self) -> FaultyProxy:
+        assert self._proxy is not None
+        return self._proxy
+
+    def _call(self, function: Callable[[], object]) -> None:
+        async def call() -> None:
+            function()
+
+        self._await(call())
+
+    def _await(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_LIMIT_S)
+
+    def _run(self, ready: Future[None]) -> None:
+        try:
+            asyncio.run(self._serve(ready))
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    async def _serve(self, ready: Future[None]) -> None:
+        # Not before it is used: the model in Triton imports this package too, and needs none of the bridge.
+        from streamer.bridge.service import Service
+
+        self._loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="streamer-exact-"))
+            self._triton = TritonServer(exact_repository(Path(folder)), slots=self._slots)
+            service = await stack.enter_async_context(Service(self._triton, port=0, **self._settings))
+            parts = urlsplit(service.url)
+            self._proxy = FaultyProxy(lambda: parts.netloc)
+            await self._proxy.open()
+            stack.push_async_callback(self._proxy.close)
+            self.url = parts._replace(netloc=self._proxy.address).geturl()
+            ready.set_result(None)
+            await self._leave.wait()

@@ -1,0 +1,53 @@
+"""How late partials come with so many live sessions, and the table of what `serve --sessions auto` tried before."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+from streamer.bridge.upstreams.capacity import SHARE, STEP_S, Capacity, measure
+from streamer.bridge.upstreams.models import Models
+from streamer.bridge.upstreams.tritons import Tritons
+from streamer.limits import DEFAULT_MODEL
+from streamer.testing.load.live_sessions import LagWatch, Period, open_sessions, period
+from streamer.triton import MODEL
+
+WARM_UP_S = 3.0
+GATHER_S = 3.2
+
+
+async def steps(address: str, audio: bytes) -> tuple[int, Capacity]:
+    """How many sequences the Triton there takes, and how many it carries by what `serve --sessions auto` measures."""
+    models = Models(Tritons([address]), {DEFAULT_MODEL: MODEL})
+    await models.open()
+    try:
+        return models.default.most, await measure(models.default, audio)
+    finally:
+        await models.close()
+
+
+def step_table(found: Capacity) -> str:
+    """The table of what was tried without a pace."""
+    lines = ["| sessions | a step of each s | of the time | answer p50 s | p99 s |", "| ---: " * 5 + "|"]
+    for level in found.levels:
+        part = level.step_s / STEP_S
+        answers = f"{level.quantile(0.5):.3f} | {level.quantile(0.99):.3f}"
+        lines.append(f"| {level.sessions} | {level.step_s:.3f} | {part:.0%} | {answers} |")
+    return "\n".join(lines) + f"\n\nA step of {STEP_S:g} s may take {SHARE:.0%} of its time."
+
+
+async def live(url: str, audio: bytes, number: int, seconds: float) -> tuple[Period, Counter[str]]:
+    """So many live sessions for a while, and how they ended."""
+    lag = LagWatch(url)
+    sessions = await open_sessions(url, audio, number, GATHER_S)
+    watching = asyncio.create_task(lag.watch())
+    try:
+        await asyncio.sleep(WARM_UP_S)
+        since = time.monotonic()
+        await asyncio.sleep(seconds)
+        seen = period(sessions, lag, since, time.monotonic())
+    finally:
+        watching.cancel()
+        await asyncio.gather(*(session.end() for session in sessions))
+    return seen, Counter(session.ended for session in sessions)

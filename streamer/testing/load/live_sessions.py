@@ -1,0 +1,182 @@
+"""Many live sessions at a service at a time, each at the pace of speech, and what they see of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+import urllib.request
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+BYTES_PER_S = 32_000
+# Half of a step: that a step is whole is not hidden by the frames.
+FRAME_S = 0.16
+FRAME = int(FRAME_S * BYTES_PER_S)
+READY_LIMIT_S = 30.0
+END_LIMIT_S = 60.0
+POLL_S = 0.5
+TOLD = re.compile(r"try again in (\d+) s")
+LAG = re.compile(r'^streamer_lag_max_seconds\{pace="real_time"\} (\S+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a session was not had, and in how many seconds to try again, if that was told."""
+
+    code: str
+    retry_s: int | None
+
+
+@dataclass
+class LiveSession:
+    """Says the same audio again and again, at the pace of speech, until it is told to stop."""
+
+    delays: list[tuple[float, float]] = field(default_factory=list)  # when a partial came, how late it was
+    words: list[str] = field(default_factory=list)  # of the finals
+    ended: str = ""  # "done", or what cut it off
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _sending: asyncio.Task[None] | None = None
+
+    async def begin(self, url: str, audio: bytes, place: int = 0) -> Refusal | None:
+        """Open the session and begin at this place of the audio; why it was refused, if it was."""
+        websocket = await connect(url, compression=None)
+        await websocket.send(json.dumps({"type": "start", "live": True}))
+        event = await _next_event(websocket)
+        if event["type"] != "ready":
+            await websocket.wait_closed()
+            told = TOLD.search(websocket.close_reason or "")
+            return Refusal(event.get("code", event["type"]), int(told[1]) if told else None)
+        self._sending = asyncio.create_task(self._send(websocket, audio, place))
+        return None
+
+    async def end(self) -> None:
+        """Say no more, and wait for the last words."""
+        self._stop.set()
+        if self._sending is not None:
+            await self._sending
+
+    async def _send(self, websocket: ClientConnection, audio: bytes, place: int) -> None:
+        began = time.monotonic()
+        receiving = asyncio.create_task(self._receive(websocket, began))
+        try:
+            number = 0
+            while not self._stop.is_set() and not receiving.done():
+                number += 1
+                # A frame is there when its last sample was spoken.
+                await asyncio.sleep(began + number * FRAME_S - time.monotonic())
+                at = (place + number * FRAME) % (len(audio) - FRAME) // 2 * 2
+                await websocket.send(audio[at : at + FRAME])
+            await websocket.send('{"type":"stop"}')
+            await asyncio.wait({receiving}, timeout=END_LIMIT_S)
+        except ConnectionClosed:
+            await asyncio.wait({receiving}, timeout=END_LIMIT_S)
+        finally:
+            receiving.cancel()
+            await websocket.close()
+        self.ended = self.ended or f"close {websocket.close_code}"
+
+    async def _receive(self, websocket: ClientConnection, began: float) -> None:
+        with suppress(ConnectionClosed):
+            async for text in websocket:
+                event = json.loads(text)
+                if event["type"] == "partial":
+                    now = time.monotonic()
+                    self.delays.append((now, now - began - event["audio_ms"] / 1000))
+                elif event["type"] == "final":
+                    self.words += event["text"].split()
+                elif event["type"] in ("done", "error"):
+                    self.ended = event.get("code", "done")
+
+
+@dataclass
+class LagWatch:
+    """How far the service was behind the one that it is furthest behind, looked at again and again."""
+
+    url: str
+    seen: list[tuple[float, float]] = field(default_factory=list)
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            lag = await asyncio.to_thread(self._look)
+            self.seen.append((time.monotonic(), lag))
+            await asyncio.sleep(POLL_S)
+
+    def most(self, since: float, until: float) -> float:
+        """The most between these times."""
+        return max((lag for at, lag in self.seen if since <= at <= until), default=0.0)
+
+    def _look(self) -> float:
+        with urllib.request.urlopen(page(self.url, "/metrics"), timeout=10) as answer:
+            found = LAG.search(answer.read().decode())
+        return float(found[1]) if found else 0.0
+
+
+@dataclass(frozen=True)
+class Period:
+    """What the sessions of a crowd saw between two times."""
+
+    sessions: int
+    delays_s: Sequence[float]
+    lag_s: float
+
+    def quantile(self, part: float) -> float:
+        """The delay within which this part of the partials came."""
+        ordered = sorted(self.delays_s)
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
+
+    def line(self, name: str) -> str:
+        """A line of a table with these HEADS."""
+        figures = (f"{self.quantile(part):.3f}" for part in (0.5, 0.95, 0.99))
+        cells = (name, str(self.sessions), str(len(self.delays_s)), *figures, f"{self.lag_s:.2f}")
+        return "| " + " | ".join(cells) + " |"
+
+
+HEADS = "| | sessions | partials | p50 s | p95 s | p99 s | lag at most s |\n| --- |" + 6 * " ---: |"
+
+
+async def open_sessions(url: str, audio: bytes, number: int, over_s: float) -> list[LiveSession]:
+    """So many sessions that have begun, evenly over these seconds; ConnectionError if one is refused."""
+    sessions = [LiveSession() for _ in range(number)]
+
+    async def join(place: int) -> None:
+        await asyncio.sleep(place * over_s / number)
+        refusal = await sessions[place].begin(url, audio, place * len(audio) // number)
+        if refusal is not None:
+            raise ConnectionError(f"session {place + 1} of {number} was refused: {refusal.code}")
+
+    refusals = [error for error in await asyncio.gather(*map(join, range(number)), return_exceptions=True) if error]
+    if refusals:
+        await asyncio.gather(*(session.end() for session in sessions))
+        raise refusals[0]
+    return sessions
+
+
+def period(sessions: Iterable[LiveSession], lag: LagWatch, since: float, until: float) -> Period:
+    """What they saw between these times."""
+    all_of_them = list(sessions)
+    delays = [late for session in all_of_them for at, late in session.delays if since <= at <= until]
+    return Period(len(all_of_them), delays, lag.most(since, until))
+
+
+def session_limit(url: str) -> int:
+    """How many sessions the service says that it takes."""
+    with urllib.request.urlopen(page(url, "/readyz"), timeout=10) as answer:
+        return int(json.loads(answer.read())["sessions_limit"])
+
+
+def page(url: str, path: str) -> str:
+    """The address of a page of a service, whose websocket is there."""
+    return url.replace("ws", "http", 1).rpartition("/v1/")[0] + path
+
+
+async def _next_event(websocket: ClientConnection) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(await asyncio.wait_for(websocket.recv(), READY_LIMIT_S))
+    return event

@@ -1,0 +1,112 @@
+"""Whether the sessions that were let in feel those that are refused: turns alone and turns beside many more clients."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streamer.testing.load.live_sessions import HEADS, LagWatch, LiveSession, Period, open_sessions, period
+
+WARM_UP_S = 3.0
+GATHER_S = 3.2
+UNTOLD_S = 5  # a client that was not told when to try again does so after this
+# Bounds.
+LATER = 1.5
+MOST_LAG_S = 2.0
+
+
+@dataclass
+class Seen:
+    """Everything that was seen in one run."""
+
+    alone: list[Period] = field(default_factory=list)
+    beside: list[Period] = field(default_factory=list)
+    attempts: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    untold: int = 0  # refusals without a time
+    let_in: int = 0  # of those that should have been refused
+    ended: Counter[str] = field(default_factory=Counter)  # how the sessions that were let in ended
+
+    def ratio(self, part: float) -> float:
+        """How much later this part of the partials came beside the others."""
+        return _together(self.beside).quantile(part) / _together(self.alone).quantile(part)
+
+
+async def run(url: str, audio: bytes, number: int, times: float, seconds: float, rounds: int) -> Seen:
+    """Turns alone and beside the others, with the same sessions throughout."""
+    seen, lag = Seen(), LagWatch(url)
+    sessions = await open_sessions(url, audio, number, GATHER_S)
+    watching = asyncio.create_task(lag.watch())
+    try:
+        await asyncio.sleep(WARM_UP_S)
+        for _ in range(rounds):
+            for clients, periods in ((0, seen.alone), (round(number * (times - 1)), seen.beside)):
+                trying = [asyncio.create_task(_try(url, audio, seen)) for _ in range(clients)]
+                since = time.monotonic()
+                await asyncio.sleep(seconds)
+                periods.append(period(sessions, lag, since, time.monotonic()))
+                for task in trying:
+                    task.cancel()
+                failures = await asyncio.gather(*trying, return_exceptions=True)
+                for failure in failures:
+                    if not isinstance(failure, asyncio.CancelledError):
+                        seen.refused[type(failure).__name__] += 1
+    finally:
+        watching.cancel()
+        await asyncio.gather(*(session.end() for session in sessions))
+    seen.ended.update(session.ended for session in sessions)
+    return seen
+
+
+def report(seen: Seen) -> str:
+    """A table with a line for both kinds of turn, and the ratios."""
+    lines = [HEADS, _together(seen.alone).line("alone"), _together(seen.beside).line("beside the refused")]
+    ratios = ", ".join(f"p{part * 100:.0f} {seen.ratio(part):.2f}" for part in (0.5, 0.95))
+    refusals = ", ".join(f"{code} {number}" for code, number in seen.refused.items())
+    ends = ", ".join(f"{code} {number}" for code, number in seen.ended.items())
+    return (
+        "\n".join(lines) + f"\n\nlater beside the refused, as a ratio: {ratios}. {seen.attempts} attempts, "
+        f"refused: {refusals or 'none'}; let in besides: {seen.let_in}. The sessions ended: {ends}."
+    )
+
+
+def failures(seen: Seen) -> Iterator[str]:
+    """A sentence for each bound that does not hold."""
+    cut = sum(number for code, number in seen.ended.items() if code != "done")
+    if cut:
+        yield f"{cut} of the sessions that were let in were cut off"
+    if seen.let_in:
+        yield f"{seen.let_in} sessions were let in beyond the limit"
+    if not seen.refused["full"] or set(seen.refused) != {"full"}:
+        yield "clients met something else than refusals because all is full"
+    if seen.untold:
+        yield f"{seen.untold} refusals did not say when to try again"
+    furthest = max(each.lag_s for each in (*seen.alone, *seen.beside))
+    if furthest > MOST_LAG_S:
+        yield f"a session was {furthest:.1f} s behind"
+    for part in (0.5, 0.95):
+        if not seen.ratio(part) <= LATER:
+            yield f"partials came {seen.ratio(part):.2f} times as late (p{part * 100:.0f})"
+
+
+async def _try(url: str, audio: bytes, seen: Seen) -> None:
+    """One client that wants a session, again and again."""
+    while True:
+        seen.attempts += 1
+        session = LiveSession()
+        refusal = await session.begin(url, audio)
+        if refusal is None:
+            seen.let_in += 1
+            await session.end()
+            continue
+        seen.refused[refusal.code] += 1
+        seen.untold += refusal.retry_s is None
+        await asyncio.sleep(refusal.retry_s if refusal.retry_s is not None else UNTOLD_S)
+
+
+def _together(periods: Sequence[Period]) -> Period:
+    delays = [late for each in periods for late in each.delays_s]
+    return Period(periods[0].sessions, delays, max(each.lag_s for each in periods))

@@ -1,0 +1,231 @@
+"""Thousands of sessions among faults, each saying what no other says: is each told just that?
+
+A real `serve` with real Tritons behind it, in which a model hears exactly what is said. Clients come and go in waves,
+more at times than there is room for; some are cut off, vanish, send nonsense or do not listen; and behind the service
+something breaks every few seconds. All of it is drawn from a seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from streamer.testing.exact_repository import exact_repository
+from streamer.testing.soak.faults import FaultInjector
+from streamer.testing.soak.recorded_sessions import RecordedSession, draw_recorded_plan, undisturbed_sessions
+from streamer.testing.soak.report import WINDOW_S, MemorySample, SoakReport
+from streamer.testing.soak.scripted_client import ScriptedClient, SessionRecord
+from streamer.testing.soak.service_under_test import ServiceUnderTest
+from streamer.testing.soak.session_check import Verdict, check
+from streamer.testing.soak.session_plan import SHORT_RESUME_S, SessionPlan, draw_plan
+from streamer.triton.repository import asr_repository
+
+SAMPLE_EVERY_S = 2.0
+LOOK_S = 0.1
+TOLD_EVERY_S = 30.0
+# Sessions origin clients have gone are kept for a while, and a model that hangs is loaded again after 30 s of silence
+# and a probe or two; then nothing may be left of them.
+SETTLE_LIMIT_S = SHORT_RESUME_S + 70.0
+# The C library keeps freed memory for later, the more the larger the pieces were: told to give it back, the processes
+# show what they use.
+GIVING_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+# gRPC may be about to make or close a connection.
+SPARE_DESCRIPTORS = 4
+# What belongs to sessions, by the service's own metrics, and what it is called here.
+OWED = {
+    "sessions": "streamer_sessions",
+    "leases": "streamer_sequences",
+    "connections": "streamer_sessions_by_state{",
+    "bytes queued": "streamer_backlog_bytes",
+    "requests": "streamer_computing",
+    "messages": "streamer_outgoing_messages",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is like."""
+
+    seed: int  # of all that is random
+    folder: Path  # for logs and broken sessions
+    minutes: float = 10.0  # sessions begin for so long
+    at_a_time: int = 80  # sessions, on average
+    tritons: int = 2  # behind the service; 0: an embedded one
+    slots: int = 40  # of each model instance
+    every: float = 6.0  # seconds between faults; 0: none
+    recordings: bool = False  # said to the shipped model, instead of words to the exact one
+    only: int | None = None  # no other session than this, again and again
+
+
+async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
+    """One run; sessions with which something is wrong are written into the folder, a file each."""
+    report = SoakReport(settings.seed)
+    os.environ.update(GIVING_BACK)  # of all that is started
+    with tempfile.TemporaryDirectory(prefix="soak-") as models:
+        repository = asr_repository() if settings.recordings else exact_repository(Path(models) / "models")
+        rng = random.Random(f"{settings.seed} stand")
+        service = ServiceUnderTest(repository, settings.folder, tritons=settings.tritons, slots=settings.slots, rng=rng)
+        async with service:
+            await FaultsRun(service, settings, report, tell).run()
+        report.complaints += service.left + list(service.complaints())
+        report.restarts = service.restarts
+    return report
+
+
+class FaultsRun:
+    """Sessions and faults, until the time is over and nothing is left of them."""
+
+    def __init__(
+        self, service: ServiceUnderTest, settings: Settings, report: SoakReport, tell: Callable[[str], None]
+    ) -> None:
+        self.report = report
+        self._service, self._settings, self._tell = service, settings, tell
+        self._recorded: list[RecordedSession] = []  # what is said, if it is not words of their own
+        self._began = time.monotonic()
+        self._faults: FaultInjector | None = None
+
+    async def run(self) -> None:
+        """All of it."""
+        if self._settings.recordings:
+            self._recorded = await undisturbed_sessions(self._service.url)
+        await self._session(0)  # what is made at first use is there from now on
+        before = self._service.descriptors()
+        async with self._faults_happen(), self._sampled():
+            await self._crowd()
+        await self._settle()
+        self.report.left["files of the service"] = max(0, self._service.descriptors() - before - SPARE_DESCRIPTORS)
+
+    async def _session(self, number: int) -> None:
+        """One session from its beginning to its verdict."""
+        record = await ScriptedClient(self._plan(number), self._service.url, self._began).run()
+        near = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
+        verdict = check(record, disturbed=bool(near))
+        self.report.add(record, verdict)
+        if verdict.broken:
+            self._write(record, verdict)
+
+    async def _crowd(self) -> None:
+        """Sessions in waves, for so long."""
+        seconds, at_a_time = self._settings.minutes * 60, self._settings.at_a_time
+        number, running, told = 1, set[asyncio.Task[None]](), time.monotonic()
+        began = time.monotonic()
+        while (elapsed := time.monotonic() - began) < seconds and self._service.alive:
+            wanted = at_a_time * (0.8 + 0.5 * math.sin(2 * math.pi * elapsed / WINDOW_S))
+            while len(running) < wanted:
+                task = asyncio.create_task(
+                    self._session(number if self._settings.only is None else self._settings.only)
+                )
+                running.add(task)
+                task.add_done_callback(running.discard)
+                number += 1
+            for task in [task for task in running if task.done()]:
+                task.result()
+            await asyncio.sleep(LOOK_S)
+            if time.monotonic() - told > TOLD_EVERY_S:
+                told = time.monotonic()
+                self._tell_progress(len(running))
+        await asyncio.gather(*running)
+        self.report.seconds = time.monotonic() - began
+        if not self._service.alive:
+            self.report.complaints.append("the service has ended by itself")
+
+    async def _settle(self) -> None:
+        """Wait until nothing is left of the sessions; what is left then is told."""
+        until = time.monotonic() + SETTLE_LIMIT_S
+        while True:
+            left = await self._left()
+            if not any(left.values()) or time.monotonic() > until or not self._service.alive:
+                break
+            await asyncio.sleep(0.3)
+        self.report.left |= left
+
+    @asynccontextmanager
+    async def _faults_happen(self) -> AsyncIterator[None]:
+        """Faults happen meanwhile, and are over afterwards."""
+        every = self._settings.every
+        faults = self._faults = FaultInjector(self._service, self._settings.seed, every, self._began)
+        breaking = asyncio.create_task(faults.run()) if every else None
+        try:
+            yield
+        finally:
+            if breaking is not None:
+                breaking.cancel()
+                await asyncio.gather(breaking, return_exceptions=True)
+            await faults.settle()
+            self.report.faults = faults.counted()
+
+    @asynccontextmanager
+    async def _sampled(self) -> AsyncIterator[None]:
+        """Memory is looked at meanwhile."""
+
+        async def look() -> None:
+            while True:
+                now = time.monotonic() - self._began
+                for (name, pid), memory in (await asyncio.to_thread(self._service.processes)).items():
+                    self.report.samples.append(MemorySample(now, self.report.sessions, name, pid, memory))
+                await asyncio.sleep(SAMPLE_EVERY_S)
+
+        looking = asyncio.create_task(look())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _left(self) -> dict[str, float]:
+        left = dict.fromkeys(("slots", *OWED), float("inf"))
+        with suppress(OSError):  # a Triton that is just started again
+            left["slots"] = await self._service.slots_live()
+            metrics = await self._service.metrics()
+            for name, metric in OWED.items():
+                left[name] = sum(
+                    value for key, value in metrics.items() if key == metric or (metric[-1] == "{" and metric in key)
+                )
+        return left
+
+    def _plan(self, number: int) -> SessionPlan:
+        seed = self._settings.seed
+        return draw_recorded_plan(seed, number, self._recorded) if self._recorded else draw_plan(seed, number)
+
+    def _tell_progress(self, running: int) -> None:
+        report = self.report
+        faults = sum(self._faults.counted().values()) if self._faults is not None else 0
+        self._tell(
+            f"{time.monotonic() - self._began:.0f} s, {report.sessions} sessions over, {running} running, "
+            f"{faults} faults, {report.recoveries} recoveries, {report.broken} broken"
+        )
+
+    def _write(self, record: SessionRecord, verdict: Verdict) -> None:
+        """All that is known of a session with which something is wrong."""
+        made = record.plan
+        faults = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
+        content = {
+            "repeat": f"python scripts/service/soak.py faults --seed {made.seed} --only {made.number}"
+            + " --recordings" * (not made.exact),
+            "broken": verdict.broken,
+            "kind": made.kind,
+            "options": made.options,
+            "pace": made.pace,
+            "ended": record.ended,
+            "close_code": record.close_code,
+            "began": record.began,
+            "over": record.over,
+            "sent": record.sent,
+            "refusals": record.refusals,
+            "connections": record.connections,
+            "faults": faults,
+            "spoken": [[asdict(said) for said in speech.words] for speech in made.speeches],
+            "items": [repr(item)[:200] for item in made.items],
+            "events": [[round(at, 3), event] for at, event in record.events],
+        }
+        path = self._settings.folder / f"session-{made.number}.json"
+        path.write_text(json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,244 @@
+"""Whether a session was told what it should have been told: each of its words once, in order, in time, and no other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamer.testing.soak.scripted_client import Event, SessionRecord
+from streamer.testing.soak.session_plan import SessionPlan
+from streamer.testing.soak.traceable_speech import SpokenWord, origin
+
+# Ends after which nothing of what was said may be missing.
+WHOLE = ("done", "idle", "odd_bytes", "shutting_down")
+# What may befall a session origin recogniser has failed for too long. A client that was away then finds no session.
+OF_FAULTS = ("failed", "unknown_token")
+# What waits because of a failure is not held against a client that is too fast.
+FORGIVEN = "too_fast"
+CLOSES = {
+    "done": 1000,
+    "failed": 1011,
+    "idle": 4008,
+    "no_start": 4008,
+    "too_fast": 4029,
+    "unsupported_audio": 4001,
+    "shutting_down": 1013,
+}
+BAD_MESSAGE = 4000
+
+
+@dataclass
+class Verdict:
+    """What is wrong with a session: words by what happened to them, and a sentence for each thing."""
+
+    words: int = 0  # that it was told
+    lost: int = 0
+    doubled: int = 0
+    crossed: int = 0  # of other sessions
+    altered: int = 0  # nobody's
+    broken: list[str] = field(default_factory=list)
+
+
+def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
+    """Everything that must hold of a session; `disturbed`: the recogniser failed while it was there, or just before."""
+    verdict, plan = Verdict(), record.plan
+    verdict.broken += record.wrong
+    events = [event for _, event in record.events]
+    verdict.broken += _end(record, events, disturbed)
+    verdict.broken += _numbers(events)
+    channels: Sequence[int | None] = range(len(plan.speeches)) if plan.options.get("multichannel") else (None,)
+    for channel, spoken in zip(channels, plan.speeches, strict=True):
+        own = [event for event in events if event.get("channel") == channel]
+        finals = [event for event in own if event["type"] == "final"]
+        told = [word["word"] for final in finals for word in final["words"]]
+        sent_ms = record.sent / plan.bytes_per_ms
+        owed_ms = sent_ms if record.ended in WHOLE else 0.0
+        count(told, spoken.words, owed_ms, verdict, exact=plan.exact)
+        verdict.broken += _segments(own)
+        verdict.broken += _times(own, sent_ms)
+        verdict.broken += _places(finals, [said for said in spoken.words if said.end_ms <= sent_ms], plan.late_ms)
+        verdict.broken += _promises(own)
+        if plan.exact:
+            verdict.broken += _partials(own, [said.text for said in spoken.words])
+        verdict.broken += _speech(own)
+    verdict.broken += _answers(record, events)
+    if not disturbed and any(event["type"] == "recovered" for event in events):
+        verdict.broken.append("it recovered from nothing")
+    return verdict
+
+
+def count(told: Sequence[str], spoken: Sequence[SpokenWord], owed_ms: float, verdict: Verdict, *, exact: bool) -> None:
+    """Compare words with those that were spoken. What ends later than `owed_ms` may be missing at the end."""
+    verdict.words += len(told)
+    texts = [said.text for said in spoken]
+    if told and len(told) <= len(texts) and spoken[len(told) - 1].end_ms > owed_ms > 0:
+        # The audio ended within this word.
+        told = [*told[:-1], texts[len(told) - 1]] if texts[len(told) - 1].startswith(told[-1]) else told
+    seen, own = Counter(told), Counter(texts)
+    for text, times in seen.items():
+        if text in own:
+            verdict.doubled += max(0, times - own[text])
+        elif exact and origin(text) is not None:
+            verdict.crossed += times
+        else:
+            verdict.altered += times
+    right = list(told) == texts[: len(told)]
+    # Whoever was told a word was to be told all before it.
+    last = len(told) - 1 if right else max((number for number, text in enumerate(texts) if text in seen), default=-1)
+    due = Counter(said.text for number, said in enumerate(spoken) if number <= last or said.end_ms <= owed_ms)
+    missing = due - seen
+    verdict.lost += missing.total()
+    if missing:
+        verdict.broken.append(f"words are missing: {' '.join(missing)}")
+    if not right:
+        verdict.broken.append(f"the words are not those that were spoken: {' '.join(told)}")
+
+
+def _end(record: SessionRecord, events: Sequence[Event], disturbed: bool) -> Iterator[str]:
+    ends = record.plan.ends | (set(OF_FAULTS) if disturbed else set())
+    if disturbed and FORGIVEN in ends:
+        ends |= {"done"}
+    if record.ended not in ends:
+        yield f"it ended by {record.ended!r} and not by {' or '.join(sorted(ends))}: {record.error}"
+    if record.error and record.ended == record.error.get("code"):
+        wanted = CLOSES.get(record.ended, BAD_MESSAGE)
+        # A close may be lost with what is still on its way to the service.
+        if record.close_code not in (wanted, None):
+            yield f"{record.ended} was closed with {record.close_code} and not with {wanted}"
+    if record.ended == "done":
+        if record.close_code not in (1000, None):
+            yield f"done was closed with {record.close_code}"
+        last = events[-1]
+        if last["type"] != "done":
+            yield f"{last['type']} follows done"
+        if last["audio_ms"] != record.sent // record.plan.bytes_per_ms:
+            yield f"done tells {last['audio_ms']} ms of audio"
+    if record.ended == "failed":
+        yield from _unrecognised(record, events)
+
+
+def _unrecognised(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
+    """What a session that failed says is missing, in whichever channel it is most: what follows the last final."""
+    missing = record.error.get("unrecognised_ms")
+    if not isinstance(missing, int):
+        yield "it does not say how much is not recognised"
+        return
+    sent_ms = record.sent / record.plan.bytes_per_ms
+    heard = max((event["audio_ms"] for event in events if event["type"] in ("heard", "flushed")), default=0)
+    reached = []  # in each channel, where its last word begins
+    for spoken, finals in _by_channel(record.plan, events):
+        words = [word for final in finals for word in final["words"]]
+        reached.append(words[-1]["start_ms"] if words else 0)
+        if len(words) < len(spoken) and spoken[len(words)].end_ms < heard - missing:
+            yield f"only {missing} ms are said to be missing, but an earlier word is"
+    if missing > sent_ms - min(reached):
+        yield f"{missing} ms are said to be missing, though a later word is final"
+
+
+def _by_channel(plan: SessionPlan, events: Sequence[Event]) -> Iterator[tuple[Sequence[SpokenWord], list[Event]]]:
+    finals = [event for event in events if event["type"] == "final"]
+    for channel, speech in enumerate(plan.speeches):
+        yield speech.words, [final for final in finals if final.get("channel", 0) == channel]
+
+
+def _numbers(events: Sequence[Event]) -> Iterator[str]:
+    numbers = [event["n"] for event in events]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield f"messages are numbered {numbers}"
+    if any(event["type"] in ("done",) or event.get("fatal") for event in events[:-1]):
+        yield "something follows the end"
+
+
+def _segments(events: Iterable[Event]) -> Iterator[str]:
+    finals = 0
+    for event in events:
+        if event["type"] in ("partial", "final") and event["segment"] != finals:
+            yield f"message {event['n']} is of segment {event['segment']}, of which {finals} are final"
+        finals += event["type"] == "final"
+
+
+def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
+    """Times only grow, and none is behind what was sent."""
+    last_ms = heard_ms = cut_ms = 0
+    for event in events:
+        if event["type"] == "final":
+            heard_ms = 0  # what lies behind the cut is computed again
+            if not cut_ms < event["cut_ms"] <= event["audio_ms"]:
+                yield f"final {event['n']} is cut at {event['cut_ms']} ms of {event['audio_ms']}, after {cut_ms}"
+            cut_ms = event["cut_ms"]
+            words = event["words"]
+            if (event["start_ms"], event["end_ms"]) != (words[0]["start_ms"], words[-1]["end_ms"]):
+                yield f"final {event['n']} does not begin and end with its words"
+            for word in words:
+                if not last_ms <= word["start_ms"] <= word["end_ms"] <= sent_ms:
+                    yield f"{word['word']} is from {word['start_ms']} to {word['end_ms']} ms, after {last_ms}"
+                last_ms = max(last_ms, word["end_ms"])
+        if event["type"] == "partial":
+            if event["audio_ms"] < heard_ms:
+                yield f"partial {event['n']} has heard {event['audio_ms']} ms, after {heard_ms}"
+            heard_ms = event["audio_ms"]
+            if event["start_ms"] < last_ms:
+                yield f"partial {event['n']} starts before the last final's end"
+        if event.get("audio_ms", 0) > sent_ms:
+            yield f"message {event['n']} tells {event['audio_ms']} ms of {sent_ms:.0f}"
+
+
+def _places(
+    finals: Iterable[Mapping[str, Any]], spoken: Sequence[SpokenWord], late_ms: tuple[int, int]
+) -> Iterator[str]:
+    """Each word is told where it was said, by whichever sequence."""
+    told = [word for final in finals for word in final["words"]]
+    for word, said in zip(told, spoken, strict=False):  # as far as both go; what is missing is told elsewhere
+        late = word["start_ms"] - said.start_ms, word["end_ms"] - said.end_ms
+        if word["word"] == said.text and not all(late_ms[0] <= each <= late_ms[1] for each in late):
+            yield f"{said.text} was said from {said.start_ms} to {said.end_ms} ms, and is told {late} ms later"
+
+
+def _promises(events: Iterable[Event]) -> Iterator[str]:
+    """What is stable stays, and becomes no less."""
+    promised: dict[int, str] = {}
+    for event in events:
+        if event["type"] not in ("partial", "final"):
+            continue
+        before = promised.get(event["segment"], "")
+        if not event["text"].startswith(before):
+            yield f"message {event['n']} takes back {before!r}"
+        if event["type"] == "partial":
+            if event["stable"] < len(before):
+                yield f"partial {event['n']} makes less stable than {before!r}"
+            promised[event["segment"]] = event["text"][: event["stable"]]
+        elif event["text"] != " ".join(word["word"] for word in event["words"]):
+            yield f"final {event['n']} has another text than its words"
+
+
+def _partials(events: Iterable[Event], spoken: Sequence[str]) -> Iterator[str]:
+    """A partial is the beginning of what is not final yet: letters of nobody else are in it."""
+    done = 0
+    for event in events:
+        if event["type"] == "final":
+            done += len(event["words"])
+        elif event["type"] == "partial" and not " ".join(spoken[done:]).startswith(event["text"]):
+            yield f"partial {event['n']} has what was not said there: {event['text']!r}"
+
+
+def _speech(events: Iterable[Event]) -> Iterator[str]:
+    state, last_ms = "end", 0
+    for event in events:
+        if event["type"] == "speech":
+            if event["state"] == state or event["at_ms"] < last_ms:
+                yield f"message {event['n']}: speech {event['state']} at {event['at_ms']} ms after {state} at {last_ms}"
+            state, last_ms = event["state"], event["at_ms"]
+
+
+def _answers(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
+    """A flush is answered once, in its place; acknowledgements only grow."""
+    plan = record.plan
+    flushed = [event["audio_ms"] for event in events if event["type"] == "flushed"]
+    asked = [place // plan.bytes_per_ms for place in plan.flush_places]
+    if flushed != asked[: len(flushed)] or (record.ended in ("done", "odd_bytes") and flushed != asked):
+        yield f"flushes at {asked} ms were answered at {flushed}"
+    heard = [event["audio_ms"] for event in events if event["type"] in ("heard", "flushed", "done")]
+    if heard != sorted(heard):
+        yield f"audio was acknowledged as {heard}"

@@ -1,0 +1,292 @@
+"""What one session does, made from a seed and its number alone: what it says, how, and what befalls its client."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.audio.sample_converter import SAMPLE_RATE
+from streamer.testing.soak.traceable_speech import PAUSES_MS, PER_MS, VOICES, Speech, draw_speech
+
+SHORT_IDLE_S = 6.0  # what the service is told: a silent client is closed after it
+SHORT_START_S = 3.0
+SHORT_RESUME_S = 10.0
+MOST_VOICES = 2  # of a session: numbers of voices are given out in such steps
+LARGEST = 1 << 20
+EXACT_LATE_MS = (-2, 84)
+TOO_MUCH_S = 60  # of live audio at once
+LONGEST_S = 20.0  # of a session that is not disturbed
+# Cuts are soon mended, or the service would be right to end the session.
+LONGEST_AWAY_S = 3.0
+
+
+@dataclass(frozen=True)
+class Audio:
+    """Bytes of the session's audio, sent as one frame."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text frame; a flush has its number."""
+
+    text: str
+    flush: int | None = None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A frame that no session should send: text that is not UTF-8, or too much audio."""
+
+    data: bytes
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that is done once, however often what surrounds it is sent again."""
+
+    what: str  # sleep, cut, second, vanish, leave, deaf
+    seconds: float = 0.0
+
+
+Item = Audio | Text | Raw | Action
+STOP = Text('{"type":"stop"}')
+KEEPALIVE = Text('{"type":"keepalive"}')
+
+# How often sessions are of which kind.
+KINDS = {
+    "plain": 30,
+    "cut": 22,
+    "takeover": 6,
+    "vanish": 5,
+    "leave": 3,
+    "garbage": 8,
+    "refused": 3,
+    "half_sample": 3,
+    "too_fast": 2,
+    "idle": 3,
+    "unread": 2,
+    "slow": 3,
+    "silent": 4,
+    "tiny": 3,
+    "no_start": 1,
+}
+_GARBAGE: dict[str, tuple[Item, ...]] = {
+    "bad_json": (Text("[" * 10_000), Text("hello"), Text("[1]")),
+    "bad_message": (Text("x" * 70_000),),
+    "unknown_type": (Text('{"type":"dance"}'), Text("{}")),
+    "unknown_option": (Text('{"type":"flush","now":true}'),),
+    "unexpected": (Text('{"type":"start"}'),),
+    "1009": (Raw(bytes(LARGEST + 1)),),
+    "1007": (Raw(b"\xff\xfe", text=True),),
+}
+# What is wrong from the start, and the code that says so.
+_REFUSED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("bad_option", {"step_ms": 7}),
+    ("bad_option", {"hotwords": ["this model knows none"]}),
+    ("unknown_option", {"louder": True}),
+    ("unsupported_audio", {"channels": 9}),
+    ("unsupported_audio", {"encoding": "mp3"}),
+)
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """One session from its beginning to its end."""
+
+    seed: int
+    number: int
+    kind: str
+    options: dict[str, Any]
+    speeches: tuple[Speech, ...]  # one, or with `multichannel` one a channel
+    audio: bytes
+    items: tuple[Item, ...]
+    ends: frozenset[str]  # how it ends when nothing fails: "done", the code of an error, or of a close without one
+    pace: float | None = None  # times as fast as spoken; None: as fast as it goes
+    eager: bool = False  # audio is sent before the session is ready
+    # How much later than they were said words may be told. The exact model tells a letter a frame late, and its frames
+    # begin wherever a segment does.
+    late_ms: tuple[int, int] = EXACT_LATE_MS
+
+    @property
+    def exact(self) -> bool:
+        """Whether the model hears just what is said, so that each word is known for whose it is."""
+        return self.late_ms == EXACT_LATE_MS
+
+    @property
+    def frame_bytes(self) -> int:
+        """One sample of every channel."""
+        size = 4 if self.options.get("encoding") == "pcm_f32le" else 2
+        return size * int(self.options.get("channels", 1))
+
+    @property
+    def bytes_per_ms(self) -> int:
+        """A millisecond of its audio."""
+        return self.frame_bytes * PER_MS
+
+    @property
+    def flush_places(self) -> tuple[int, ...]:
+        """The bytes of audio before each of its flushes."""
+        found, place = [], 0
+        for item in self.items:
+            if isinstance(item, Audio):
+                place = item.end
+            elif isinstance(item, Text) and item.flush is not None:
+                found.append(place)
+        return tuple(found)
+
+
+def draw_plan(seed: int, number: int) -> SessionPlan:
+    """The session of this number."""
+    rng = random.Random(f"{seed} {number}")
+    [kind] = rng.choices(list(KINDS), list(KINDS.values()))
+    options = _options(rng)
+    speeches = _speeches(number, kind, rng, options)
+    audio = encoded(speeches, options)
+    audio_s = max(len(each.audio) for each in speeches) / SAMPLE_RATE
+    paces = [pace for pace in (16.0, 8.0, 4.0, 2.0, 1.0) if audio_s / pace <= LONGEST_S]
+    pace = None if kind in ("too_fast", "unread") else rng.choice([None, None, None, *paces])
+    if pace == 1 and rng.random() < 0.7:
+        options["live"] = True
+    made = SessionPlan(seed, number, kind, options, speeches, audio, (), frozenset(), pace, rng.random() < 0.3)
+    items, ends = _script(made, rng)
+    return SessionPlan(seed, number, kind, options, speeches, audio, tuple(items), frozenset(ends), pace, made.eager)
+
+
+def encoded(speeches: Sequence[Speech], options: dict[str, Any]) -> bytes:
+    """The channels side by side, each as long as the longest; without `multichannel` all are alike."""
+    longest = max(len(each.audio) for each in speeches)
+    rows = [np.pad(each.audio, (0, longest - len(each.audio))) for each in speeches]
+    rows *= int(options.get("channels", 1)) // len(rows)
+    audio: NDArray[Any] = np.stack(rows, axis=1)
+    if options.get("encoding") == "pcm_f32le":
+        audio = (audio / 32768).astype("<f4")
+    return audio.tobytes()
+
+
+def _options(rng: random.Random) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    choices: tuple[tuple[str, float, Sequence[Any]], ...] = (
+        ("step_ms", 0.5, (160, 640)),
+        ("search", 0.2, ("greedy",)),
+        ("stability", 0.3, ("medium", "high")),
+        ("partial_words", 0.2, (True,)),
+        ("partials", 0.1, (False,)),
+        ("speech", 0.1, (False,)),
+        ("alternatives", 0.1, (1, 3)),
+        ("settle_ms", 0.1, (500, 2000)),
+        ("encoding", 0.1, ("pcm_f32le",)),
+        ("channels", 0.15, (2,)),
+        ("endpoint", 0.4, ("off", {"longest_ms": 6000}, {"after_text_ms": 400}, {"after_text_ms": 3000})),
+    )
+    for name, chance, values in choices:
+        if rng.random() < chance:
+            options[name] = rng.choice(values)
+    if options.get("channels") and rng.random() < 0.6:
+        options["multichannel"] = True
+    return options
+
+
+def _speeches(number: int, kind: str, rng: random.Random, options: dict[str, Any]) -> tuple[Speech, ...]:
+    voices = 2 if options.get("multichannel") else 1
+    words = {"unread": 60, "tiny": 4, "no_start": 1, "refused": 1}.get(kind) or min(
+        1 + int(rng.expovariate(1 / 11)), 60
+    )
+    pauses: Sequence[int] = PAUSES_MS
+    if kind == "unread":
+        pauses = (0,)
+        options |= {"step_ms": 160, "partial_words": True, "endpoint": {"silence": False, "longest_ms": 60_000}}
+        options |= {"partials": True, "stability": "low"}
+    elif kind == "silent":
+        pauses = (0, 2411, 9000, 26_000)
+        words = min(words, 10)
+    first = number * MOST_VOICES
+    return tuple(draw_speech((first + voice) % VOICES, words, rng, pauses) for voice in range(voices))
+
+
+def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]]:
+    """What is sent in which order, and how that ends."""
+    kind, audio = made.kind, made.audio
+    if kind == "no_start":
+        return [Action("sleep", SHORT_START_S + 30)], {"no_start"}
+    if kind == "refused":
+        code, wrong = rng.choice(_REFUSED)
+        made.options.update(wrong)
+        return [Audio(0, len(audio)), STOP], {code}
+    items = list(_sent(made, rng))
+    if kind == "half_sample":
+        # Half a sample is missing at the end, so it cannot be said that all is well.
+        last = next(place for place in reversed(range(len(items))) if isinstance(items[place], Audio))
+        items[last] = Audio(items[last].begin, items[last].end - 1)  # type: ignore[union-attr]
+        return [*items, STOP], {"odd_bytes"}
+    if kind == "too_fast":
+        made.options["live"] = True
+        frames = TOO_MUCH_S * 1000 * made.bytes_per_ms // LARGEST + 1
+        return [*items, *(Raw(bytes(LARGEST)) for _ in range(frames)), STOP], {"too_fast"}
+    items += [STOP]
+    if kind in ("cut", "takeover"):
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            away = rng.choice((0.0, 0.05, 0.5, LONGEST_AWAY_S))
+            items.insert(rng.randint(0, len(items)), Action(kind, away))
+    elif kind in ("vanish", "leave"):
+        items = items[: rng.randint(0, len(items) - 1)]
+        return [*items, Action(kind)], {"vanished" if kind == "vanish" else "left"}
+    elif kind == "garbage":
+        code = rng.choice([*_GARBAGE, "after_stop"])
+        if code != "after_stop":
+            place = rng.randint(0, len(items) - 1)
+            # Who is still sending when the service closes may not get to see why.
+            ends = {code, "lost"} if code == "1009" else {code}
+            return [*items[:place], rng.choice(_GARBAGE[code]), *items[place:]], ends
+        items += [Raw(bytes(6400)), Text("hello")]
+    elif kind == "idle":
+        place = rng.randint(1, len(items) - 1)
+        return [*items[:place], Action("sleep", SHORT_IDLE_S + 60)], {"idle"}
+    elif kind == "unread":
+        # Until the service gives up, or for as long as what it says finds room on the way.
+        return [Action("stop_reading", 30.0), *items], {"done", "4008", "lost"}
+    elif kind == "slow":
+        for _ in range(2):
+            items.insert(rng.randint(0, len(items)), Action("stop_reading", rng.uniform(0.5, 4)))
+    elif kind == "silent" and rng.random() < 0.5:
+        place = rng.randint(0, len(items) - 1)
+        waiting: list[Item] = []
+        for _ in range(rng.randint(2, 4)):
+            waiting += [Action("sleep", SHORT_IDLE_S / 2), KEEPALIVE]
+        items[place:place] = waiting
+    return items, {"done"}
+
+
+def _sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
+    """The audio in frames of some size, with flushes between words."""
+    if made.kind == "tiny":
+        sizes: Sequence[int] = (1, 2, 3, 101, 640, 1999)
+    elif made.pace is not None:
+        sizes = (640, 3200, 6401, 10_240)
+    else:
+        sizes = rng.choice(((3200, 6400), (321, 10_240, 32_001), (200_000,), (LARGEST,)))
+    flushes: list[int] = []
+    if rng.random() < 0.3:
+        # Where channels speak at one time a flush would fall into words of the others, but for the very end.
+        gaps = made.speeches[0].gaps if len(made.speeches) == 1 else (len(made.audio) // made.frame_bytes,)
+        flushes = sorted(rng.sample(gaps, min(len(gaps), rng.randint(1, 3))))
+        flushes += flushes[-1:] * rng.choice((0, 0, 1, 20 if not made.options.get("live") else 3))
+    number, place = 0, 0
+    for gap in [*flushes, None]:
+        until = len(made.audio) if gap is None else gap * made.frame_bytes
+        while place < until:
+            end = min(place + rng.choice(sizes), until)
+            yield Audio(place, end)
+            place = end
+        if gap is not None:
+            yield Text(json.dumps({"type": "flush"}), number)
+            number += 1

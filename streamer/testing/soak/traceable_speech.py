@@ -1,0 +1,88 @@
+"""What sessions say: every word tells who speaks it and where it stands, and the exact model hears just that.
+
+So whether a word is lost, doubled or another session's can be seen from the word itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from string import ascii_lowercase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.audio.sample_converter import SAMPLE_RATE
+from streamer.testing.exact_speech import FRAME, say, silence
+
+PER_MS = SAMPLE_RATE // 1000
+BASE = len(ascii_lowercase)
+VOICE_LETTERS, PLACE_LETTERS = 3, 2
+VOICES = BASE**VOICE_LETTERS
+MOST_WORDS = BASE**PLACE_LETTERS
+# Voices that follow one another have nothing in common: what is taken for a neighbour's was the neighbour's.
+_STRIDE = 7919
+PAUSES_MS = (0, 0, 0, 55, 310, 640, 1090, 2411)
+
+
+@dataclass(frozen=True)
+class SpokenWord:
+    """A word, and where it lies in the audio."""
+
+    text: str
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True)
+class Speech:
+    """The audio of one voice, its words, and the samples between words, where a flush parts none."""
+
+    voice: int
+    audio: NDArray[np.int16]
+    words: tuple[SpokenWord, ...]
+    gaps: tuple[int, ...]
+
+
+def word(voice: int, place: int) -> str:
+    """The word that this voice says there."""
+    return _letters(voice * _STRIDE % VOICES, VOICE_LETTERS) + _letters(place % MOST_WORDS, PLACE_LETTERS)
+
+
+def origin(text: str) -> tuple[int, int] | None:
+    """The voice and the place of a word; None if no voice says it."""
+    if len(text) != VOICE_LETTERS + PLACE_LETTERS or not set(text) <= set(ascii_lowercase):
+        return None
+    number = _number(text[:VOICE_LETTERS])
+    return number * pow(_STRIDE, -1, VOICES) % VOICES, _number(text[VOICE_LETTERS:])
+
+
+def draw_speech(voice: int, words: int, rng: random.Random, pauses_ms: Sequence[int] = PAUSES_MS) -> Speech:
+    """So many words with random pauses between them."""
+    parts = [silence(rng.choice((0, 37, 900)))]
+    for place in range(words):
+        parts += [say(word(voice, place)), silence(rng.choice(pauses_ms))]
+    ends = list(accumulate(len(part) for part in parts))
+    said = []
+    for place in range(words):
+        start, end = ends[2 * place], ends[2 * place + 1]
+        # Behind its letters come the silence of the last one and the space.
+        said.append(SpokenWord(word(voice, place), start // PER_MS, (end - 4 * FRAME) // PER_MS))
+    return Speech(voice, np.concatenate(parts), tuple(said), tuple(ends[1 : 2 * words : 2]))
+
+
+def _letters(number: int, count: int) -> str:
+    found = ""
+    for _ in range(count):
+        number, rest = divmod(number, BASE)
+        found = ascii_lowercase[rest] + found
+    return found
+
+
+def _number(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * BASE + ascii_lowercase.index(letter)
+    return number

@@ -1,0 +1,37 @@
+"""A prepared set in batches for evaluation: utterances of like length, each with the tail that a service adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Utterance
+
+FRAME_MS = 40
+FRAME_SAMPLES = FRAME_MS * SAMPLE_RATE // 1000
+BATCH_SECONDS = 120
+# As a service does at the end of a stream: the last word has to come through the model.
+TAIL_SAMPLES = SAMPLE_RATE * 6 // 10
+TAIL_LEVEL = 1e-4
+
+
+def batches(corpus: Corpus) -> Iterator[list[Utterance]]:
+    """The utterances in batches of like length, the longest of each last."""
+    batch: list[Utterance] = []
+    for utterance in sorted(corpus.utterances, key=lambda utterance: utterance.samples):
+        if batch and utterance.seconds * (len(batch) + 1) > BATCH_SECONDS:
+            yield batch
+            batch = []
+        batch.append(utterance)
+    yield batch
+
+
+def padded(corpus: Corpus, utterance: Utterance, longest: int) -> Tensor:
+    """Samples and a tail of faint noise, as long as those of an utterance with `longest` samples."""
+    generator = torch.Generator().manual_seed(0)
+    whole = -(-(longest + TAIL_SAMPLES) // FRAME_SAMPLES) * FRAME_SAMPLES
+    samples = torch.randn(whole, generator=generator) * TAIL_LEVEL
+    samples[: utterance.samples] = torch.from_numpy(corpus.samples(utterance).copy()).float() / 32768.0
+    return samples

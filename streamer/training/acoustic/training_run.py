@@ -1,0 +1,193 @@
+"""One run on one machine: its processes, its folder with checkpoint, log and curves, and the model that comes of it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
+from streamer.engine.models.encoder import CtcHead, EncoderConfig
+from streamer.training.acoustic import units
+from streamer.training.acoustic.augmentation import Augmentation
+from streamer.training.acoustic.batches import Batches, Recipe
+from streamer.training.acoustic.learning_curves import draw
+from streamer.training.acoustic.process_group import ProcessGroup
+from streamer.training.acoustic.trainer import Schedule, Trainer
+from streamer.training.data.alignment import read_alignments
+from streamer.training.data.corpus import Corpus, CorpusError
+
+SIZES = {
+    "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
+    "base": {"width": 256, "layers": 12, "heads": 4, "feedforward": 1024},
+}
+STEPS_MS = (160, 320, 640)
+CHECKPOINT_SECONDS = 240
+LOG_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to train on, in which folder, how long and by how many processes."""
+
+    work: Path  # prepared and aligned speech
+    folder: Path
+    plan_minutes: float  # after which the learning rate is zero
+    minutes: float = 1e6  # of this piece
+    size: str = "small"
+    seed: int = 1
+    aligned_steps: int = Schedule.aligned_steps
+    batch_seconds: float = Recipe.seconds
+    start_from: Path | None = None  # a bundle, for a new run
+    device: str = "cpu"
+    processes: int | None = None  # one a core; one on a GPU
+
+    def train(self, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
+        """Train, or go on, until the piece is over or `stopped`; what was learnt is kept."""
+        size = self._process_count()
+        with tempfile.TemporaryDirectory() as folder:
+            rendezvous = Path(folder) / "processes"
+            processes = ProcessGroup(0, size, rendezvous)
+            trainer = self._trainer(processes)
+            spawn = multiprocessing.get_context("spawn")
+            others = [
+                spawn.Process(target=_follow, args=(self, rank, size, rendezvous), daemon=True)
+                for rank in range(1, size)
+            ]
+            for process in others:
+                process.start()
+            processes.join()
+            self._lead(trainer, stopped, tell)
+            processes.leave()
+            for process in others:
+                process.join(timeout=60)
+
+    def _process_count(self) -> int:
+        if self.processes is None:
+            return 1 if self.device.startswith("cuda") else os.cpu_count() or 1
+        if self.processes < 1:
+            raise CorpusError("--processes must be 1 or more")
+        return self.processes
+
+    def _lead(self, trainer: Trainer, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
+        """Train in the process that also writes."""
+        path = _checkpoint_path(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if trainer.step:
+            tell(f"going on at step {trainer.step}, minute {trainer.trained_seconds / 60:.1f}")
+        weights = sum(weight.numel() for weight in trainer.model.parameters())
+        tell(f"{weights / 1e6:.1f} M weights, {trainer.processes.size} process(es) on {self.device}")
+        with (self.folder / "log.jsonl").open("a", buffering=1, encoding="utf-8") as log:
+            trainer.train(self.minutes, _notes(trainer, path, log.write), stopped)
+        trainer.save(path)
+        draw(self.folder)
+        tell(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
+
+    def _trainer(self, processes: ProcessGroup) -> Trainer:
+        """At the place where the run was left."""
+        if self.device == "cpu":
+            torch.set_num_threads(1)
+        torch.manual_seed(self.seed)
+        device = torch.device(self.device)
+        corpus, alignments = Corpus(self.work, "train"), read_alignments(self.work, "train")
+        synthetic = Corpus(self.work, "synthetic") if (self.work / "synthetic.tsv").exists() else None
+        if synthetic:
+            alignments |= read_alignments(self.work, "synthetic")
+        recipe = Recipe(seconds=self.batch_seconds)
+        batches = Batches(corpus, alignments, self.seed, recipe, device, synthetic)
+        augmentation = Augmentation(Corpus(self.work, "noise"), Corpus(self.work, "rooms"), device)
+        path = _checkpoint_path(self.folder)
+        state = _checkpoint(path) if path.exists() else None
+        schedule = Schedule(self.plan_minutes, aligned_steps=self.aligned_steps)
+        model = self._model(state).to(device)
+        trainer = Trainer(model, batches, augmentation, schedule, self.seed, _precision(device), processes)
+        if state:
+            trainer.load(state)
+        elif not self.start_from:
+            trainer.measure_features()
+        return trainer
+
+    def _model(self, state: dict[str, Any] | None) -> AcousticModel:
+        if state:
+            return AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
+        if self.start_from:
+            return AcousticModel.load(self.start_from).requires_grad_(True)
+        return AcousticModel(describe(self.size))
+
+
+def describe(size: str) -> ModelDescription:
+    """The model of a named size, with its heads."""
+    shape = SIZES[size]
+    names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
+    layers = shape["layers"]
+    outputs = tuple(
+        CtcHead(head, layers // 2 if head.endswith("_middle") else layers, len(found)) for head, found in names.items()
+    )
+    return ModelDescription("streamer-en-1", EncoderConfig(outputs=outputs, **shape), names, STEPS_MS)
+
+
+def averaged_model(run: Path) -> AcousticModel:
+    """The averaged weights of the run in this folder, for judging and for a bundle."""
+    state = _checkpoint(_checkpoint_path(run))
+    model = AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
+    model.load_state_dict(state["average"])
+    return model.eval().requires_grad_(False)
+
+
+def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
+    # It stops when the first process says so, and fails when that one is gone.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes = ProcessGroup(rank, size, rendezvous)
+    trainer = run._trainer(processes)
+    processes.join()
+    trainer.train(run.minutes, lambda _: None, lambda: False)
+    processes.leave()
+
+
+def _notes(trainer: Trainer, path: Path, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
+    """Log every few steps, keep a checkpoint every few minutes."""
+    sums: dict[str, float] = {}
+    saved = time.monotonic()
+
+    def note(figures: dict[str, float]) -> None:
+        nonlocal saved
+        for name, value in figures.items():
+            sums[name] = sums.get(name, 0.0) + value / LOG_STEPS
+        if trainer.step % LOG_STEPS == 0:
+            exact = {name: figures[name] for name in ("step", "epoch", "hours", "minutes", "rate")}
+            line = {name: round(value, 5) for name, value in {**sums, **exact}.items() if name != "chunk"}
+            write(json.dumps(line) + "\n")
+            sums.clear()
+        if time.monotonic() - saved > CHECKPOINT_SECONDS:
+            trainer.save(path)
+            draw(path.parent)
+            saved = time.monotonic()
+
+    return note
+
+
+def _checkpoint_path(run: Path) -> Path:
+    return run / "checkpoint.pt"
+
+
+def _checkpoint(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CorpusError(f"{path} is missing: nothing was trained there yet")
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def _precision(device: torch.device) -> torch.dtype:
+    """bfloat16 where the machine computes in it, otherwise float32."""
+    fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if fast else torch.float32

@@ -1,0 +1,49 @@
+"""Utterances with the stretches in which somebody speaks.
+
+Speech is what the alignment calls a phone; pauses between phones of less than 200 ms are part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.training.data.alignment import Alignment, read_alignments
+from streamer.training.data.corpus import Corpus, Utterance
+
+SHORT_PAUSE_MS = 200
+
+
+@dataclass(frozen=True)
+class AlignedSpeech:
+    """A corpus, and those of its utterances that could be aligned: each with its spans of speech in ms."""
+
+    corpus: Corpus
+    utterances: Sequence[tuple[Utterance, list[tuple[int, int]]]]
+
+    @classmethod
+    def read(cls, folder: Path, name: str) -> AlignedSpeech:
+        """Those of a prepared set that could be aligned."""
+        corpus, alignments = Corpus(folder, name), read_alignments(folder, name)
+        return cls(corpus, _aligned(corpus, alignments))
+
+
+def speech_spans(alignment: Alignment) -> list[tuple[int, int]]:
+    """The stretches of speech of an utterance, (start ms, end ms)."""
+    spans: list[tuple[int, int]] = []
+    for _, start, length, _ in alignment.phones:
+        if spans and start - spans[-1][1] < SHORT_PAUSE_MS:
+            spans[-1] = (spans[-1][0], start + length)
+        else:
+            spans.append((start, start + length))
+    return spans
+
+
+def _aligned(corpus: Corpus, alignments: Mapping[str, Alignment]) -> list[tuple[Utterance, list[tuple[int, int]]]]:
+    found = []
+    for utterance in corpus.utterances:
+        alignment = alignments.get(utterance.name)
+        if alignment and alignment.aligned and alignment.phones:
+            found.append((utterance, speech_spans(alignment)))
+    return found

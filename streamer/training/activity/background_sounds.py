@@ -1,0 +1,55 @@
+"""Recorded and synthetic sounds that are no speech; some of the recordings are kept for measuring."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import numpy as np
+from numpy.random import Generator
+
+from streamer.training.activity.synthetic_sounds import KINDS, Audio
+from streamer.training.data.corpus import Corpus, CorpusError, Samples
+
+HELD_OUT = 5
+"""One recording of noise in so many is kept for measuring."""
+
+
+class BackgroundSounds:
+    """Recorded and synthetic sounds that are no speech."""
+
+    def __init__(self, noise: Corpus, seed: int, clips: int, samples: int, *, measuring: bool = False) -> None:
+        chosen = [noise.samples(piece) for piece in noise.utterances if held_out(piece.name) == measuring]
+        self.recorded = [_scaled(clip) for clip in chosen if np.abs(clip).max() > 0]
+        if not self.recorded:
+            raise CorpusError("the prepared noise is too little: some is to train with and some to measure with")
+        self.synthetic = {
+            kind: [make(np.random.default_rng((seed, number)), samples) for number in range(clips)]
+            for kind, make in KINDS.items()
+        }
+
+    def draw(self, rng: Generator, samples: int) -> Audio:
+        """Some sound, recorded or synthetic, sometimes two."""
+        audio = self._one(rng, samples)
+        if rng.random() < 0.2:
+            audio = audio + rng.uniform(0.1, 1) * self._one(rng, samples)
+        return audio
+
+    def _one(self, rng: Generator, samples: int) -> Audio:
+        choice, kinds = rng.random(), list(self.synthetic)
+        kind = "music" if choice < 0.6 else kinds[rng.integers(len(kinds))]
+        clips = self.recorded if choice < 0.4 else self.synthetic[kind]
+        clip = np.roll(clips[rng.integers(len(clips))], rng.integers(samples))
+        return np.resize(clip, samples)
+
+
+def held_out(name: str) -> bool:
+    """Whether a recording of noise is for measuring; pieces of one source are on the same side."""
+    source = re.sub(r"(-[A-Z]-\d+|-\d+)?\.\w+$", "", name)
+    return hashlib.sha256(source.encode()).digest()[0] % HELD_OUT == 0
+
+
+def _scaled(clip: Samples) -> Audio:
+    audio = clip.astype(np.float32)
+    scaled: Audio = audio / max(float(np.abs(audio).max()), 1.0)
+    return scaled

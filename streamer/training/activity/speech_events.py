@@ -1,0 +1,106 @@
+"""The recogniser with an activity head and no words: what its speech events are by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.models.features import CONTEXT, LogMel
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
+from streamer.engine.stream_events import Speech
+from streamer.engine.stream_options import StreamOptions
+from streamer.training.data.corpus import SAMPLE_RATE, Samples
+
+
+class ActivityModel:
+    """A streaming model that tells activity and nothing else."""
+
+    name = "activity"
+    sample_rate = SAMPLE_RATE
+    frame_samples = 640
+    step_ms: tuple[int, ...] = (160, 320, 640)
+    device = torch.device("cpu")
+
+    def __init__(self, head: ActivityNetwork) -> None:
+        self._head = head
+        self._features = LogMel()
+
+    def make_state(self, slots: int) -> ModelState:
+        """A fresh state for so many streams."""
+        return {"wav": torch.zeros(slots, CONTEXT), **self._head.make_state(slots)}
+
+    def reset(self, state: ModelState, slots: Tensor) -> None:
+        """Make these slots fresh."""
+        for tensor in state.values():
+            tensor.index_fill_(0, slots, 0)
+
+    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
+        """The activity in the next step of each of these slots."""
+        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
+        state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
+        return {ACTIVITY: self._head.step(state, slots, self._features.energies(recent))}
+
+
+class NoWords:
+    """A search that finds no words."""
+
+    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
+        """Nothing to note."""
+
+    def reset(self, slots: Sequence[int]) -> None:
+        """Nothing to forget."""
+
+    def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
+        """No words."""
+        return self.finish(slots)
+
+    def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
+        """No words."""
+        return [Hypothesis((), 0) for _ in slots]
+
+    def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
+        """No words."""
+        nothing: list[LikelyWords] = [((), 1.0)]
+        return nothing[:number]
+
+
+@dataclass(frozen=True)
+class SpeechEvent:
+    """A speech event: what it says, and how much audio had been heard when it came."""
+
+    state: str
+    at_ms: int
+    heard_ms: int
+
+
+def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
+    """The speech events of streams, all computed together."""
+    # Without words every segment in which somebody speaks would seem to be noise in the end: patience without end.
+    rule = EndpointRule(patience_ms=10**9)
+    recogniser = Recogniser(ActivityModel(head), {"lexicon": NoWords()}, slots=len(recordings), idle_limit_s=1e9)
+    for stream in range(len(recordings)):
+        recogniser.open(stream, StreamOptions(step_ms=step_ms, endpoint=rule))
+    found: list[list[SpeechEvent]] = [[] for _ in recordings]
+    size = step_ms * SAMPLE_RATE // 1000
+    for start in range(0, max(map(len, recordings)), size):
+        chunks = [
+            Chunk(stream, recording[start : start + size], end=start + size >= len(recording))
+            for stream, recording in enumerate(recordings)
+            if start < len(recording)
+        ]
+        for index, answer in recogniser.step(chunks):
+            if isinstance(answer, StreamError):
+                raise answer
+            chunk = chunks[index]
+            heard = (start + len(chunk.samples)) * 1000 // SAMPLE_RATE
+            found[chunk.stream] += [
+                SpeechEvent(event.state, event.at_ms, heard) for event in answer if isinstance(event, Speech)
+            ]
+    return found

@@ -1,0 +1,1 @@
+"""Comparisons with what other people have written."""

@@ -1,0 +1,110 @@
+"""What PocketSphinx 5 makes of recordings, with its own model and language model, and word error rates beside ours.
+
+Both are judged with one normalisation. What PocketSphinx understood can be kept by the content of the audio.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pocketsphinx  # type: ignore[import-untyped]
+
+from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.measures.bootstrap import CorpusSample, Counts, Interval, interval
+from streamer.evaluate.measures.error_rates import ALL, CorpusRates, ScoredUtterance, by_corpus, corpus_rates
+from streamer.evaluate.reports.report import rate_text
+from streamer.evaluate.reports.table import table
+from streamer.training.data.replaced_file import replacing
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What PocketSphinx made of one recording."""
+
+    text: str
+    seconds: float
+    cpu_s: float
+
+
+def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> str:
+    """Word error rates of both by corpus and in all; below zero the service makes fewer errors."""
+    rows = []
+    for their, our in zip(corpus_rates(theirs), corpus_rates(ours), strict=True):
+        found = relative(_of(their, theirs), _of(our, ours))
+        rows.append(
+            [
+                our.name,
+                str(our.utterances),
+                str(our.errors.words),
+                rate_text(their.wer),
+                rate_text(our.wer),
+                rate_text(found),
+            ]
+        )
+    return table(["corpus", "utterances", "words", "PocketSphinx %", "service %", "service's errors, relative %"], rows)
+
+
+def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> Interval:
+    """Our word error rate against theirs, less one; utterances or speakers are drawn for both together."""
+    pairs = zip(by_corpus(theirs).values(), by_corpus(ours).values(), strict=True)
+    samples = []
+    for their, our in pairs:
+        errors = [(t.errors.word_errors, o.errors.word_errors) for t, o in zip(their, our, strict=True)]
+        speakers = [result.utterance.speaker for result in our]
+        samples.append(CorpusSample(our[0].utterance.corpus, np.array(errors, dtype=np.float64), speakers))
+    return interval(samples, _relative)
+
+
+def heard_by_pocketsphinx(utterances: Sequence[Utterance], cache: Path | None, processes: int) -> Iterator[Heard]:
+    """PocketSphinx over all recordings, in their order."""
+    # Spawned, not forked: whoever calls may have threads, and a fork of those is a warning.
+    with ProcessPoolExecutor(processes, get_context("spawn"), _open) as pool:
+        yield from pool.map(_hear, utterances, [cache] * len(utterances))
+
+
+_decoder: pocketsphinx.Decoder
+
+
+def _open() -> None:
+    global _decoder
+    _decoder = pocketsphinx.Decoder(loglevel="FATAL")
+
+
+def _hear(utterance: Utterance, cache: Path | None) -> Heard:
+    audio = utterance.samples().astype("<i2").tobytes()
+    key = hashlib.sha256(f"pocketsphinx {version('pocketsphinx')}\n".encode() + audio).hexdigest()
+    kept = cache / f"{key}.json" if cache else None
+    if kept and kept.is_file():
+        return Heard(**json.loads(kept.read_text(encoding="utf-8")))
+    began = time.process_time()
+    _decoder.start_utt()
+    # The whole at once: it then knows the mean of all its features before the first word, its best case.
+    _decoder.process_raw(audio, full_utt=True)
+    _decoder.end_utt()
+    cpu_s = time.process_time() - began
+    found = _decoder.hyp()
+    heard = Heard(found.hypstr if found else "", len(audio) / 2 / SAMPLE_RATE, cpu_s)
+    if kept:
+        with replacing(kept, "w") as stream:
+            json.dump(asdict(heard), stream)
+    return heard
+
+
+def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtterance]:
+    return [result for result in results if line.name in (ALL, result.utterance.corpus)]
+
+
+def _relative(sums: Counts) -> Counts:
+    # Where PocketSphinx makes no error at all there is no ratio: half an error stands for none.
+    found: Counts = sums[:, 1] / np.maximum(sums[:, 0], 0.5) - 1
+    return found

@@ -1,0 +1,133 @@
+"""Ways to make recordings worse: noise, rooms, a telephone, wrong levels. The same seed gives the same files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import soundfile  # type: ignore[import-untyped]
+import soxr  # type: ignore[import-untyped]
+
+from streamer.evaluate.manifest import Utterance
+from streamer.training.data.corpus import SAMPLE_RATE, Corpus, CorpusError
+from streamer.training.data.replaced_file import replacing
+
+Audio = npt.NDArray[np.float64]
+"""Samples from -1 to 1."""
+Degradation = Callable[[Audio, np.random.Generator], Audio]
+
+COLUMNS = ("file", "corpus", "speaker", "text")
+TELEPHONE_RATE = 8000
+TELEPHONE_BAND = (300, 3400)
+LIVEABLE_SECONDS = 1.3
+"""Rooms that ring longer are halls and churches."""
+
+
+def degradations(noise: Corpus, rooms: Corpus) -> dict[str, Degradation]:
+    """All degradations by name."""
+    recordings = [noise.samples(recording) for recording in noise.utterances]
+    responses = [_response(rooms.samples(room) / 32768) for room in rooms.utterances]
+    live = [response for response in responses if 0.2 < ringing_seconds(response) < LIVEABLE_SECONDS]
+    if not live:
+        raise CorpusError(f"no response in rooms rings for 0.2 to {LIVEABLE_SECONDS} seconds")
+    noisy = {f"noise-{ratio}": partial(with_noise, noise=recordings, decibels=ratio) for ratio in (20, 10, 5)}
+    in_room = partial(reverberated, responses=live)
+    return {
+        **noisy,
+        "telephone": lambda audio, _: telephoned(audio),
+        "room": in_room,
+        "far": lambda audio, rng: with_noise(in_room(audio, rng) / 8, rng, recordings, 15),
+        "quiet": lambda audio, _: audio * 10 ** (-40 / 20),
+        "clipped": lambda audio, _: clipped(audio),
+    }  # fmt: skip
+
+
+def degrade(utterances: Sequence[Utterance], degradation: Degradation, folder: Path, name: str, seed: int) -> Path:
+    """Write one degradation's files and manifest."""
+    rows = []
+    for number, utterance in enumerate(utterances):
+        # Not by the degradation's name: noise at 20 dB and at 5 dB is the same noise.
+        rng = np.random.default_rng([seed, crc32(utterance.name.encode())])
+        audio = degradation(utterance.samples() / 32768, rng)
+        # Noise must not clip what it is added to; `clipped` does not go beyond 1.
+        audio = audio / max(1.0, float(np.abs(audio).max()))
+        levels = np.clip(np.rint(audio * 32768), -32768, 32767).astype(np.int16)
+        file = f"{name}/{number:05d}.flac"
+        content = io.BytesIO()
+        soundfile.write(content, levels, SAMPLE_RATE, format="FLAC", subtype="PCM_16")
+        with replacing(folder / file, "wb") as stream:
+            stream.write(content.getvalue())
+        rows.append((file, utterance.corpus, utterance.speaker or "unknown", " ".join(utterance.words)))
+    with replacing(folder / f"{name}.tsv", "w") as table:
+        csv.writer(table, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE).writerows([COLUMNS, *rows])
+    return folder / f"{name}.tsv"
+
+
+def with_noise(
+    audio: Audio, rng: np.random.Generator, noise: Sequence[npt.NDArray[np.int16]], decibels: float
+) -> Audio:
+    """With recorded noise so far below the speech."""
+    stretch = np.zeros(0)
+    while len(stretch) < len(audio):
+        recording = noise[rng.integers(len(noise))] / 32768
+        if recording.any():
+            stretch = np.concatenate([stretch, recording / np.sqrt(np.mean(recording**2))])
+    stretch = stretch[: len(audio)]
+    power = np.mean(stretch**2)
+    if power == 0:  # the noise begins later than the speech ends
+        return audio
+    background: Audio = stretch * speech_level(audio) * 10 ** (-decibels / 20) / np.sqrt(power)
+    return audio + background
+
+
+def reverberated(audio: Audio, rng: np.random.Generator, responses: Sequence[Audio]) -> Audio:
+    """As heard across a room, at the level of before."""
+    response = responses[rng.integers(len(responses))]
+    size = len(audio) + len(response)
+    heard = np.fft.irfft(np.fft.rfft(audio, size) * np.fft.rfft(response, size), size)[: len(audio)]
+    as_loud: Audio = heard * (speech_level(audio) / max(speech_level(heard), 1e-9))
+    return as_loud
+
+
+def telephoned(audio: Audio) -> Audio:
+    """Through a telephone line: 300 to 3400 Hz, 8 kHz, 8 bit mu-law."""
+    narrow = soxr.resample(audio, SAMPLE_RATE, TELEPHONE_RATE)
+    spectrum = np.fft.rfft(narrow)
+    hertz = np.fft.rfftfreq(len(narrow), 1 / TELEPHONE_RATE)
+    spectrum[(hertz < TELEPHONE_BAND[0]) | (hertz > TELEPHONE_BAND[1])] = 0
+    line = np.clip(np.fft.irfft(spectrum, len(narrow)), -1, 1)
+    compressed = np.rint(np.sign(line) * np.log1p(255 * np.abs(line)) / np.log(256) * 127) / 127
+    heard = np.sign(compressed) * (256 ** np.abs(compressed) - 1) / 255
+    wide = soxr.resample(heard, TELEPHONE_RATE, SAMPLE_RATE)[: len(audio)]
+    whole: Audio = np.pad(wide, (0, len(audio) - len(wide)))
+    return whole
+
+
+def clipped(audio: Audio) -> Audio:
+    """So loud that one sample in twenty is cut off."""
+    loudest_kept = max(float(np.quantile(np.abs(audio), 0.95)), 1e-4)
+    return (audio / loudest_kept).clip(-1, 1)
+
+
+def speech_level(audio: Audio) -> float:
+    """The root mean square of the loud parts: of 20 ms pieces at most 30 dB below the loudest."""
+    pieces = audio[: len(audio) // 320 * 320].reshape(-1, 320)
+    powers = np.mean(pieces**2, axis=1) if len(pieces) else np.array([np.mean(audio**2)])
+    return float(np.sqrt(np.mean(powers[powers >= powers.max() / 1000])))
+
+
+def ringing_seconds(response: Audio) -> float:
+    """How long a room takes to fall by 60 dB, from its fall between -5 and -25 dB."""
+    left = np.cumsum(response[::-1] ** 2)[::-1] / np.sum(response**2)
+    return 3 * float(np.argmax(left < 10**-2.5) - np.argmax(left < 10**-0.5)) / SAMPLE_RATE
+
+
+def _response(recorded: Audio) -> Audio:
+    # From the direct audio on, or words would come later than they were said.
+    return recorded[int(np.abs(recorded).argmax()) :]

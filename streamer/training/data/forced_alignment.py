@@ -1,0 +1,139 @@
+"""Where every word and phone of prepared speech lies, by PocketSphinx's forced alignment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pocketsphinx  # type: ignore[import-untyped]
+
+from streamer.engine.language.letter_to_sound import LetterToSound
+from streamer.training.data.alignment import Alignment, alignment_path
+from streamer.training.data.corpus import Corpus, Utterance
+from streamer.training.language.pronunciation import PHONES, Phones, Pronunciations, cmu_dictionary
+from streamer.triton.repository import asr_repository
+
+FRAME_MS = 10
+CHUNK = 16
+
+
+def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) -> None:
+    """Align one prepared set, going on where an interrupted run stopped; tells how far it is."""
+    corpus, target = Corpus(work, name), alignment_path(work, name)
+    if target.exists():
+        tell(f"{target} exists already")
+        return
+    partial = target.with_name(target.name + ".partial")
+    done = _finished(partial)
+    waiting = [utterance for utterance in corpus.utterances if utterance.name not in done]
+    tell(f"{name}: {len(done)} aligned before, {len(waiting)} to do")
+    aligned = 0
+    with (
+        partial.open("a", encoding="utf-8") as stream,
+        ProcessPoolExecutor(processes, get_context("spawn"), _open, (work, name)) as pool,
+    ):
+        for number, found in enumerate(pool.map(_align, waiting, chunksize=CHUNK), start=1):
+            aligned += found.aligned
+            stream.write(json.dumps(vars(found)) + "\n")
+            if number % 1000 == 0:
+                tell(f"{name}: {number} of {len(waiting)}, {number - aligned} not aligned")
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(target)
+    tell(f"{name}: {aligned} of {len(waiting)} aligned")
+
+
+class Aligner:
+    """PocketSphinx with a dictionary that grows by every word it lacks."""
+
+    def __init__(self) -> None:
+        # The best path through the lattice may give a phone less time than its states need; then the second pass fails.
+        self._decoder = pocketsphinx.Decoder(lm=None, bestpath=False, loglevel="FATAL")
+        letters = asr_repository() / "streaming_asr" / "1" / "letters.safetensors"
+        self._pronunciations = Pronunciations(cmu_dictionary(), LetterToSound.load(letters))
+        self._known: dict[str, Phones] = {}
+
+    def align(self, utterance: Utterance, audio: bytes) -> Alignment:
+        """Where the words and phones of one utterance lie."""
+        words = utterance.text.split()
+        phones = [self._pronounced(word) for word in words]
+        for word, found in zip(words, phones, strict=True):
+            if found and self._decoder.lookup_word(word) is None:
+                self._decoder.add_word(word, " ".join(found))
+        try:
+            times = self._times(utterance.text, audio)
+        except RuntimeError:  # the aligner's way of saying that the text does not fit the audio
+            times = None
+        if times is None or [word for word, _, _ in times[0]] != words:
+            unplaced = [(phone, 0, 0, number) for number, found in enumerate(phones) for phone in found]
+            return Alignment(utterance.name, False, 0.0, [(word, 0, 0) for word in words], unplaced)
+        return Alignment(utterance.name, True, times[2], times[0], times[1])
+
+    def _times(self, text: str, audio: bytes) -> tuple[list[Any], list[Any], float] | None:
+        decoder = self._decoder
+        decoder.set_align_text(text)
+        self._decode(audio)
+        if decoder.hyp() is None:
+            return None
+        decoder.set_alignment()
+        self._decode(audio)
+        words: list[Any] = []
+        phones: list[Any] = []
+        score = frames = 0
+        for word in decoder.get_alignment():
+            if word.name.startswith(("<", "+", "[")):
+                continue
+            for phone in word:
+                if phone.name in PHONES:
+                    phones.append((phone.name, phone.start * FRAME_MS, phone.duration * FRAME_MS, len(words)))
+                    score += phone.score
+                    frames += phone.duration
+            words.append((word.name.split("(")[0], word.start * FRAME_MS, word.duration * FRAME_MS))
+        return words, phones, score / max(frames, 1)
+
+    def _decode(self, audio: bytes) -> None:
+        self._decoder.start_utt()
+        self._decoder.process_raw(audio, full_utt=True)
+        self._decoder.end_utt()
+
+    def _pronounced(self, word: str) -> Phones:
+        """The aligner's own pronunciation where it has one."""
+        if word not in self._known:
+            found = self._decoder.lookup_word(word)
+            own = tuple(phone for phone in (found or "").split() if phone in PHONES)
+            self._known[word] = own or next(iter(self._pronunciations.variants(word)), ())
+        return self._known[word]
+
+
+_worker: tuple[Corpus, Aligner]
+
+
+def _open(work: Path, name: str) -> None:
+    global _worker
+    _worker = Corpus(work, name), Aligner()
+
+
+def _align(utterance: Utterance) -> Alignment:
+    corpus, aligner = _worker
+    return aligner.align(utterance, corpus.samples(utterance).tobytes())
+
+
+def _finished(partial: Path) -> set[str]:
+    """Names in an interrupted run's file, whose broken last line is cut off."""
+    if not partial.exists():
+        return set()
+    content = partial.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        partial.write_bytes(whole)
+    return set(_names(whole))
+
+
+def _names(lines: bytes) -> Iterator[str]:
+    for line in lines.splitlines():
+        yield json.loads(line)["name"]

@@ -1,0 +1,41 @@
+"""The given speech, noise and rooms as prepared sets: checked, decoded, and nothing of dev in train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from streamer.training.data.corpus import Utterance, write_corpus
+from streamer.training.data.given_speech import Row, decoded, read_manifest, unlabelled
+
+
+def prepare(speech: Path, work: Path, processes: int, tell: Callable[[str], None]) -> None:
+    """Write all four prepared sets into `work`; a line of what was written is told for each."""
+    dev = read_manifest(speech / "dev.tsv")
+    train = read_manifest(speech / "train.tsv")
+    kept = without(train, dev)
+    tell(f"train: {len(train)} rows, {len(train) - len(kept)} left out because dev holds them; dev: {len(dev)} rows")
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        for name, rows in (("dev", dev), ("train", kept)):
+            tell(amount(name, write_corpus(work, name, decoded(pool, speech, rows))))
+        for name in ("noise", "rooms"):
+            tell(amount(name, write_corpus(work, name, unlabelled(speech / f"{name}.tar"))))
+
+
+def without(train: list[Row], dev: list[Row]) -> list[Row]:
+    """The rows of train that are not also in dev, by recording and by speaker with text."""
+    members = {(row.corpus, row.member) for row in dev}
+    spoken = {(row.corpus, row.speaker, row.text) for row in dev}
+    return [
+        row
+        for row in train
+        if (row.corpus, row.member) not in members and (row.corpus, row.speaker, row.text) not in spoken
+    ]
+
+
+def amount(name: str, utterances: list[Utterance]) -> str:
+    """How much a set holds."""
+    hours = sum(utterance.seconds for utterance in utterances) / 3600
+    return f"{name}: {len(utterances)} recordings, {hours:.2f} h"

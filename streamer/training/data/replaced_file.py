@@ -1,0 +1,24 @@
+"""A file that is replaced only when the new one is whole: nothing half-written is ever left in its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
+    """Open a temporary file that takes the place of `path` only when everything was written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open(mode) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,95 @@
+"""A trigram model with back-off: probabilities of the n-grams it holds, and what is left for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.training.language.ngram_counts import BITS, MASK, Floats, Keys, look_up
+from streamer.training.language.text_sources import Ids
+
+LEAST = 1e-9  # a context that gives everything to its n-grams still leaves this for the others
+
+
+@dataclass
+class BackOffModel:
+    """Probabilities by n-gram (keys sorted); the back-off weights follow from them."""
+
+    words: list[str]
+    unigrams: Floats
+    bigrams: Keys
+    bigram: Floats
+    trigrams: Keys
+    trigram: Floats
+    word_back_off: Floats = field(init=False)  # by word
+    pair_back_off: Floats = field(init=False)  # by bigram
+    contexts: Keys = field(init=False)  # place of each trigram's context among the bigrams
+    suffixes: Floats = field(init=False)  # probability of each trigram's last word after its middle one
+
+    def __post_init__(self) -> None:
+        first, second = self.bigrams >> BITS, self.bigrams & MASK
+        self.word_back_off = _left(self.bigram, first, len(self.words)) / _left(
+            self.unigrams[second], first, len(self.words)
+        )
+        self.contexts = np.searchsorted(self.bigrams, self.trigrams >> BITS)
+        self.suffixes = self.pair_probabilities((self.trigrams >> BITS) & MASK, self.trigrams & MASK)
+        self.pair_back_off = _left(self.trigram, self.contexts, len(self.bigrams)) / _left(
+            self.suffixes, self.contexts, len(self.bigrams)
+        )
+
+    def pair_probabilities(self, first: Keys, second: Keys) -> Floats:
+        """P(second | first)."""
+        backed_off = self.word_back_off[first] * self.unigrams[second]
+        return look_up(self.bigrams, self.bigram, (first << BITS) | second, backed_off)
+
+    def probabilities(self, tokens: Ids) -> Floats:
+        """P of the last word of each row: two words of context and a word."""
+        first, second, word = tokens.astype(np.int64).T
+        context = (first << BITS) | second
+        weights = look_up(self.bigrams, self.pair_back_off, context, 1.0)
+        backed_off = weights * self.pair_probabilities(second, word)
+        return look_up(self.trigrams, self.trigram, (context << BITS) | word, backed_off)
+
+    def keeping(self, bigrams: npt.NDArray[np.bool_], trigrams: npt.NDArray[np.bool_]) -> BackOffModel:
+        """The model with only these n-grams."""
+        return BackOffModel(
+            self.words, self.unigrams, self.bigrams[bigrams], self.bigram[bigrams],
+            self.trigrams[trigrams], self.trigram[trigrams],
+        )  # fmt: skip
+
+    def arpa(self) -> Iterator[str]:
+        """The lines of the model in the ARPA format that other tools read."""
+        words = self.words
+        yield "\\data\\"
+        for order, number in enumerate((len(words), len(self.bigrams), len(self.trigrams)), start=1):
+            yield f"ngram {order}={number}"
+        yield ""
+        yield "\\1-grams:"
+        for word, value, left in zip(words, _log10(self.unigrams), _log10(self.word_back_off), strict=True):
+            yield f"{value:.4f}\t{word}\t{left:.4f}"
+        yield ""
+        yield "\\2-grams:"
+        pairs = zip(self.bigrams.tolist(), _log10(self.bigram), _log10(self.pair_back_off), strict=True)
+        for key, value, left in pairs:
+            yield f"{value:.4f}\t{words[key >> BITS]} {words[key & MASK]}\t{left:.4f}"
+        yield ""
+        yield "\\3-grams:"
+        for key, value in zip(self.trigrams.tolist(), _log10(self.trigram), strict=True):
+            yield f"{value:.4f}\t{words[key >> 2 * BITS]} {words[key >> BITS & MASK]} {words[key & MASK]}"
+        yield ""
+        yield "\\end\\"
+
+
+def _left(probabilities: Floats, contexts: Keys, number: int) -> Floats:
+    """What the n-grams of each context leave of one."""
+    taken = np.bincount(contexts, weights=probabilities, minlength=number)
+    return np.maximum(1.0 - taken, LEAST)
+
+
+def _log10(values: Floats) -> list[float]:
+    with np.errstate(divide="ignore"):
+        logs: list[float] = np.maximum(np.log10(values), -99.0).tolist()
+    return logs

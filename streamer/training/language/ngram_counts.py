@@ -1,0 +1,68 @@
+"""Vocabulary and counts: an n-gram is an int64 of 17 bits a word; sorted, those of one context lie together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.training.language.text_sources import SENTENCE_END, Ids
+
+Keys = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+BITS = 17
+MASK = (1 << BITS) - 1
+UNKNOWN_ID, START_ID, END_ID = 0, 1, 2
+RESERVED = ["<unk>", "<s>", "</s>"]
+
+
+@dataclass
+class Counts:
+    """The distinct bigrams and trigrams of a text and how often each was seen."""
+
+    bigrams: Keys
+    bigram_counts: Keys
+    trigrams: Keys
+    trigram_counts: Keys
+
+
+def choose_vocabulary(words: list[str], weights: Floats, size: int) -> list[str]:
+    """The `size` words of most weight, in order of weight, after the reserved ones; number 0 of `words` is unknown."""
+    ranked = np.argsort(-weights[1:], kind="stable") + 1
+    kept = [words[number] for number in ranked[: size - len(RESERVED)] if weights[number] > 0]
+    return RESERVED + kept
+
+
+def with_sentence_marks(ids: Ids, renumbered: Ids) -> Ids:
+    """Texts in the vocabulary's numbers: every sentence stands between the marks of start and end."""
+    marked = np.where(ids == SENTENCE_END, END_ID, renumbered[ids])  # -1 reads the last number, which is not used
+    ends = np.flatnonzero(ids == SENTENCE_END)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    return np.insert(marked, starts, START_ID).astype(np.int32)
+
+
+def count(text: Ids) -> Counts:
+    """Count a text that `with_sentence_marks` made."""
+    wide = text.astype(np.int64)
+    pairs = (wide[:-1] << BITS) | wide[1:]
+    triples = (pairs[:-1] << BITS) | wide[2:]
+    inside = text[:-1] != END_ID  # nothing spans two sentences
+    bigrams, bigram_counts = _counted(pairs[inside])
+    trigrams, trigram_counts = _counted(triples[inside[:-1] & inside[1:]])
+    return Counts(bigrams, bigram_counts, trigrams, trigram_counts)
+
+
+def look_up(sorted_keys: Keys, values: Floats, keys: Keys, missing: Floats | float) -> Floats:
+    """The value of each key, or what stands in for those that are not there."""
+    if not len(sorted_keys):
+        return np.broadcast_to(missing, keys.shape).astype(np.float64)
+    places = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return np.where(sorted_keys[places] == keys, values[places], missing)
+
+
+def _counted(keys: Keys) -> tuple[Keys, Keys]:
+    keys.sort()
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else np.empty(0, np.int64)
+    return keys[first], np.diff(np.append(first, len(keys)))

@@ -1,0 +1,159 @@
+"""The text that the language model learns from: archives and transcripts, sorted into sources, dev left out."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import re
+import tarfile
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.training.data.corpus import CorpusError
+from streamer.training.language.spoken_text import UNKNOWN, sentences
+
+Ids = npt.NDArray[np.int32]
+
+# Texts of one kind of language make one source; what is not named here goes to the last one.
+SOURCES = {
+    "novels": ("novels/*.txt",),
+    "readings": ("libritts_*", "ljspeech_*"),
+    "fiction": ("gutenberg_20c_fiction.txt", "african_storybook.txt"),
+    "encyclopaedia": ("wikipedia_*",),
+    "examples": ("tatoeba.txt",),
+    "prompts": ("commonvoice_prompts.txt",),
+    "talk": ("changelog_podcasts.txt", "meetings_qmsum.txt", "earnings_calls.txt", "primock57_*", "nasa_spacelog.txt"),
+    "speeches": ("us_presidents.txt",),
+    "dialogue": ("sgd_dialogue.txt", "synthetic_persona_chat.txt", "taskmaster.txt"),
+    "commands": ("snips_commands.txt", "clinc150_queries.txt", "assistant_requests.txt"),
+    "web": ("*",),
+}
+TRANSCRIPTS = "transcripts"
+SHARE_ALIKE = (
+    "wikipedia_*",
+    "changelog_podcasts.txt",
+    "earnings_calls.txt",
+    "ud_english_ewt.txt",
+    "gum.txt",
+    "sgd_dialogue.txt",
+)
+_NOT_TEXT = ("SOURCE.md", "novels_by_year.tsv")
+# A sentence that shares so many words in a row with a reference of dev counts as that reference.
+LEAK = 8
+SENTENCE_END = -1
+
+
+@dataclass
+class Reference:
+    """One utterance of dev: what was said, and in which corpus."""
+
+    corpus: str
+    words: list[str]
+
+
+@dataclass
+class Texts:
+    """All sentences, by source, as numbers of words; after each sentence stands SENTENCE_END."""
+
+    words: list[str] = field(default_factory=lambda: [UNKNOWN])
+    sources: dict[str, Ids] = field(default_factory=dict)
+    left_out: int = 0
+
+
+def read_transcripts(manifest: Path) -> list[Reference]:
+    """The texts of a manifest of speech."""
+    if not manifest.is_file():
+        raise CorpusError(f"{manifest} is missing: give the manifest of a speech corpus")
+    with manifest.open(newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+        if not {"corpus", "text"} <= set(reader.fieldnames or ()):
+            raise CorpusError(f"{manifest} has no columns 'corpus' and 'text': it is no manifest of speech")
+        found = [Reference(row["corpus"], (row["text"] or "").lower().split()) for row in reader]
+    if not any(reference.words for reference in found):
+        raise CorpusError(f"{manifest} holds no text")
+    return found
+
+
+def read_texts(archives: Iterable[Path], train: Path | None, dev: list[Reference], share_alike: bool = True) -> Texts:
+    """Read everything, without the sentences that dev holds too."""
+    texts = Texts()
+    numbers = {UNKNOWN: 0}
+    leaks = _LeakGuard(dev)
+    collected: dict[str, array[int]] = {}
+    for source, sentence in _labelled(archives, train, share_alike):
+        if leaks.holds(sentence):
+            texts.left_out += 1
+            continue
+        ids = collected.setdefault(source, array("i"))
+        ids.extend(numbers.setdefault(word, len(numbers)) for word in sentence)
+        ids.append(SENTENCE_END)
+    texts.words = list(numbers)
+    texts.sources = {name: np.frombuffer(ids, dtype=np.int32) for name, ids in sorted(collected.items())}
+    return texts
+
+
+def _labelled(archives: Iterable[Path], train: Path | None, share_alike: bool) -> Iterator[tuple[str, list[str]]]:
+    for archive in archives:
+        for name, content in _members(archive):
+            if share_alike or not _matches(name, SHARE_ALIKE):
+                source = next(source for source, patterns in SOURCES.items() if _matches(name, patterns))
+                for paragraph in _paragraphs(name, content):
+                    for sentence in sentences(paragraph):
+                        yield source, sentence
+    if train:
+        for transcript in read_transcripts(train):
+            yield TRANSCRIPTS, transcript.words
+
+
+def _members(archive: Path) -> Iterator[tuple[str, str]]:
+    if not archive.is_file():
+        raise CorpusError(f"{archive} is missing: give a tar archive of text files")
+    found = False
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.isfile() and member.name not in _NOT_TEXT:
+                    stream = tar.extractfile(member)
+                    assert stream is not None  # a regular file has content
+                    yield member.name.removeprefix("./"), stream.read().decode("utf-8", errors="replace")
+                    found = True
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        raise CorpusError(f"{archive} is not a whole tar archive: {error}") from error
+    if not found:
+        raise CorpusError(f"{archive} holds no text files")
+
+
+def _paragraphs(name: str, content: str) -> Iterator[str]:
+    """Running text without its line breaks; other files hold one sentence or turn a line."""
+    if name.startswith("novels/"):
+        for block in re.split(r"\n\s*\n", content.replace("\r", "")):
+            yield re.sub(r"(?<=[a-z])-\n\s*(?=[a-z])", "", block).replace("\n", " ")
+    elif name.endswith(".tsv"):
+        yield from (line.rsplit("\t", 1)[-1] for line in content.splitlines())
+    else:
+        yield from content.splitlines()
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+class _LeakGuard:
+    """Tells the sentences that are a reference of dev or share a long stretch with one."""
+
+    def __init__(self, dev: list[Reference]) -> None:
+        self._whole = {tuple(reference.words) for reference in dev}
+        self._stretches = {stretch for reference in dev for stretch in _stretches(reference.words)}
+
+    def holds(self, sentence: list[str]) -> bool:
+        return tuple(sentence) in self._whole or any(found in self._stretches for found in _stretches(sentence))
+
+
+def _stretches(words: list[str]) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(LEAK)), strict=False)

@@ -1,0 +1,171 @@
+"""What a bundle says of its words, their times and their confidence, fitted on one half of a set, judged on the other.
+
+For each search and step: the median distance of the starts and ends of rightly found words from the alignment, and by
+logistic regression how likely a word is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.search import HypothesisWord
+from streamer.engine.text.calibration import (
+    CALIBRATION_FILE,
+    GREEDY,
+    LEXICON,
+    Calibration,
+    ConfidenceWeights,
+    StepCalibration,
+    confidence_features,
+)
+from streamer.evaluate.measures.confidence import JudgedConfidence, reliability
+from streamer.evaluate.measures.time_errors import TimeOffset, time_errors
+from streamer.evaluate.measures.word_errors import RIGHT, pair_words
+from streamer.evaluate.reports.table import table
+from streamer.training.acoustic.evaluation_batches import FRAME_MS
+from streamer.training.data.alignment import Alignment, read_alignments
+from streamer.training.data.corpus import CorpusError
+from streamer.training.search.corpus_errors import halves
+from streamer.training.search.emission_cache import CHARACTERS_HEAD, HEAD, EmittedUtterance, read_emissions
+from streamer.training.search.search_trials import Trial, run_beam, run_greedy
+
+STREAMS = 32
+# Holds the weights together where signs say the same, and is nothing beside thousands of words.
+RIDGE = 1.0
+ROUNDS = 50
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One utterance: the words that a search found, which of them are right, and where those begin and end (ms)."""
+
+    words: tuple[HypothesisWord, ...]
+    right: tuple[bool, ...]
+    places: Mapping[int, tuple[int, int]]  # by the number of the word
+
+
+def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignment: Alignment) -> Found:
+    """What a search found, beside the reference and where its words lie."""
+    pairs = pair_words(spoken.words, [word.text for word in words])
+    matches = {pair.hypothesis: pair.reference for pair in pairs if pair.kind == RIGHT}
+    places = {}
+    if alignment.aligned and [word for word, _, _ in alignment.words] == spoken.words:
+        for number, reference in matches.items():
+            if number is not None and reference is not None:
+                _, start, length = alignment.words[reference]
+                places[number] = start, start + length
+    return Found(words, tuple(number in matches for number in range(len(words))), places)
+
+
+def fitted(found: Sequence[Found]) -> StepCalibration:
+    """The delays and the evidence that suit these utterances."""
+    starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.places.items()]
+    ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.places.items()]
+    if not starts:
+        raise CorpusError("the alignment places no word that was understood rightly: nothing can be calibrated")
+    told = np.array([confidence_features(word) for one in found for word in one.words])
+    right = np.array([right for one in found for right in one.right], dtype=np.float64)
+    return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))
+
+
+def evidence(told: Values, right: Values) -> ConfidenceWeights:
+    """Weights of the signs by logistic regression; those that must not be negative are zero where they would be."""
+    names = [field.name for field in fields(ConfidenceWeights)]
+    used = list(range(len(names)))
+    while True:
+        weights = _regression(told[:, used], right)
+        by_name = {names[place]: round(float(weight), 4) + 0.0 for place, weight in zip(used, weights, strict=True)}
+        negative = [name for name in ("confidence", "share") if by_name.get(name, 0.0) < 0]
+        if not negative:
+            return ConfidenceWeights(**by_name)
+        used.remove(names.index(negative[0]))
+
+
+def _regression(told: Values, right: Values) -> Values:
+    """Newton's method; the first column is constant, and only it is free of the ridge."""
+    weights = np.zeros(told.shape[1])
+    ridge = np.full(told.shape[1], RIDGE)
+    ridge[0] = 1e-6
+    for _ in range(ROUNDS):
+        probable = 1 / (1 + np.exp(-np.clip(told @ weights, -30, 30)))
+        slope = told.T @ (right - probable) - ridge * weights
+        curve = (told * (probable * (1 - probable))[:, None]).T @ told + np.diag(ridge)
+        move = np.linalg.solve(curve, slope)
+        weights = weights + move
+        if np.abs(move).max() < 1e-6:
+            break
+    return weights
+
+
+def judged(found: Sequence[Found], calibration: Calibration, search: str, step_ms: int) -> list[str]:
+    """A row of the table: median and 90th percentile of the times' errors, confidence against truth."""
+    offsets, words, finals = [], [], []
+    for one in found:
+        spans = calibration.spans(one.words, FRAME_MS, step_ms, search)
+        offsets += [
+            TimeOffset(spans[number][0] - start, spans[number][1] - end) for number, (start, end) in one.places.items()
+        ]
+        sure = [calibration.confidence(word, step_ms, search) for word in one.words]
+        words += [JudgedConfidence(each, right) for each, right in zip(sure, one.right, strict=True)]
+        if sure:
+            finals.append(JudgedConfidence(calibration.final(sure), sum(one.right) / len(sure)))
+    times, of_words, of_finals = time_errors(offsets), reliability(words), reliability(finals)
+    if times is None or of_words is None or of_finals is None:
+        return [f"{search}, {step_ms} ms", *["-"] * 8]
+    return [
+        f"{search}, {step_ms} ms",
+        *(f"{value:.0f}" for value in (times.start.median, times.start.p90, times.end.median, times.end.p90)),
+        str(of_words.number),
+        *(f"{value:.3f}" for value in (of_words.error, of_words.ranking, of_finals.error)),
+    ]
+
+
+def calibrate(
+    bundle: Path, work: Path, name: str, cache: Path, steps: Sequence[int], tell: Callable[[str], None]
+) -> str:
+    """Fit on one half of the prepared set and write `calibration.json`; how well both halves are told, as tables."""
+    lexicon = Lexicon.load(bundle / LEXICON_FILE)
+    language = LanguageModel.load(bundle / LANGUAGE_FILE)
+    weights = BeamOptions.load(bundle / SEARCH_FILE)
+    alignments = read_alignments(work, name)
+    searches: dict[str, tuple[str, Callable[[Sequence[EmittedUtterance]], Trial]]] = {
+        LEXICON: (HEAD, lambda spoken: run_beam(spoken, lexicon, language, weights, STREAMS)),
+        GREEDY: (CHARACTERS_HEAD, run_greedy),
+    }
+    fits: dict[str, dict[int, StepCalibration]] = {}
+    found: dict[tuple[str, int], list[list[Found]]] = {}
+    for search, (head, run) in searches.items():
+        fits[search] = {}
+        for step_ms in steps:
+            spoken = read_emissions(bundle, work, name, cache, step_ms, head)
+            found[search, step_ms] = [
+                [
+                    found_in(one, words, alignments[one.utterance.name])
+                    for one, words in zip(half, run(half).placed, strict=True)
+                ]
+                for half in halves(spoken)
+            ]
+            fits[search][step_ms] = fitted(found[search, step_ms][0])
+            tell(f"{search}, {step_ms} ms: {fits[search][step_ms]}")
+    calibration = Calibration(fits)
+    path = bundle / CALIBRATION_FILE
+    calibration.save(path)
+    tell(f"wrote {path}")
+    header = ["search, step", "start", "90th %", "end", "90th %", "words", "calibration error", "ranking", "of finals"]
+    tables = []
+    for place, title in enumerate(("the half it was fitted on", "the other half")):
+        rows = [judged(each[place], calibration, *which) for which, each in found.items()]
+        tables.append(f"{title}:\n{table(header, rows)}")
+    return "\n\n".join(tables)

@@ -1,0 +1,37 @@
+"""The command line of scripts that search kept emissions: of which set and bundle, and what is said if that fails."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from streamer.engine.language.language_model import LanguageError
+from streamer.engine.language.lexicon import LexiconError
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.training.data.corpus import CorpusError
+
+
+def search_arguments(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the arguments that all of them take."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
+    parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
+    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
+    parser.add_argument("--set", default="dev", help="the prepared set")
+    return parser
+
+
+def run_script(work: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser) -> int:
+    """Do the work on one thread, which is what is measured; the exit status."""
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        work(options)
+    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
+        print(f"{Path(parser.prog).stem}: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,84 @@
+"""Searches on kept emissions: what they find, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.search.search import HypothesisWord
+from streamer.training.acoustic import units
+from streamer.training.search.emission_cache import CHARACTERS_HEAD, HEAD, EmittedUtterance
+
+STEP_FRAMES = 8
+# Filling to a whole step.
+SURE, NEVER = 0.0, -30.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a search made of some utterances."""
+
+    words: list[list[str]]
+    frames: int
+    cpu_seconds: float
+    placed: list[tuple[HypothesisWord, ...]] = field(
+        default_factory=list
+    )  # the words with their frames, if it tells them
+
+    @property
+    def frame_us(self) -> float:
+        """CPU time of one frame of one stream in microseconds."""
+        return 1e6 * self.cpu_seconds / self.frames
+
+
+def whole_steps(emissions: Tensor) -> Tensor:
+    """Filled up with blanks to whole steps."""
+    filling = torch.full((-len(emissions) % STEP_FRAMES, emissions.shape[1]), NEVER)
+    filling[:, units.BLANK] = SURE
+    return torch.cat((emissions, filling))
+
+
+def run_beam(
+    spoken: Sequence[EmittedUtterance], lexicon: Lexicon, language: LanguageModel, options: BeamOptions, streams: int
+) -> Trial:
+    """Our search, so many streams at a time; where one ends the next one begins."""
+    search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options)
+    found: dict[int, tuple[HypothesisWord, ...]] = {}
+    waiting = list(enumerate(spoken))[::-1]
+    running: dict[int, tuple[int, list[Tensor]]] = {}
+    frames, started = 0, time.process_time()
+    while waiting or running:
+        for slot in range(streams):
+            if slot not in running and waiting:
+                number, one = waiting.pop()
+                search.reset([slot])
+                running[slot] = number, list(torch.split(whole_steps(one.emissions), STEP_FRAMES))[::-1]
+        search.advance(list(running), {HEAD: torch.stack([steps.pop() for _, steps in running.values()])})
+        frames += len(running) * STEP_FRAMES
+        for slot, (number, steps) in list(running.items()):
+            if not steps:
+                found[number] = search.finish([slot])[0].words
+                del running[slot]
+    placed = [found[number] for number in range(len(spoken))]
+    texts = [[word.text for word in words] for words in placed]
+    return Trial(texts, frames, time.process_time() - started, placed)
+
+
+def run_greedy(spoken: Sequence[EmittedUtterance]) -> Trial:
+    """The greedy search on emissions of the characters' head."""
+    search = GreedySearch(units.CHARACTERS, 1, CHARACTERS_HEAD)
+    placed, frames, started = [], 0, time.process_time()
+    for one in spoken:
+        search.reset([0])
+        placed.append(search.advance([0], {CHARACTERS_HEAD: one.emissions.unsqueeze(0)})[0].words)
+        frames += len(one.emissions)
+    return Trial([[word.text for word in words] for words in placed], frames, time.process_time() - started, placed)

@@ -1,0 +1,106 @@
+"""A model's `config.pbtxt`, read and written by protobuf: its name, its instances and their slots.
+
+Protobuf and Triton's message types take 20 ms to import, so nothing is imported before the first file is read.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from streamer.distribution import install_command
+from streamer.triton import TritonError
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig  # type: ignore[import-untyped]
+
+CONFIG = "config.pbtxt"
+_MESSAGES = "tritonclient.grpc.model_config_pb2"
+
+
+def model_config(folder: Path) -> ModelConfig:
+    """The configuration of the model in this folder, which gives it its name if the file does not."""
+    path = folder / CONFIG
+    messages = _messages()
+    from google.protobuf import text_format  # type: ignore[import-untyped]
+
+    try:
+        config = text_format.Parse(path.read_text(encoding="utf-8"), messages.ModelConfig())
+    except FileNotFoundError:
+        raise TritonError(f"{path} does not exist: the repository has no such model") from None
+    except OSError as error:
+        raise TritonError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TritonError(f"{path} is not a text in UTF-8") from error
+    except text_format.ParseError as error:
+        line, column = error.GetLine(), error.GetColumn()
+        reason = str(error).removeprefix(f"{line}:{column} : ").rstrip(".")
+        raise TritonError(f"{path}, line {line}: {reason}") from error
+    config.name = config.name or folder.name
+    return config
+
+
+def config_text(config: ModelConfig) -> str:
+    """What stands in a config.pbtxt that says this."""
+    from google.protobuf import text_format
+
+    return str(text_format.MessageToString(config, as_utf8=True))
+
+
+def configured(
+    config: ModelConfig, *, name: str | None = None, instances: int | None = None, slots: int | None = None
+) -> ModelConfig:
+    """A copy with another name, and other numbers of instances and of slots in each; None keeps what there is."""
+    for setting, number in (("instances", instances), ("slots", slots)):
+        if number is not None and number < 1:
+            raise TritonError(f"{setting} must be 1 or more, not {number}")
+    changed = _messages().ModelConfig()
+    changed.CopyFrom(config)
+    if name is not None:
+        changed.name = name
+    if instances is not None:
+        if len(changed.instance_group) > 1:
+            groups = len(changed.instance_group)
+            raise TritonError(f"instances cannot be set: the model {config.name} has {groups} instance groups, not one")
+        group = changed.instance_group[0] if changed.instance_group else changed.instance_group.add()
+        group.count = instances
+    if slots is not None:
+        if not changed.HasField("sequence_batching"):
+            raise TritonError(f"slots cannot be set: the model {config.name} has no sequence_batching")
+        if not changed.sequence_batching.HasField("oldest"):
+            raise TritonError(f"slots cannot be set: the sequence_batching of the model {config.name} has no `oldest`")
+        changed.sequence_batching.oldest.max_candidate_sequences = slots
+    return changed
+
+
+def instance_kind(config: ModelConfig) -> str:
+    """On what the instances compute, in Triton's word: KIND_AUTO (a GPU where there is one), KIND_CPU or KIND_GPU."""
+    kinds = {group.kind for group in config.instance_group} or {0}
+    if len(kinds) > 1:
+        raise TritonError(f"the model {config.name} has instance groups of several kinds")
+    return str(_messages().ModelInstanceGroup.Kind.Name(kinds.pop()))
+
+
+@cache
+def _messages() -> ModuleType:
+    """Triton's message types. Their module is loaded by itself: its package would import grpc and numpy besides."""
+    if _MESSAGES in sys.modules:
+        return sys.modules[_MESSAGES]
+    needed = f"a {CONFIG} cannot be read without the package tritonclient[grpc]: {install_command('embedded')}"
+    package = importlib.util.find_spec("tritonclient")
+    if package is None or not package.submodule_search_locations:
+        raise TritonError(needed)
+    path = Path(package.submodule_search_locations[0]) / "grpc" / "model_config_pb2.py"
+    spec = importlib.util.spec_from_file_location("model_config_pb2", path)
+    if spec is None or spec.loader is None:
+        raise TritonError(needed)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (ImportError, FileNotFoundError) as error:
+        raise TritonError(needed) from error
+    return module

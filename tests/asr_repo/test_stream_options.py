@@ -1,0 +1,196 @@
+"""What a stream may ask for, in the real Triton with the shipped model: each option changes what it says it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import pytest
+from rapidfuzz.distance import Levenshtein
+
+from streamer.triton.link import Link, LinkError
+from streamer.triton.server import TritonServer
+from tests.asr_repo.test_streaming_asr import STEP, Events, recognise, text
+from tests.samples import pcm, reference
+
+STEP_MS = 320
+SILENCE = bytes(2 * 16_000)
+
+
+@pytest.fixture
+async def link(triton: TritonServer) -> AsyncIterator[Link]:
+    async with await Link.connect(triton.grpc_address) as link:
+        yield link
+
+
+def finals(events: Events) -> Events:
+    return [event for event in events if event["type"] == "final"]
+
+
+def partials(events: Events) -> Events:
+    return [event for event in events if event["type"] == "partial"]
+
+
+async def test_words_have_times_and_confidences(link: Link) -> None:
+    """On finals always and on partials when asked; in order, within the audio, probabilities as confidences."""
+    audio = pcm("talk.flac")
+    events = await recognise(link, audio, partial_words=True)
+    for event in (*finals(events), *partials(events)):
+        assert " ".join(word["word"] for word in event["words"]) == event["text"]
+        times = [time for word in event["words"] for time in (word["start_ms"], word["end_ms"])]
+        assert times == sorted(times)
+        assert event["start_ms"] == times[0]
+        assert times[-1] <= len(audio) // 32
+    confidences = [word["confidence"] for final in finals(events) for word in final["words"]]
+    assert all(0 < confidence < 1 for confidence in confidences)
+    assert len(set(confidences)) > len(confidences) / 2
+    assert not any("words" in event for event in partials(await recognise(link, audio)))
+
+
+async def test_a_flush_takes_one_request_and_loses_nothing(link: Link) -> None:
+    """Flushed in a pause, with less than a step waiting: all before it is final at once, and what follows is there."""
+    first, second = pcm("quilter.ogg"), pcm("airplane.mp3")
+    whole = text(await recognise(link, first)), text(await recognise(link, second))
+    sequence = link.sequence({})
+    for start in range(0, len(first), STEP):
+        await sequence.send(first[start : start + STEP])
+    flushed = await sequence.send(b"", flush=True)
+    assert [event["type"] for event in flushed if event["type"] == "flushed"] == ["flushed"]
+    rest = await sequence.send(second) + await sequence.send(b"", end=True)
+    assert text(flushed)
+    assert whole[0].endswith(text(flushed))
+    assert text(rest) == whole[1]
+
+
+async def test_stability_and_settling_are_a_trade(link: Link) -> None:
+    """What is shown with "high" never changes, with "low" it comes sooner; a settled word is stable in time."""
+    audio = pcm("talk.flac")
+    shown: dict[str, Events] = {}
+    for stability in ("low", "medium", "high"):
+        shown[stability] = partials(await recognise(link, audio, stability=stability))
+    steady = ""
+    for event in shown["high"]:
+        assert event["stable"] == len(event["text"])
+        steady = steady if event["segment"] == 0 else ""
+        assert event["text"].startswith(steady) or event["segment"] > 0
+        steady = event["text"]
+    assert shown["low"][0]["audio_ms"] <= shown["medium"][0]["audio_ms"] <= shown["high"][0]["audio_ms"]
+
+    def waiting(events: Events) -> float:
+        return float(np.mean([len(event["text"]) - event["stable"] for event in events]))
+
+    settled = partials(await recognise(link, audio, settle_ms=500))
+    assert waiting(settled) < waiting(shown["low"])
+
+
+async def test_stable_text_is_in_the_final(link: Link) -> None:
+    """With every option that bears on it: the stable part only grows, and the final begins with it."""
+    audio = pcm("talk.flac")
+    medium = {"stability": "medium", "written": True}
+    for options in ({}, {"settle_ms": 500}, {"written": True}, medium):
+        sure: dict[int, str] = {}
+        for event in await recognise(link, audio, **options):
+            if event["type"] in ("partial", "final"):
+                stable = event["text"][: event.get("stable")]
+                assert stable.startswith(sure.get(event["segment"], ""))
+                sure[event["segment"]] = stable
+
+
+async def test_segments_end_where_a_stream_wants_it(link: Link) -> None:
+    """A shorter silence makes more finals, `off` makes one of all, and the shortest longest length cuts it."""
+    audio = pcm("quilter.ogg") + SILENCE + pcm("airplane.mp3") + SILENCE + pcm("quilter.ogg")
+
+    async def count(endpoint: Any) -> int:
+        return len(finals(await recognise(link, audio, endpoint=endpoint)))
+
+    counts = await asyncio.gather(
+        *(
+            count(endpoint)
+            for endpoint in ({"after_text_ms": 500}, {"after_text_ms": 3000}, "off", {"longest_ms": 6000})
+        )
+    )
+    assert counts[0] >= 3 > counts[1] >= counts[2] == 1
+    assert counts[3] >= 3
+
+
+async def test_alternatives_begin_with_the_final(link: Link) -> None:
+    """Different texts, likeliest first, as many as asked for; together no more than certain."""
+    events = await recognise(link, pcm("quilter.ogg"), alternatives=4)
+    for final in finals(events):
+        texts = [other["text"] for other in final["alternatives"]]
+        assert texts[0] == final["text"]
+        assert len(set(texts)) == len(texts) == 4
+        assert sum(other["confidence"] for other in final["alternatives"]) <= 1.01
+    assert not any("alternatives" in final for final in finals(await recognise(link, pcm("quilter.ogg"))))
+
+
+async def test_hotwords_are_heard_and_are_nobody_else_s(link: Link) -> None:
+    """A name that no lexicon has is found when it is expected, in its own stream only, and harms no other text."""
+    audio = pcm("quilter.ogg")
+    plain = await recognise(link, audio)
+    assert "quilter" not in text(plain).split()
+    wanted, other, plain_again = await asyncio.gather(
+        recognise(link, audio, hotwords=["xanthippe", {"text": "quilter", "weight": 2}]),
+        recognise(link, audio, hotwords=["xanthippe", "brobdingnag"]),
+        recognise(link, audio),
+    )
+    assert "quilter" in text(wanted).split()
+    assert text(other) == text(plain_again) == text(plain)
+    spoken = reference("quilter.ogg").split()
+    assert Levenshtein.distance(spoken, text(wanted).split()) <= Levenshtein.distance(spoken, text(plain).split())
+
+
+async def test_the_written_form_has_the_spoken_beside_it(link: Link) -> None:
+    """Finals begin with a capital, and `spoken` is what the same audio gives without the option."""
+    audio = pcm("talk.flac")
+    plain, written = await asyncio.gather(recognise(link, audio), recognise(link, audio, written=True))
+    assert [final["spoken"] for final in finals(written)] == [final["text"] for final in finals(plain)]
+    assert finals(written)[0]["text"][0].isupper()
+    for final in finals(written):
+        assert " ".join(word["spoken"] for word in final["words"]) == final["spoken"]
+        assert " ".join(word["word"] for word in final["words"]) == final["text"]
+
+
+async def test_steps_share_a_server(link: Link) -> None:
+    """Streams of all steps at once give what each gives alone."""
+    audio = pcm("quilter.ogg")
+    alone = {step: text(await recognise(link, audio, step_ms=step)) for step in (160, 320, 640)}
+    together = await asyncio.gather(*(recognise(link, audio, step_ms=step) for step in [160, 320, 640] * 4))
+    assert [text(events) for events in together] == list(alone.values()) * 4
+
+
+async def test_noise_and_music_open_no_utterance(link: Link) -> None:
+    """Chords, keys and noise give no word and no speech; the same stream then hears who speaks."""
+    dice = np.random.default_rng(5)
+    seconds = np.arange(16_000 * 6) / 16_000
+    chord = sum(np.sin(2 * np.pi * pitch * seconds) for pitch in (220, 277, 330)) * 2500
+    keys = dice.normal(0, 4000, len(seconds)) * (np.exp(-(seconds % 0.23) * 300))
+    noise = dice.normal(0, 300, len(seconds))
+    for sound in (chord, keys, noise):
+        events = await recognise(link, sound.astype(np.int16).tobytes())
+        assert not [event for event in events if event["type"] in ("partial", "final", "speech")]
+    events = await recognise(link, keys.astype(np.int16).tobytes() + pcm("airplane.mp3"))
+    starts = [event["at_ms"] for event in events if event["type"] == "speech" and event["state"] == "start"]
+    assert len(starts) == 1
+    assert 6000 - 100 <= starts[0] <= 6000 + 1000
+    assert text(events)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"hotwords": ["?!"]}, "bad_options"),
+        ({"hotwords": ["fine"], "search": "greedy"}, "bad_options"),
+        ({"endpoint": {"after_text_ms": 1}}, "after_text_ms of the endpoint must be from 400 to 10000"),
+        ({"alternatives": 99}, "alternatives must be from 0 to 10"),
+    ],
+)
+async def test_what_cannot_be_is_refused(link: Link, options: dict[str, Any], complaint: str) -> None:
+    """With a sentence, without a slot being lost."""
+    sequence = link.sequence(options)
+    with pytest.raises(LinkError, match=complaint) as caught:
+        await sequence.send(b"")
+    assert caught.value.code == "bad_options"
+    sequence.discard()

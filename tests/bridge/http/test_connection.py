@@ -1,0 +1,477 @@
+"""Requests and their answers over real sockets: in any order of pieces, in bounded time, in bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+import pytest
+
+from streamer.bridge.http import connection, counts
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.response import HttpError, Response, text
+from streamer.bridge.http.routes import Route
+from tests.bridge.http.reader import Answer, Port, port
+
+GET = b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n"
+POST = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
+LAST = b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+LARGEST = 300_000
+
+
+class Handlers:
+    """What the paths of these tests do."""
+
+    def __init__(self) -> None:
+        self.pieces: list[int] = []  # sizes, as they came to `slow`
+        self.go_on = asyncio.Event()
+        self.sent = 0
+        self.cancelled = asyncio.Event()
+
+    async def echo(self, request: Request) -> Response:
+        """What came, with how it came."""
+        body = await request.content()
+        return text(HTTPStatus.OK, f"{request.method} {request.path} {request.query} {len(body)} {request.peer}")
+
+    async def ignore(self, request: Request) -> Response:
+        """Looks at no body."""
+        return text(HTTPStatus.OK, "ignored")
+
+    async def refuse(self, request: Request) -> Response:
+        raise HttpError(HTTPStatus.FORBIDDEN, "not_you", "You may not do this.")
+
+    async def fail(self, request: Request) -> Response:
+        raise RuntimeError("a fault of ours")
+
+    async def slow(self, request: Request) -> Response:
+        """Reads one piece, then waits."""
+        async for piece in request.body:
+            self.pieces.append(len(piece))
+            await self.go_on.wait()
+        return text(HTTPStatus.OK, str(sum(self.pieces)))
+
+    async def hang(self, request: Request) -> Response:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        raise AssertionError
+
+    async def stream(self, request: Request) -> Response:
+        """Many pieces, as many as the query says."""
+
+        async def pieces() -> AsyncIterator[bytes]:
+            try:
+                for _ in range(int(request.query)):
+                    self.sent += 1
+                    yield bytes(10_000)
+            finally:
+                self.cancelled.set()
+
+        return Response(HTTPStatus.OK, {"Content-Type": "text/event-stream"}, pieces())
+
+    async def break_off(self, request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"begun"
+            raise RuntimeError("a fault of ours")
+
+        return Response(HTTPStatus.OK, {}, pieces())
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    return Handlers()
+
+
+@pytest.fixture
+async def opened(handlers: Handlers) -> AsyncIterator[Port]:
+    """All of them at a port."""
+    routes = {
+        "/echo": Route({"GET": handlers.echo, "POST": handlers.echo}, largest_body=LARGEST, body_pace_s=0.3),
+        "/small": Route({"POST": handlers.echo}, largest_body=10),
+        "/ignore": Route({"POST": handlers.ignore}, largest_body=10 * LARGEST),
+        "/refuse": Route({"POST": handlers.refuse}, largest_body=LARGEST),
+        "/fail": Route({"GET": handlers.fail}),
+        "/slow": Route({"POST": handlers.slow}, largest_body=100 * LARGEST),
+        "/hang": Route({"GET": handlers.hang}),
+        "/stream": Route({"GET": handlers.stream}),
+        "/break": Route({"GET": handlers.break_off}),
+    }
+    async with port(routes, head_limit_s=0.5) as opened:
+        yield opened
+
+
+def chunks(*pieces: bytes) -> bytes:
+    """A body in chunks, with its end."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*pieces, b""))
+
+
+# Requests
+
+
+async def test_requests_one_after_another(opened: Port) -> None:
+    """A connection is kept for more of them, of all kinds, and closed when the client says so."""
+    peer = await opened.connect(GET)
+    assert (await peer.answer()).body == b"GET /echo  0 127.0.0.1\n"
+    peer.send(POST + b"Content-Length: 5\r\n\r\nabcde")
+    assert (await peer.answer()).body == b"POST /echo  5 127.0.0.1\n"
+    peer.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(b"abc", b"defg"))
+    answer = await peer.answer()
+    assert answer.body == b"POST /echo  7 127.0.0.1\n"
+    assert "connection" not in answer.headers
+    assert answer.headers["server"] == "streamer"
+    assert answer.headers["date"].endswith("GMT")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert opened.numbers["idle"] == 1
+    peer.send(LAST)
+    last = Answer.parse(await peer.rest())
+    assert (last.status, last.headers["connection"]) == (200, "close")
+    peer.close()
+
+
+async def test_requests_at_once(opened: Port) -> None:
+    """Requests that are sent before the first is answered are answered in order."""
+    sent = [
+        GET,
+        POST + b"Content-Length: 100000\r\n\r\n" + bytes(100_000),
+        b"HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(*([b"a"] * 1000)),
+        b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n",
+        LAST,
+    ]
+    told = await opened.told(b"".join(sent))
+    assert told.count(b"HTTP/1.1 200 OK") == 5
+    assert told.index(b"POST /echo  100000") < told.index(b"POST /echo  1000 ") < told.index(b"404 Not Found")
+
+
+async def test_a_request_byte_by_byte(opened: Port) -> None:
+    """It is the same."""
+    peer = await opened.connect()
+    for byte in POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(b"abc"):
+        peer.send(bytes([byte]))
+        await asyncio.sleep(0)
+    assert (await peer.answer()).body == b"POST /echo  3 127.0.0.1\n"
+    peer.close()
+
+
+async def test_http_1_0(opened: Port, handlers: Handlers) -> None:
+    """One request a connection, which ends with the answer; nothing is sent in chunks."""
+    answer = Answer.parse(await opened.told(b"GET /echo?a=b HTTP/1.0\r\n\r\n"))
+    assert (answer.status, answer.body) == (200, b"GET /echo a=b 0 127.0.0.1\n")
+    assert answer.headers["connection"] == "close"
+    answer = Answer.parse(await opened.told(b"GET /stream?3 HTTP/1.0\r\n\r\n"))
+    assert "transfer-encoding" not in answer.headers
+    assert answer.body == bytes(30_000)
+
+
+async def test_a_client_that_ends_its_side(opened: Port) -> None:
+    """It is still answered."""
+    peer = await opened.connect(GET)
+    peer.writer.write_eof()
+    assert b"GET /echo" in await peer.rest()
+    peer.close()
+
+
+async def test_head(opened: Port) -> None:
+    """The length without the content."""
+    peer = await opened.connect(
+        b"HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\nHEAD /stream?3 HTTP/1.1\r\nHost: a\r\n\r\n" + LAST
+    )
+    told = await peer.rest()
+    assert told.count(b"Content-Length: ") == 2
+    assert told.count(b"200 OK") == 3
+    assert told.count(b"GET /echo") == 1
+    peer.close()
+
+
+# What is not served
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "code"),
+    [
+        (b"GET //[ HTTP/1.1\r\nHost: a\r\n\r\n", 404, "not_found"),
+        (b"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", 404, "not_found"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", 404, "not_found"),
+        (b"DELETE /echo HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed"),
+        (b"CONNECT /echo HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_not_allowed"),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "bad_request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "bad_request"),
+        (POST + b"A: " + bytes([97]) * 100_000, 431, "head_too_large"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400, "bad_request"),
+        (POST + b"Content-Length: 300001\r\n\r\n", 413, "too_large"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(bytes(300_001)), 413, "too_large"),
+        (b"POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", 413, "too_large"),
+        (
+            b"POST /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(b"a" * 11),
+            413,
+            "too_large",
+        ),
+        (b"GET /fail HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 413, "too_large"),
+        (b"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n", 403, "not_you"),
+    ],
+)
+async def test_what_is_not_served(opened: Port, data: bytes, status: int, code: str) -> None:
+    """It is answered with JSON that says why, and the connection ends where what follows cannot be told apart."""
+    peer = await opened.connect(data)
+    answer = await peer.answer()
+    peer.close()
+    assert (answer.status, answer.error["code"]) == (status, code)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.error["message"].endswith(".")
+    assert (answer.headers.get("allow") is not None) == (status == 405)
+    assert opened.failed == 0
+
+
+async def test_an_error_of_a_known_length_keeps_the_connection(opened: Port) -> None:
+    """A short body that nobody wants is read away."""
+    peer = await opened.connect(b"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde")
+    assert (await peer.answer()).status == 404
+    peer.send(GET)
+    assert (await peer.answer()).status == 200
+    peer.close()
+
+
+async def test_a_refusal_reaches_who_is_still_sending(opened: Port) -> None:
+    """What it sends meanwhile is thrown away for a while, so that the answer is not lost."""
+    peer = await opened.connect(b"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n")
+    for _ in range(30):
+        peer.send(bytes(100_000))
+        await asyncio.sleep(0)
+    answer = await peer.answer()
+    assert (answer.status, answer.headers["connection"]) == (404, "close")
+    peer.close()
+
+
+async def test_a_body_that_is_not_read(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one ends the connection; the time for it to end is bounded."""
+    monkeypatch.setattr(connection, "LINGER_S", 0.1)
+    peer = await opened.connect(b"POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n" + bytes(1000))
+    answer = await peer.answer()
+    assert (answer.body, answer.headers["connection"]) == (b"ignored\n", "close")
+    assert await peer.rest() == b""
+    peer.close()
+
+
+async def test_a_fault_of_ours(opened: Port, caplog: pytest.LogCaptureFixture) -> None:
+    """It is answered 500 without details, logged with its traceback, and counted; the connection goes on."""
+    peer = await opened.connect(b"GET /fail HTTP/1.1\r\nHost: a\r\n\r\n")
+    with caplog.at_level(logging.ERROR, logger="streamer"):
+        answer = await peer.answer()
+    assert (answer.status, answer.error["code"]) == (500, "internal")
+    assert b"fault of ours" not in answer.body
+    assert "RuntimeError: a fault of ours" in caplog.text
+    assert opened.failed == 1
+    peer.send(GET)
+    assert (await peer.answer()).status == 200
+    peer.close()
+
+
+async def test_a_fault_within_an_answer(opened: Port, caplog: pytest.LogCaptureFixture) -> None:
+    """The client sees that the end is missing."""
+    with caplog.at_level(logging.ERROR, logger="streamer"):
+        told = await opened.told(b"GET /break HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert not told.endswith(b"0\r\n\r\n")
+    assert "RuntimeError: a fault of ours" in caplog.text
+    assert opened.failed == 1
+
+
+# Expect
+
+
+async def test_consent(opened: Port) -> None:
+    """Who waits for it is told to send the body when somebody reads it."""
+    peer = await opened.connect(POST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+    assert await peer.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    peer.send(b"abc")
+    assert (await peer.answer()).body == b"POST /echo  3 127.0.0.1\n"
+    peer.send(GET)
+    assert (await peer.answer()).status == 200
+    peer.close()
+
+
+@pytest.mark.parametrize(("path", "status"), [("nothing", 404), ("small", 413), ("refuse", 403), ("ignore", 200)])
+async def test_no_consent(opened: Port, path: str, status: int) -> None:
+    """Who is refused, or not listened to, learns so before it sends the body."""
+    head = f"POST /{path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3000\r\n\r\n"
+    peer = await opened.connect(head.encode())
+    answer = await peer.answer()
+    assert (answer.status, answer.headers["connection"]) == (status, "close")
+    peer.close()
+
+
+# Bounds
+
+
+async def test_a_body_waits_for_who_reads_it(opened: Port, handlers: Handlers) -> None:
+    """While a handler does not read, no more than a mark is taken from the socket; then not a byte is missing."""
+    size = 20_000_000
+    peer = await opened.connect(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
+    peer.writer.write(bytes(size))
+    before = -1
+    while (waiting := peer.writer.transport.get_write_buffer_size()) != before:  # type: ignore[attr-defined]
+        before = waiting
+        await asyncio.sleep(0.05)
+    [serving] = opened.listener._connections.values()
+    assert len(handlers.pieces) == 1
+    assert len(serving._unread) <= connection.UNREAD_MARK + 256 * 1024
+    assert waiting > size / 2
+    handlers.go_on.set()
+    assert (await peer.answer()).body == b"%d\n" % size
+    peer.close()
+
+
+async def test_an_answer_waits_for_who_reads_it(opened: Port, handlers: Handlers) -> None:
+    """It is made no faster than it is read, and not at all for somebody who has gone."""
+    peer = await opened.connect(b"GET /stream?10000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    before = -1
+    while handlers.sent != before:
+        before = handlers.sent
+        await asyncio.sleep(0.05)
+    assert handlers.sent < 1000
+    peer.writer.transport.abort()  # type: ignore[attr-defined]
+    await asyncio.wait_for(handlers.cancelled.wait(), 5)
+    await opened.until(answering=0)
+
+
+async def test_who_does_not_read_its_answer(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is cut off after a while."""
+    monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 0.2)
+    peer = await opened.connect(b"GET /stream?10000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    await opened.until(answering=1)
+    await opened.until(answering=0)
+    assert opened.dropped == ["not_read"]
+    peer.close()
+
+
+async def test_many_requests_of_who_does_not_read(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that nobody reads stop the reading of more requests."""
+    monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 2.0)
+    peer = await opened.connect()
+    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    request, sent = b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n" * 1000, 0
+    while peer.writer.transport.get_write_buffer_size() < 1_000_000:  # type: ignore[attr-defined]
+        peer.send(request)
+        sent += len(request)
+        await asyncio.sleep(0)
+        for serving in opened.listener._connections.values():
+            assert serving.unsent < 64 * 1024
+            assert len(serving._unread) <= connection.UNREAD_MARK + 256 * 1024
+        assert sent < 30_000_000
+    peer.writer.transport.abort()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("data", [b"", b"GET / HT", GET + b"GET / HT"])
+async def test_slow_heads(opened: Port, data: bytes) -> None:
+    """Who does not say what he wants in the time for it is cut off, however far he got."""
+    peer = await opened.connect(data)
+    told = await peer.rest()
+    assert told.count(b"HTTP/1.1") == data.count(b"echo")
+    assert opened.dropped == ["too_slow"]
+    peer.close()
+
+
+async def test_slow_bodies(opened: Port) -> None:
+    """A kibibyte of it may take so long; a little now and then is not enough."""
+    peer = await opened.connect(POST + b"Content-Length: 5000\r\n\r\n")
+
+    async def dribble() -> None:
+        for _ in range(100):
+            peer.send(b"a")
+            await asyncio.sleep(0.02)
+
+    dribbling = asyncio.create_task(dribble())
+    answer = await peer.answer()
+    assert (answer.status, answer.error["code"], opened.dropped) == (408, "too_slow", ["too_slow"])
+    dribbling.cancel()
+    peer.close()
+
+
+async def test_a_body_in_time(opened: Port) -> None:
+    """One that comes fast enough may take as long as it likes."""
+    peer = await opened.connect(POST + b"Content-Length: 10240\r\n\r\n")
+    for _ in range(10):
+        await asyncio.sleep(0.1)
+        peer.send(bytes(1024))
+    assert (await peer.answer()).body == b"POST /echo  10240 127.0.0.1\n"
+    peer.close()
+
+
+async def test_a_body_that_breaks_off(opened: Port) -> None:
+    """Its handler does not take it for a whole one."""
+    for head in (b"Content-Length: 9\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc"):
+        peer = await opened.connect(POST + head)
+        peer.writer.write_eof()
+        assert Answer.parse(await peer.rest()).error["code"] == "bad_request"
+        peer.close()
+    assert opened.failed == 0
+
+
+async def test_idle_connections_end(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept for a while, and only so many of them."""
+    monkeypatch.setattr(connection, "IDLE_LIMIT_S", 0.3)
+    monkeypatch.setattr(counts, "MOST_IDLE", 1)
+    first = await opened.connect(GET)
+    await first.answer()
+    await opened.until(idle=1)
+    assert b"200 OK" in await opened.told(GET)
+    assert opened.numbers["idle"] == 1
+    assert await first.rest() == b""
+    assert opened.dropped == []
+    first.close()
+
+
+async def test_requests_at_a_time_are_bounded(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is told to come again."""
+    monkeypatch.setattr(counts, "MOST_ANSWERING", 1)
+    first = await opened.connect(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
+    await opened.until(answering=1)
+    peer = await opened.connect(GET)
+    answer = await peer.answer()
+    assert (answer.status, answer.error["code"], answer.headers["retry-after"]) == (503, "busy", "1")
+    first.close()
+    peer.close()
+
+
+async def test_a_client_that_resets(opened: Port, handlers: Handlers) -> None:
+    """Nobody works on its answer any more."""
+    peer = await opened.connect(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
+    await opened.until(answering=1)
+    at_once = struct.pack("ii", 1, 0)
+    peer.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    peer.close()
+    await asyncio.wait_for(handlers.cancelled.wait(), 5)
+
+
+async def test_a_client_that_ends_its_side_and_waits(
+    opened: Port, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks like one that has gone: it gets an answer only if that comes soon."""
+    monkeypatch.setattr(connection, "HALF_CLOSED_LIMIT_S", 0.1)
+    peer = await opened.connect(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
+    peer.writer.write_eof()
+    await asyncio.wait_for(handlers.cancelled.wait(), 5)
+    peer.close()
+
+
+async def test_the_end(opened: Port, handlers: Handlers) -> None:
+    """When listening ends, idle connections do, and a request is answered as the last of its connection."""
+    idle, silent = await opened.connect(GET), await opened.connect()
+    await idle.answer()
+    busy = await opened.connect(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab")
+    await opened.until(idle=1, opening=1, answering=1)
+    opened.listener.close()
+    assert await idle.rest() == await silent.rest() == b""
+    handlers.go_on.set()
+    busy.send(b"c")
+    answer = Answer.parse(await busy.rest())
+    assert (answer.body, answer.headers["connection"]) == (b"3\n", "close")
+    for peer in (idle, silent, busy):
+        peer.close()

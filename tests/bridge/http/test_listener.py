@@ -1,0 +1,139 @@
+"""Who connects, before anything has been said: counted, bounded, and never a reason to stop listening."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import pytest
+
+from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.http import counts, listener
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.response import Response, text
+from streamer.bridge.http.routes import Route
+from tests.bridge.access.listening_port import Authority
+from tests.bridge.http.reader import Port, port
+
+LAST = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+
+async def answer(_: Request) -> Response:
+    return text(HTTPStatus.OK, "here")
+
+
+ROUTES = {"/": Route({"GET": answer})}
+
+
+async def test_opening_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is cut off at once; those that have said what they want do not count."""
+    monkeypatch.setattr(counts, "MOST_OPENING", 2)
+    async with port(ROUTES) as opened:
+        await bounded(opened)
+
+
+async def test_tls_counts_from_the_first_byte(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silent clients of a TLS port are bounded like those of another."""
+    monkeypatch.setattr(counts, "MOST_OPENING", 2)
+    async with port(ROUTES, certificate=Certificate(authority.chain, authority.key)) as opened:
+        await bounded(opened)
+        reader, writer = await asyncio.open_connection("localhost", opened.number, ssl=authority.trusted)
+        writer.write(LAST)
+        assert b"here" in await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+
+
+async def bounded(opened: Port) -> None:
+    """Two silent clients are what there can be."""
+    silent = [await opened.connect(), await opened.connect()]
+    await opened.until(opening=2)
+    assert await opened.told(b"") == b""
+    assert opened.dropped == ["too_many"]
+    assert opened.numbers["opening"] == 2
+    for peer in silent:
+        peer.close()
+    await opened.until(opening=0)
+
+
+async def test_silence(authority: Authority) -> None:
+    """Who says nothing is cut off in the time for TLS and a request together."""
+    for certificate in (None, Certificate(authority.chain, authority.key)):
+        async with port(ROUTES, head_limit_s=0.2, certificate=certificate) as opened:
+            assert await opened.told(b"") == b""
+            assert opened.dropped == ["too_slow"]
+            assert await opened.told(b"GET /" if certificate is None else b"\x16\x03\x01") == b""
+            assert opened.dropped == ["too_slow"] * 2
+
+
+async def test_no_tls(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    """Who speaks something else at a TLS port is counted, and not worth a line in the log."""
+    async with port(ROUTES, certificate=Certificate(authority.chain, authority.key)) as opened:
+        with caplog.at_level(logging.WARNING):
+            await opened.told(LAST)
+            (await opened.connect()).close()
+            for _ in range(100):
+                if len(opened.dropped) == 2:
+                    break
+                await asyncio.sleep(0.01)
+        assert opened.dropped == ["tls", "tls"]
+        assert opened.failed == 0
+        assert caplog.text == ""
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """None is left in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 only the names
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
+    taken = []
+    try:
+        while True:
+            try:
+                taken.append(os.dup(0))
+            except OSError:
+                break
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_out_of_descriptors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted and logged once a minute, not once a try, and whoever waits is served later."""
+    monkeypatch.setattr(listener, "ACCEPT_PAUSE_S", 0.02)
+    with caplog.at_level(logging.WARNING):
+        async with port(ROUTES) as opened:
+            client = socket.create_connection(("127.0.0.1", opened.number))
+            client.sendall(LAST)
+            with no_descriptors():
+                while opened.unaccepted < 5:  # noqa: ASYNC110 nothing tells
+                    await asyncio.sleep(0.01)
+            client.setblocking(False)
+            assert b"here" in await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1000), 5)
+            client.close()
+    assert [record.getMessage() for record in caplog.records] == ["connections cannot be accepted"]
+    assert caplog.records[0].exc_info is None
+
+
+async def test_all_addresses_of_a_name() -> None:
+    """A port is the same on each of them."""
+    async with port(ROUTES) as opened:
+        second = listener.Listener(opened.terms)
+        number = await second.open("localhost", 0)
+        for family, _, _, _, address in socket.getaddrinfo("localhost", number, type=socket.SOCK_STREAM):
+            reader, writer = await asyncio.open_connection(address[0], number, family=family)
+            writer.write(LAST)
+            assert b"here" in await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+        second.close()
+        with pytest.raises(OSError, match="Connect call failed"):
+            await asyncio.open_connection("127.0.0.1", number)
+        await second.finish(1.0)

@@ -1,0 +1,154 @@
+"""Frames without sockets: any fragments give the same messages, and nothing grows beyond the largest of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.client import ClientProtocol
+from websockets.protocol import State
+from websockets.uri import parse_uri
+
+from streamer.bridge.http.messages import Handshake, Messages
+from streamer.bridge.http.request import Headers, Request
+from streamer.bridge.http.response import HttpError
+
+LARGEST = 1000
+FIELDS = {
+    "Upgrade": "websocket",
+    "Connection": "keep-alive, Upgrade",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+}
+
+
+def asked(version: str = "1.1", method: str = "GET", **fields: str | None) -> Request:
+    """A request for a websocket, with these fields changed or left out."""
+    given = FIELDS | {name.replace("_", "-"): value for name, value in fields.items()}
+    headers = Headers([(name, value) for name, value in given.items() if value is not None])
+    return Request(method, "/socket", "a=b", headers, version=version)
+
+
+class Client:
+    """The other end, by the same library."""
+
+    def __init__(self) -> None:
+        self._protocol = ClientProtocol(parse_uri("ws://a/"), state=State.OPEN, max_size=None)
+        self.pings = 0
+
+    def frames(self, message: str | bytes, cuts: list[int], ping: bytes = b"between") -> bytes:
+        """A message in fragments that end at these places, and pings between them."""
+        data = message.encode() if isinstance(message, str) else message
+        places = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
+        parts = [data[start:end] for start, end in pairwise(places)] or [b""]
+        begin = self._protocol.send_text if isinstance(message, str) else self._protocol.send_binary
+        begin(parts[0], fin=len(parts) == 1)
+        for number, part in enumerate(parts[1:], 2):
+            self._protocol.send_ping(ping)
+            self.pings += 1
+            self._protocol.send_continuation(part, fin=number == len(parts))
+        return b"".join(self._protocol.data_to_send())
+
+    def close(self, code: int | None) -> bytes:
+        self._protocol.send_close(code)
+        return b"".join(self._protocol.data_to_send())
+
+
+def test_handshake() -> None:
+    """It is agreed to, with the first of our subprotocols that the client knows, or with none."""
+    shaken = Handshake(asked(Sec_WebSocket_Protocol="key.1, b, a"), ["a", "b"])
+    assert shaken.subprotocol == "a"
+    headers = {name.lower(): value for name, value in shaken.headers}
+    assert headers["sec-websocket-accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    assert headers["sec-websocket-protocol"] == "a"
+    assert "sec-websocket-extensions" not in headers
+    assert Handshake(asked(Sec_WebSocket_Protocol="c"), ["a"]).subprotocol is None
+    assert Handshake(asked(), ["a"]).subprotocol is None
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (asked(Upgrade="h2c"), 426, "upgrade_required"),
+        (asked(Connection="close"), 426, "upgrade_required"),
+        (asked(Connection=""), 400, "bad_handshake"),
+        (asked(Sec_WebSocket_Key=None), 400, "bad_handshake"),
+        (asked(Sec_WebSocket_Key="short"), 400, "bad_handshake"),
+        (asked(Sec_WebSocket_Version="8"), 400, "bad_handshake"),
+        (asked(Sec_WebSocket_Protocol=",;"), 400, "bad_handshake"),
+        (asked("1.0"), 400, "bad_request"),
+        (asked(method="POST"), 400, "bad_request"),
+    ],
+)
+def test_handshakes_that_are_none(request_: Request, status: int, code: str) -> None:
+    """They are refused in a sentence."""
+    with pytest.raises(HttpError) as refused:
+        Handshake(request_, ["a"])
+    assert (refused.value.status, refused.value.code) == (status, code)
+    assert len(refused.value.message.split()) > 5
+    assert "\n" not in refused.value.message
+
+
+@given(
+    said=st.lists(st.tuples(st.text(max_size=60) | st.binary(max_size=60), st.lists(st.integers(1, 59), max_size=4))),
+    size=st.integers(1, 50),
+)
+def test_any_fragments(said: list[tuple[str | bytes, list[int]]], size: int) -> None:
+    """However messages are cut into frames and frames into reads, the same messages come out, and pongs."""
+    client, messages = Client(), Messages(LARGEST)
+    sent = b"".join(client.frames(message, cuts) for message, cuts in said)
+    heard = [message for place in range(0, len(sent), size) for message in messages.feed(sent[place : place + size])]
+    assert heard == [message for message, _ in said]
+    assert messages.open
+    assert messages.failure is None
+    output, end = messages.output()
+    assert output.count(b"between") == client.pings
+    assert not end
+
+
+@pytest.mark.parametrize("cuts", [[], [10], [LARGEST], list(range(1, LARGEST))])
+def test_too_large(cuts: list[int]) -> None:
+    """A message at the limit is taken, one byte more closes, in however many fragments it comes."""
+    client, messages = Client(), Messages(LARGEST)
+    assert messages.feed(client.frames(bytes(LARGEST), cuts, b"")) == [bytes(LARGEST)]
+    assert messages.feed(client.frames(bytes(LARGEST + 1), cuts, b"")) == []
+    assert (messages.fault, messages.open, messages.over, messages.agreed) == ("too_large", False, True, False)
+    assert messages.output()[1]
+    assert messages.feed(client.frames(b"more", [])) == []
+
+
+def test_not_utf8() -> None:
+    """A text that is none closes, and what came before it is there."""
+    client, messages = Client(), Messages(LARGEST)
+    bad = client.frames(b"\xff\xfe", [])
+    assert messages.feed(client.frames(b"one", []) + bytes([bad[0] & 0xF0 | 1]) + bad[1:]) == [b"one"]
+    assert (messages.fault, messages.over) == ("not_utf8", True)
+
+
+@pytest.mark.parametrize(("code", "goodbye"), [(1000, True), (None, True), (1001, False), (1011, False), (4000, False)])
+def test_who_closes(code: int | None, goodbye: bool) -> None:
+    """A client may say goodbye, or be lost with words; its close is answered either way."""
+    messages = Messages(LARGEST)
+    assert messages.feed(Client().close(code)) == []
+    assert (messages.goodbye, messages.agreed, messages.fault, messages.open) == (goodbye, True, "", False)
+    assert messages.output()[1]
+
+
+def test_our_close() -> None:
+    """It is over once the client has answered."""
+    messages = Messages(LARGEST)
+    messages.close(1013, "later")
+    assert (messages.open, messages.over, messages.agreed) == (False, False, False)
+    assert messages.output() == (b"\x88\x07\x03\xf5later", False)
+    messages.feed(Client().close(1013))
+    assert (messages.over, messages.agreed, messages.goodbye, messages.fault) == (True, True, False, "")
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes(data: bytes) -> None:
+    """Whatever comes, the library means it to happen."""
+    messages = Messages(LARGEST)
+    messages.feed(data)
+    assert messages.failure is None

@@ -1,0 +1,53 @@
+"""What is found at a path, and what is said where nothing is."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.response import HttpError, Response, text
+from streamer.bridge.http.routes import Route, Routes
+
+
+async def answer(_: Request) -> Response:
+    return text(200, "here")  # type: ignore[arg-type]
+
+
+def table() -> Routes:
+    routes = Routes("There is /here.")
+    routes.add([("/here", Route({"GET": answer, "POST": answer})), ("/socket", Route())])
+    return routes
+
+
+def test_found() -> None:
+    """A path exactly as it is written; who may GET it may ask for its head."""
+    for method in ("GET", "HEAD", "POST"):
+        request = Request(method, "/here", "query")
+        assert table().find(request).handler(request) is answer
+
+
+@pytest.mark.parametrize("path", ["/", "/here/", "/HERE", "//here", "*"])
+def test_not_found(path: str) -> None:
+    """The sentence names what is there."""
+    with pytest.raises(HttpError) as refused:
+        table().find(Request("POST", path))
+    assert (refused.value.status, refused.value.code) == (404, "not_found")
+    assert refused.value.message == "Nothing is here. There is /here."
+
+
+@pytest.mark.parametrize(("path", "allowed"), [("/here", "GET, POST, HEAD"), ("/socket", "")])
+def test_wrong_method(path: str, allowed: str) -> None:
+    """The answer names the right ones."""
+    request = Request("DELETE", path)
+    with pytest.raises(HttpError) as refused:
+        table().find(request).handler(request)
+    assert (refused.value.status, refused.value.code) == (405, "method_not_allowed")
+    assert refused.value.headers == {"Allow": allowed}
+    assert path in refused.value.message
+
+
+def test_one_route_a_path() -> None:
+    """Two would hide each other."""
+    routes = table()
+    with pytest.raises(ValueError, match="/here has a route already"):
+        routes.add([("/here", Route())])

@@ -1,0 +1,36 @@
+"""The upstreams of a service without the service, for the tests of admission, recovery and capacity."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from streamer.bridge.upstreams.models import Models
+from streamer.bridge.upstreams.tritons import Tritons
+from streamer.triton import MODEL
+
+
+def models_at(*tritons: str) -> Models:
+    """The shipped model under the name `default`, at these Tritons."""
+    return Models(Tritons(tritons), {"default": MODEL})
+
+
+@asynccontextmanager
+async def opened(*tritons: str) -> AsyncIterator[Models]:
+    """Open from entry to exit."""
+    models = models_at(*tritons)
+    await models.open()
+    try:
+        yield models
+    finally:
+        await models.close()
+
+
+async def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Waits until that is so."""
+    for _ in range(round(seconds / 0.05)):
+        if true():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it never became so")

@@ -1,0 +1,199 @@
+"""The command as somebody types it, with the real service and the real engine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from streamer.bridge.service import Service
+from streamer.evaluate.manifest import half
+from tests.project import SAMPLES
+from tests.samples import FILES, reference
+
+MANIFEST = str(SAMPLES / "samples.tsv")
+AWAY = "127.0.0.1:1"
+LIMIT_S = 100
+
+
+def evaluate(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end."""
+    command = [sys.executable, "-m", "streamer", "evaluate", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=folder, check=False)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.timeout(300)
+def test_service_and_engine_give_the_same_words(service: Service, tmp_path: Path) -> None:
+    """And so the same errors, counted over all that the manifest holds; each way tells its own speed."""
+    through = {"service": ["--server", service.url, "--sessions", "2"], "engine": ["--engine", "--sessions", "3"]}
+    reports, heard = {}, {}
+    for way, arguments in through.items():
+        report, hypotheses = tmp_path / f"{way}.json", tmp_path / f"{way}.jsonl"
+        done = evaluate(MANIFEST, *arguments, "--json", str(report), "--hypotheses", str(hypotheses))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"3 utterances of {MANIFEST} through the {way}" in done.stdout
+        reports[way], heard[way] = json.loads(report.read_text()), lines(hypotheses)
+    assert [line["hypothesis"] for line in heard["service"]] == [line["hypothesis"] for line in heard["engine"]]
+    assert [line["reference"] for line in heard["service"]] == [reference(name) for name in FILES]
+    assert all(line["hypothesis"] for line in heard["service"])
+    for key in ("all", "corpora", "worst", "failed"):
+        assert reports["service"][key] == reports["engine"][key]
+    report = reports["engine"]
+    assert report["all"]["utterances"] == 3
+    assert {name: corpus["utterances"] for name, corpus in report["corpora"].items()} == {
+        "Common Voice": 1,
+        "LibriSpeech dev-clean": 2,
+    }
+    assert report["all"]["words"] == sum(len(reference(name).split()) for name in FILES)
+    kinds = ("substitutions", "insertions", "deletions")
+    for kind in kinds:
+        assert report["all"][kind] == sum(line[kind] for line in heard["engine"])
+    wrong = sum(report["all"][kind] for kind in kinds)
+    assert report["all"]["wer"]["value"] == pytest.approx(100 * wrong / report["all"]["words"], abs=0.01)
+    assert report["speed"]["audio_s"] == pytest.approx(33.6, abs=0.5)
+    assert 0 < report["speed"]["cpu_per_audio_s"]["engine"] < 5
+    assert reports["service"]["speed"]["cpu_per_audio_s"] == {}
+
+
+def test_a_service_of_its_own(tmp_path: Path) -> None:
+    """Started and stopped for the command, which can then tell what it cost; live, as long as it was spoken."""
+    (tmp_path / "short.tsv").write_text(f"file\ttext\n{SAMPLES / FILES[2]}\t{reference(FILES[2])}\n")
+    command = ["short.tsv", "--server", "embedded", "--paced", "--json", "a.json"]
+    done = evaluate(*command, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    speed = json.loads((tmp_path / "a.json").read_text())["speed"]
+    assert set(speed["cpu_per_audio_s"]) == {"recogniser", "bridge and client"}
+    assert all(used > 0 for used in speed["cpu_per_audio_s"].values())
+    assert speed["wall_s"] > 3
+
+
+def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
+    """Of the words that were heard, which are the reference here; by the clock of the audio and of the wall."""
+    heard = tmp_path / "a.jsonl"
+    assert evaluate(MANIFEST, "--server", service.url, "--hypotheses", str(heard)).returncode == 0
+    [spoken] = [line for line in lines(heard) if line["name"] == FILES[2]]
+    words = spoken["hypothesis"].split()
+    (tmp_path / "b.tsv").write_text(f"file\ttext\n{SAMPLES / FILES[2]}\t{' '.join(words)}\n")
+    ends = [{"name": str(SAMPLES / FILES[2]), "words": [[word, 0, 100] for word in words]}]
+    (tmp_path / "b.jsonl").write_text("".join(f"{json.dumps(end)}\n" for end in ends))
+    done = evaluate(
+        "b.tsv", "--server", service.url, "--paced", "--alignment", "b.jsonl", "--json", "b.json", folder=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "b.json").read_text())
+    assert report["all"]["wer"]["value"] == 0
+    assert report["delay"]["utterances_placed"] == 1
+    audio, wall = report["delay"]["audio"]["b"], report["delay"]["wall"]["b"]
+    assert audio["words"] == wall["words"] == len(words)
+    assert 100 <= audio["shown_median_ms"] <= audio["stable_median_ms"] <= audio["final_median_ms"] <= 3200
+    assert audio["shown_median_ms"] == pytest.approx(sorted(spoken["shown_ms"])[len(words) // 2] - 100, abs=320)
+    # Nobody can show a word before its audio was there.
+    assert wall["shown_median_ms"] >= audio["shown_median_ms"] - 1
+    times, sure = report["times"]["b"], report["confidence"]["b"]
+    assert times["words"] == sure["words"]["number"] == len(words)
+    assert 100 < times["start"]["signed_ms"] < times["end"]["signed_ms"] < 3200
+    assert sure["words"]["right"] == sure["finals"]["right"] == 1.0
+    assert report["partials"]["b"]["shown"] >= len(words) // 2
+    assert report["partials"]["b"]["broken"] == 0
+
+
+def test_settings_are_compared(tmp_path: Path) -> None:
+    """A line for each value, and the whole report of each; only of the half that is asked for."""
+    name = str(SAMPLES / FILES[2])
+    (tmp_path / "a.tsv").write_text(f"file\ttext\n{name}\t{reference(FILES[2])}\n")
+    command = ["a.tsv", "--engine", "--half", half(name), "--compare", "step-ms=320,640", "--json", "a.json"]
+    done = evaluate(*command, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = [line for line in done.stdout.splitlines() if line.startswith(("setting", "step-ms"))]
+    assert [line.split("  ")[0] for line in table] == ["setting", "step-ms 320", "step-ms 640"]
+    found = json.loads((tmp_path / "a.json").read_text())["settings"]
+    assert [report["options"]["step_ms"] for report in found] == [320, 640]
+    assert all(report["all"]["utterances"] == 1 for report in found)
+
+
+def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) -> None:
+    """It is counted, named with its reason, and in all that is written."""
+    (tmp_path / "notes.wav").write_text("This is no sound.")
+    (tmp_path / "a.tsv").write_text(f"file\ttext\nnotes.wav\tyes\n{SAMPLES / FILES[2]}\tno\n")
+    command = ["a.tsv", "--server", service.url, "--json", "a.json", "--hypotheses", "a.jsonl"]
+    done = evaluate(*command, folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "streamer: 1 of 2 utterances failed; the report names them.\n"
+    assert "FAILED: 1 of 2 utterances\n  notes.wav: " in done.stdout
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert (report["all"]["failed"], report["all"]["utterances"], report["all"]["deletions"]) == (1, 2, 1)
+    assert [failure["name"] for failure in report["failed"]] == ["notes.wav"]
+    assert [bool(line["failure"]) for line in lines(tmp_path / "a.jsonl")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ([], 2, "the following arguments are required: MANIFEST"),
+        ([MANIFEST, "--limit", "0"], 2, "1 or more"),
+        ([MANIFEST, "--step-ms", "100"], 2, "choose from 160, 320, 640"),
+        ([MANIFEST, "--engine", "--server", AWAY], 2, "not allowed with"),
+        ([MANIFEST, "--half", "third"], 2, "choose from"),
+        ([MANIFEST, "--compare", "step-ms"], 2, "such as step-ms=160,320"),
+        ([MANIFEST, "--compare", "step-ms=100"], 2, "choose from 160, 320, 640"),
+        ([MANIFEST, "--compare", "size=1"], 2, "unknown option --size"),
+        ([MANIFEST, "--compare", "step-ms=160", "--hypotheses", "a"], 2, "--hypotheses are those of one setting"),
+        ([MANIFEST, "--engine", "--paced"], 2, "--paced is about a service"),
+        ([MANIFEST, "--json", "missing/a.json"], 2, "there is no folder missing"),
+        ([MANIFEST, "--corpus", "x"], 1, "there is no corpus 'x'"),
+        ([MANIFEST, "--alignment", "missing"], 1, "the alignment missing cannot be read"),
+        (["missing.tsv"], 1, "missing.tsv cannot be read: No such file"),
+        (["empty.tsv"], 1, "empty.tsv lists no recording"),
+        ([MANIFEST, "--server", AWAY], 1, "No service answers"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], status: int, words: str) -> None:
+    """2 for a wrong command line, 1 for what it names; nothing is written."""
+    (tmp_path / "empty.tsv").write_text("file\ttext\n")
+    done = evaluate(*arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith("streamer: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, status: int) -> None:
+    """Without a report, and without a traceback; its sessions end with it."""
+    command = [sys.executable, "-m", "streamer", "evaluate", MANIFEST, "--server", service.url, "--paced"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while sessions(service) < 3:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.communicate(timeout=LIMIT_S) == (b"", b"")
+        assert process.returncode == status
+    while sessions(service):
+        time.sleep(0.05)
+
+
+def sessions(service: Service) -> int:
+    """How many sessions the service has at present."""
+    with urlopen(service.url.replace("ws://", "http://").replace("/v1/stream", "/readyz"), timeout=5) as answer:
+        return int(json.load(answer)["sessions"])
+
+
+def test_help_teaches() -> None:
+    """What a manifest is, examples, and every option."""
+    shown = evaluate("--help").stdout
+    for words in ("MANIFEST", "examples:", "--engine", "--alignment", "--hypotheses", "exit status"):
+        assert words in shown

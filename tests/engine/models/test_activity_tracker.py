@@ -1,0 +1,66 @@
+"""The tracker turns probabilities into starts and ends of speech."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker, SpeechBoundary
+
+RULE = ActivityRule(
+    open_above=0.6, close_below=0.4, open_ms=160, close_ms=480, heard_above=0.2, heard_ms=80, late_ms=40
+)
+
+
+def test_speech_starts_and_ends_with_hysteresis() -> None:
+    """Speech starts where the rise began, survives doubtful frames, and ends at its last active frame."""
+    track = ActivityTracker(RULE)
+    assert track.read([0.1] * 10 + [0.5] + [0.7] * 3) == []
+    assert track.read([0.7]) == [SpeechBoundary(True, 9)]
+    assert track.speaking
+    assert track.read([0.5] * 20 + [0.1] * 11) == []
+    assert track.read([0.1]) == [SpeechBoundary(False, 35)]
+    assert (track.speaking, track.quiet) == (False, 12)
+
+
+def test_a_click_opens_nothing() -> None:
+    """Short rises are not speech, however high; a long faint one lets words through but starts no speech."""
+    track = ActivityTracker(RULE)
+    assert track.read(([0.9] * 1 + [0.0] * 3) * 20) == []
+    assert not track.opened
+    assert track.read([0.3] * 2) == []
+    assert track.opened
+    assert not track.speaking
+
+
+def test_chunks_do_not_matter() -> None:
+    """Probabilities in any chunks give the same starts and ends."""
+    dice = random.Random(3)
+    found = [dice.choice([0.05, 0.3, 0.5, 0.9]) for _ in range(30) for _ in range(dice.randint(1, 9))]
+    found = [value for value in found for _ in range(4)]
+    whole, pieces, changes = ActivityTracker(RULE), ActivityTracker(RULE), []
+    place = 0
+    while place < len(found):
+        size = dice.randint(0, 20)
+        changes += pieces.read(found[place : place + size])
+        place += size
+    assert changes == whole.read(found)
+    assert [change.speaking for change in changes] == [True, False] * (len(changes) // 2) + [True] * (len(changes) % 2)
+    assert pieces.quiet == whole.quiet
+
+
+def test_speech_that_goes_on_over_a_cut() -> None:
+    """A tracker that begins during speech does not start it again, and ends it once."""
+    track = ActivityTracker(RULE, speaking=True)
+    assert track.opened
+    assert track.read([0.9] * 8) == []
+    assert track.read([0.1] * 5) == []
+    assert track.end() == SpeechBoundary(False, 8)
+    assert track.end() is None
+
+
+def test_thresholds_that_cross_are_refused() -> None:
+    """A close_below above open_above is refused."""
+    with pytest.raises(ValueError, match="close_below"):
+        ActivityRule(open_above=0.3, close_below=0.5)

@@ -1,0 +1,299 @@
+"""The prefix beam against brute force: every word sequence, every pronunciation, every CTC path."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.search.search import Hypothesis
+from tests.engine.tiny_language import BLANK, BOUNDARY, UNITS, Tongue, emissions, forward
+
+WIDE = BeamOptions(
+    beam=600, tokens=3, endings=600, language_weight=0.7, word_bonus=0.3, blank_penalty=0.4, end_weight=0.6,
+    boundary_floor=0.0, blank_ceiling=2.0,
+)  # fmt: skip
+NARROW = BeamOptions(beam=8, tokens=3, endings=8, language_weight=0.7, word_bonus=0.3)
+
+
+def search(tongue: Tongue, options: BeamOptions, slots: int = 1) -> BeamSearch:
+    """A search in the tiny language."""
+    return BeamSearch(tongue.lexicon, tongue.model, UNITS, slots, options)
+
+
+def advance(beam: BeamSearch, slots: Sequence[int], log_probs: Tensor) -> list[Hypothesis]:
+    """One step of emissions [slots, frames, units]."""
+    return beam.advance(slots, {"phones": log_probs})
+
+
+def texts(hypothesis: Hypothesis) -> tuple[str, ...]:
+    """The texts of the words."""
+    return tuple(word.text for word in hypothesis.words)
+
+
+def enumerated(tongue: Tongue, log_probs: Tensor, options: BeamOptions, longest: int) -> dict[tuple[str, ...], float]:
+    """The exact score of every word sequence that fits into these frames."""
+    lowered = log_probs.clone()
+    lowered[:, BLANK] -= options.blank_penalty
+    found = {}
+    for count in range(longest + 1):
+        for words in itertools.product(tongue.pronunciations, repeat=count):
+            ways = {tuple(labels) for labels in tongue.label_sequences(words)}
+            masses = [forward(lowered, labels) for labels in ways]
+            total = sum(math.exp(mass) for mass in masses if mass > -math.inf)
+            if total:
+                found[words] = math.log(total) + tongue.score(words, options)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_wide_beam_is_exact(seed: int) -> None:
+    """All hypotheses have the words and scores that enumeration gives, best first."""
+    tongue, frames = Tongue(seed, words=3), 5 + seed % 2
+    log_probs = emissions(seed, 1, frames)
+    beam = search(tongue, WIDE)
+    advance(beam, [0], log_probs)
+    wanted = enumerated(tongue, log_probs[0], WIDE, longest=(frames + 1) // 2)
+    ranking = beam.ranking(0)
+    found = {tuple(word.text for word in words): score for words, score in ranking}
+    assert found.keys() == wanted.keys()
+    assert all(score == pytest.approx(wanted[words], abs=1e-4) for words, score in found.items())
+    assert [score for _, score in ranking] == sorted(found.values(), reverse=True)
+    assert wanted[texts(beam.finish([0])[0])] == pytest.approx(max(wanted.values()), abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_split_into_steps_is_the_same(seed: int) -> None:
+    """Reading in one step and reading frame by frame give the same words and scores."""
+    tongue, dice = Tongue(seed), random.Random(seed)
+    log_probs = emissions(seed, 1, 40)
+    whole, split = search(tongue, NARROW), search(tongue, NARROW)
+    wanted = advance(whole, [0], log_probs)
+    start = 0
+    while start < 40:
+        size = dice.randint(1, 9)
+        found = advance(split, [0], log_probs[:, start : start + size])
+        start += size
+    assert [texts(found[0]), found[0].running] == [texts(wanted[0]), wanted[0].running]
+    for one, other in zip(whole.ranking(0), split.ranking(0), strict=True):
+        assert [word.text for word in one[0]] == [word.text for word in other[0]]
+        assert one[1] == pytest.approx(other[1], abs=1e-6)
+
+
+def test_streams_do_not_know_of_each_other() -> None:
+    """In a batch of streams of different ages, in slots used before, each stream gets what it gets alone."""
+    tongue, dice = Tongue(1), random.Random(1)
+    streams = {slot: emissions(100 + slot, 1, 60) for slot in range(7)}
+    shared = search(tongue, NARROW, slots=7)
+    advance(shared, range(7), emissions(5, 7, 11))
+    ages = dict.fromkeys(streams, 0)
+    shared.reset([6, 2, 0, 1, 3, 4, 5])
+    while min(ages.values()) < 60:
+        slots = [slot for slot in streams if ages[slot] < 60 and dice.random() < 0.6]
+        if slots:
+            advance(shared, slots, torch.cat([streams[slot][:, ages[slot] : ages[slot] + 4] for slot in slots]))
+            ages |= {slot: ages[slot] + 4 for slot in slots}
+    for slot, log_probs in streams.items():
+        alone = search(tongue, NARROW)
+        for start in range(0, 60, 4):
+            advance(alone, [0], log_probs[:, start : start + 4])
+        for (words, score), (same, wanted) in zip(shared.ranking(slot), alone.ranking(0), strict=True):
+            assert [(w.text, w.start, w.end) for w in words] == [(w.text, w.start, w.end) for w in same]
+            assert score == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stable_words_stay(seed: int) -> None:
+    """Once all hypotheses share a word, every later hypothesis begins with it, also the last one."""
+    tongue = Tongue(seed)
+    log_probs = emissions(seed, 1, 80, sharpness=4.0)
+    beam = search(tongue, NARROW)
+    stable: tuple[str, ...] = ()
+    seen = 0
+    for frame in range(80):
+        [found] = advance(beam, [0], log_probs[:, frame : frame + 1])
+        [last] = beam.finish([0])
+        for hypothesis in (found, last):
+            assert texts(hypothesis)[: len(stable)] == stable
+        assert found.stable >= len(stable)
+        stable = texts(found)[: found.stable]
+        seen = max(seen, len(stable))
+        ends = [word.end for word in found.words]
+        assert all(word.start < word.end <= frame + 1 for word in found.words)
+        assert ends == sorted(ends)
+    assert seen > 1
+
+
+def test_finishing_changes_nothing() -> None:
+    """Asking for the final hypothesis at any time does not change how the search goes on."""
+    tongue, log_probs = Tongue(3), emissions(3, 1, 30)
+    asked, quiet = search(tongue, NARROW), search(tongue, NARROW)
+    for frame in range(30):
+        found = advance(asked, [0], log_probs[:, frame : frame + 1])
+        asked.finish([0])
+        wanted = advance(quiet, [0], log_probs[:, frame : frame + 1])
+        assert found == wanted
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_alternatives_are_the_ranking(seed: int) -> None:
+    """Alternatives are different texts, likeliest first, with their probabilities; the first is that of finish."""
+    beam = search(Tongue(seed), NARROW)
+    advance(beam, [0], emissions(seed, 1, 24))
+    ranking = beam.ranking(0)
+    found = beam.alternatives(0, 1000)
+    assert [[word.text for word in words] for words, _ in found] == [[w.text for w in words] for words, _ in ranking]
+    assert len({texts(Hypothesis(words, 0)) for words, _ in found}) == len(found) > 3
+    assert sum(probability for _, probability in found) == pytest.approx(1)
+    for (_, score), (_, probability) in zip(ranking, found, strict=True):
+        assert math.log(probability / found[0][1]) == pytest.approx(score - ranking[0][1])
+    assert beam.alternatives(0, 3) == found[:3]
+    assert found[0][0] == beam.finish([0])[0].words
+    assert search(Tongue(seed), NARROW).alternatives(0, 2) == [((), 1.0)]
+
+
+def test_a_word_s_share_remembers_what_was_held_possible() -> None:
+    """A word that was ever in doubt keeps a share below 1, even once it is settled; other words have 1."""
+    settled, undoubted = [], []
+    for seed in range(10):
+        beam, sure = search(Tongue(seed), NARROW), search(Tongue(seed), NARROW)
+        for step in emissions(seed, 1, 64).split(4, dim=1):
+            advance(beam, [0], step)
+        for step in emissions(seed, 1, 64, sharpness=60.0).split(4, dim=1):
+            advance(sure, [0], step)
+        [final], [plain] = beam.finish([0]), sure.finish([0])
+        assert all(0 < word.share <= 1 for word in (*final.words, *plain.words))
+        settled += [word.share for word in final.words[: final.stable]]
+        undoubted += [word.share for word in plain.words]
+    assert min(settled) < 0.9
+    assert sorted(undoubted)[len(undoubted) // 2] > 0.99
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_words_are_settled_by_age(seed: int) -> None:
+    """Words that ended long enough ago are stable, and nothing that was stable changes."""
+    tongue, log_probs = Tongue(seed), emissions(seed, 2, 80)
+    beam, free = search(tongue, NARROW, 2), search(tongue, NARROW, 2)
+    beam.configure(1, [], 6)
+    stable: tuple[str, ...] = ()
+    earlier = 0
+    for frame in range(80):
+        step = log_probs[:, frame : frame + 1]
+        [other, found] = advance(beam, [0, 1], step)
+        [same, later] = advance(free, [0, 1], step)
+        assert other == same
+        old = [word for word in found.words if word.end <= frame + 1 - 6 and word in beam._histories[1].words(0)]
+        assert found.stable >= len(old)
+        assert texts(found)[: len(stable)] == stable
+        stable = texts(found)[: found.stable]
+        assert all(texts(Hypothesis(words, 0))[: len(stable)] == stable for words, _ in beam.alternatives(1, 1000))
+        earlier += found.stable > later.stable
+    assert earlier
+    assert beam.ranking(0) == free.ranking(0)
+
+
+def test_a_word_needs_no_boundary_at_the_end() -> None:
+    """finish has a word whose last phone is in the last frame, and leaves out a word that is incomplete."""
+    tongue = Tongue(2)
+    name, way = next((name, way) for name, ways in tongue.pronunciations.items() for way in ways if len(way) == 1)
+    log_probs = torch.full((1, 4, len(UNITS)), -12.0)
+    for frame, unit in enumerate((BLANK, way[0], BOUNDARY, BLANK)):
+        log_probs[0, frame, unit] = -0.001
+    beam = search(tongue, NARROW)
+    advance(beam, [0], log_probs[:, :2])
+    without = beam.finish([0])[0]
+    advance(beam, [0], log_probs[:, 2:])
+    spoken = beam.finish([0])[0]
+    alike = {other for other, found in tongue.pronunciations.items() if way in found}
+    assert name in alike
+    assert [set(texts(found)) <= alike and len(found.words) == 1 for found in (without, spoken)] == [True, True]
+    assert (spoken.words[0].start, spoken.words[0].end) == (1, 2)
+
+
+def test_nothing_heard_is_no_word() -> None:
+    """A new segment, and one of blanks only, have no words and no running word."""
+    beam = search(Tongue(0), NARROW)
+    assert beam.finish([0]) == [Hypothesis((), 0)]
+    blanks = torch.full((1, 50, len(UNITS)), -9.0)
+    blanks[:, :, BLANK] = -0.001
+    assert texts(advance(beam, [0], blanks)[0]) == ()
+    assert texts(beam.finish([0])[0]) == ()
+
+
+def with_sure_blanks() -> Tensor:
+    """Emissions of three streams: none, half and nearly all of the frames are blank only."""
+    dice = random.Random(4)
+    log_probs = emissions(8, 3, 64)
+    quiet = torch.tensor([[dice.random() < share for _ in range(64)] for share in (0.0, 0.5, 0.9)])
+    quiet[2, 16:40] = True
+    log_probs[quiet] = torch.tensor([1.0, 1e-30, 1e-30, 1e-30, 1e-30]).log()
+    return log_probs
+
+
+def same_results(one: BeamSearch, other: BeamSearch, log_probs: Tensor) -> None:
+    """Both find the same in every step, and have the same scores in the end."""
+    for start in range(0, log_probs.shape[1], 8):
+        step = log_probs[:, start : start + 8]
+        for found, wanted in zip(advance(one, range(3), step), advance(other, range(3), step), strict=True):
+            assert (found.stable, found.running) == (wanted.stable, wanted.running)
+            for word, same in zip(found.words, wanted.words, strict=True):
+                # Confidences may differ in the last bit: batches of another shape are added up in another order.
+                assert word == replace(same, confidence=pytest.approx(same.confidence, rel=1e-12))
+    for slot in range(3):
+        for (words, score), (same, wanted) in zip(one.ranking(slot), other.ranking(slot), strict=True):
+            assert [word.text for word in words] == [word.text for word in same]
+            assert score == pytest.approx(wanted, abs=1e-6)
+
+
+def test_sure_blanks_are_left_out() -> None:
+    """Skipping the frames that are blank only changes nothing, whichever streams of a batch have them."""
+    one, other = (search(Tongue(4), replace(NARROW, blank_ceiling=sure), 3) for sure in (0.9999, 2.0))
+    same_results(one, other, with_sure_blanks())
+
+
+def test_a_search_that_does_not_look_finds_the_same() -> None:
+    """On a GPU no value is inspected between steps: every frame is read, and any stream may end a word in it."""
+    options = replace(NARROW, boundary_floor=0.1, blank_ceiling=0.9)
+    one, other = search(Tongue(4), options, 3), search(Tongue(4), options, 3)
+    other._expander._reader = replace(other._expander._reader, inspecting=False)
+    same_results(one, other, with_sure_blanks())
+
+
+def test_an_hour_does_not_overflow() -> None:
+    """In a segment far longer than any real one scores stay finite and memory stays bounded."""
+    tongue = Tongue(2)
+    beam = search(tongue, NARROW)
+    for number in range(40):
+        advance(beam, [0], emissions(number, 1, 100, sharpness=4.0))
+    assert all(math.isfinite(score) for _, score in beam.ranking(0))
+    assert beam.finish([0])[0].words
+
+
+def test_a_head_without_boundary_is_refused() -> None:
+    """A head without a unit for word boundaries is refused."""
+    tongue = Tongue(0)
+    with pytest.raises(ValueError, match="boundary"):
+        BeamSearch(tongue.lexicon, tongue.model, ["<blank>", "a", "b"], 1)
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    """A file with unknown options or impossible values is refused with the reason."""
+    path = tmp_path / "search.json"
+    for text, wrong in (
+        ('{"beam": 0}', "beam"), ('{"beam": 1.5}', "beam"), ('{"width": 3}', "width"), ("[]", "object"),
+        ('{"word_bonus": "much"}', "word_bonus"),
+    ):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(ValueError, match=wrong):
+            BeamOptions.load(path)
+    path.write_text('{"beam": 5, "word_bonus": 1}')
+    assert BeamOptions.load(path) == BeamOptions(beam=5, word_bonus=1)

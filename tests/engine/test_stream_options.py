@@ -1,0 +1,80 @@
+"""The options of a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.search.search import Hotword
+from streamer.engine.stream_options import BadOptions, StreamOptions
+
+STEPS = (160, 320, 640)
+SEARCHES = ("lexicon", "greedy")
+
+
+def read(given: dict[str, Any]) -> StreamOptions:
+    return StreamOptions.from_dict(given, STEPS, SEARCHES)
+
+
+def test_defaults() -> None:
+    """No options mean 320 ms steps, partials, words and speech events, the lexicon, and nothing else."""
+    options = read({})
+    assert options == StreamOptions()
+    assert (options.step_ms, options.partials, options.words, options.speech) == (320, True, True, True)
+    assert (options.search, options.alternatives, options.written, options.hotwords) == ("lexicon", 0, False, ())
+    assert options.endpoint == EndpointRule()
+
+
+def test_an_endpoint_is_what_is_given_and_the_default_else() -> None:
+    """Limits that are not given keep their defaults; `off` leaves only the maximum length."""
+    rule = EndpointRule()
+    found = read({"endpoint": {"after_text_ms": 500, "longest_ms": 8000}}).endpoint
+    assert (found.after_text_ms, found.without_text_ms, found.longest_ms) == (500, rule.without_text_ms, 8000)
+    assert found.silence
+    off = read({"endpoint": "off"}).endpoint
+    assert not off.silence
+    assert off.longest_ms == rule.longest_ms
+    assert read({"endpoint": {"silence": False}}).endpoint == off
+
+
+def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
+    """A hotword without a weight has weight 1."""
+    found = read({"hotwords": ["anna karenina", {"text": "vronsky", "weight": 2}]}).hotwords
+    assert found == (Hotword("anna karenina", 1.0), Hotword("vronsky", 2.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"colour": 1}, "unknown option 'colour'; known are step_ms, partials, words, partial_words, speech, search"),
+        ({"partials": 1}, "'partials' must be a JSON true or false, not 1"),
+        ({"step_ms": True}, "'step_ms' must be a JSON integer, not true"),
+        ({"step_ms": "320"}, "'step_ms' must be a JSON integer"),
+        ({"step_ms": 100}, "step_ms must be one of 160, 320, 640, not 100"),
+        ({"search": "best"}, "search must be one of lexicon, greedy, not best"),
+        ({"search": None}, "'search' must be a JSON string, not null"),
+        ({"stability": "rock"}, "stability must be one of low, medium, high, not rock"),
+        ({"alternatives": 11}, "alternatives must be from 0 to 10, not 11"),
+        ({"settle_ms": 20}, "settle_ms must be 0 or from 500 to 10000, not 20"),
+        ({"endpoint": "on"}, "'endpoint' must be \"off\" or a JSON object"),
+        ({"endpoint": {"silence": 1}}, "'silence' of the endpoint must be a JSON true or false"),
+        ({"endpoint": {"after_text_ms": 1.5}}, "'after_text_ms' of the endpoint must be a JSON integer"),
+        ({"endpoint": {"after_text_ms": 100}}, "after_text_ms of the endpoint must be from 400 to 10000, not 100"),
+        ({"endpoint": {"patience": 1}}, "the endpoint has no 'patience'; known are silence, after_text_ms"),
+        ({"hotwords": "anna"}, "'hotwords' must be a JSON list"),
+        ({"hotwords": ["a"] * 201}, "at most 200 hotwords, not 201"),
+        ({"hotwords": [1]}, "a hotword is a string or"),
+        ({"hotwords": [{"text": "a", "boost": 1}]}, "a hotword is a string or"),
+        ({"hotwords": [" "]}, "a hotword has 1 to 6 words"),
+        ({"hotwords": ["a b c d e f g"]}, "a hotword has 1 to 6 words"),
+        ({"hotwords": ["a" * 61]}, "at most 60 characters"),
+        ({"hotwords": [{"text": "a", "weight": 5.1}]}, "the weight of a hotword is a number from 0 to 5: 'a'"),
+        ({"hotwords": [{"text": "a", "weight": True}]}, "the weight of a hotword is a number"),
+    ],
+)
+def test_what_is_wrong_is_said(given: dict[str, Any], complaint: str) -> None:
+    """A bad option is refused, with what would be right."""
+    with pytest.raises(BadOptions, match=complaint):
+        read(given)

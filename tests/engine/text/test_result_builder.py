@@ -1,0 +1,129 @@
+"""Partial and final results of a segment."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.engine.stream_events import Final, Partial
+from streamer.engine.stream_options import StreamOptions
+from streamer.engine.text.calibration import Calibration, StepCalibration
+from streamer.engine.text.result_builder import ResultBuilder, SegmentPosition
+
+
+def words(text: str, start: int = 10) -> tuple[HypothesisWord, ...]:
+    """The words of a text, each five frames long, one after another."""
+    return tuple(
+        HypothesisWord(word, start + 5 * number, start + 5 * number + 5, 0.8, 0.5)
+        for number, word in enumerate(text.split())
+    )
+
+
+def place(audio_ms: int = 60_000, segment: int = 0, start_ms: int = 0) -> SegmentPosition:
+    return SegmentPosition(segment, start_ms, audio_ms, 40.0)
+
+
+def builder(calibration: Calibration | None = None, **options: object) -> ResultBuilder:
+    return ResultBuilder(StreamOptions(**options), calibration or Calibration())  # type: ignore[arg-type]
+
+
+def shown(by: ResultBuilder, text: str, stable: int = 0) -> Partial | None:
+    return by.partial(Hypothesis(words(text), stable), stable, place())
+
+
+def ended(by: ResultBuilder, text: str, **given: object) -> Final:
+    return by.final(words(text), [], place(**given), pause=True)  # type: ignore[arg-type]
+
+
+def test_times_are_put_right_by_the_calibration_and_stay_in_order() -> None:
+    """Times are corrected, but no word begins before the last final ended, or ends after the audio."""
+    late = Calibration({"lexicon": {320: StepCalibration(start_ms=-130.0, end_ms=20.0)}})
+    by = builder(late)
+    found = ended(by, "one two three", audio_ms=900).words or ()
+    assert [(word.start_ms, word.end_ms) for word in found] == [(270, 470), (470, 670), (670, 900)]
+    again = by.final(words("four", start=0), [], place(segment=1, start_ms=700), pause=True).words or ()
+    assert [(word.start_ms, word.end_ms) for word in again] == [(900, 920)]
+
+
+def test_confidence_is_that_of_the_calibration() -> None:
+    """Words have the confidence of the calibration, or else posterior times share; a final has the mean."""
+    final = ended(builder(), "one two")
+    assert [word.confidence for word in final.words or ()] == [0.4, 0.4]
+    assert final.confidence == 0.4
+
+
+@pytest.mark.parametrize(
+    ("stability", "expected"),
+    [
+        ("low", ["a", "a b", "a c", "a c d"]),
+        ("medium", ["a", "a c"]),  # b was never in two steps running, d is but new
+        ("high", ["a"]),
+    ],
+)
+def test_stability_is_what_a_user_chooses(stability: str, expected: list[str]) -> None:
+    """Low shows everything at once, medium what two steps agree on, high what will not change."""
+    by = builder(stability=stability)
+    steps = [("a", 0), ("a b", 1), ("a c", 1), ("a c d", 1)]
+    partials = [partial for text, stable in steps if (partial := shown(by, text, stable))]
+    assert [text for text, _ in itertools.groupby(partial.text for partial in partials)] == expected
+
+
+def test_a_partial_says_something_new() -> None:
+    """The same text again is not sent, unless more of it is stable."""
+    by = builder()
+    first, again, surer = shown(by, "a b"), shown(by, "a b"), shown(by, "a b", 1)
+    assert first is not None
+    assert (first.text, first.stable, first.words) == ("a b", 0, None)
+    assert again is None
+    assert surer is not None
+    assert (surer.text, surer.stable) == ("a b", 1)
+    assert shown(builder(partials=False), "a b") is None
+
+
+def test_partials_carry_words_when_asked() -> None:
+    """Words of partials have times, but no confidence, which is known only at the end."""
+    partial = shown(builder(partial_words=True), "a b")
+    assert partial is not None
+    assert [(word.word, word.start_ms, word.end_ms, word.confidence) for word in partial.words or ()] == [
+        ("a", 400, 600, None),
+        ("b", 600, 800, None),
+    ]
+
+
+def test_the_written_form_keeps_the_spoken_beside_it() -> None:
+    """In the written form each word has its spoken words, and the times and confidence of all of them."""
+    final = ended(builder(written=True), "it costs twenty one dollars")
+    assert (final.text, final.spoken) == ("It costs $21", "it costs twenty one dollars")
+    last = (final.words or ())[-1]
+    assert (last.word, last.spoken, last.start_ms, last.end_ms) == ("$21", "twenty one dollars", 800, 1400)
+
+
+def test_stable_never_covers_a_number_that_may_go_on() -> None:
+    """Twenty may become 21, so the stable text ends before it."""
+    by = builder(written=True)
+    partial = shown(by, "it costs twenty", 3)
+    assert partial is not None
+    assert partial.text[: partial.stable].strip() == "It costs"
+    sure = shown(builder(written=True, stability="high"), "it costs twenty", 3)
+    assert sure is not None
+    assert sure.text == "It costs"
+
+
+def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
+    """Only after a pause does the text begin with a capital."""
+    by = builder(written=True)
+    texts = [by.final(words("so it goes"), [], place(), pause=pause).text for pause in (False, True, True)]
+    assert texts == ["So it goes", "so it goes", "So it goes"]
+    by.final(words("so it goes"), [], place(), pause=False)
+    by.cut(pause=True)  # a silence without a word
+    assert ended(by, "so it goes").text == "So it goes"
+
+
+def test_alternatives_begin_with_the_final_and_are_different() -> None:
+    """Alternatives that became equal are merged, and there are at most as many as were asked for."""
+    ranked = [(words("a b"), 0.5), (words("a c"), 0.3), (words("a b"), 0.1), (words("a d"), 0.1)]
+    final = builder(alternatives=2).final(words("a b"), ranked, place(), pause=True)
+    assert [(other.text, other.confidence) for other in final.alternatives or ()] == [("a b", 0.6), ("a c", 0.3)]
+    assert builder().final(words("a b"), ranked, place(), pause=True).alternatives is None

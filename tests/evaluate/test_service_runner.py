@@ -1,0 +1,100 @@
+"""Sessions that fail, with a service that fails on demand, as the real one does not."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from streamer.client import SessionError
+from streamer.evaluate.manifest import Utterance, read_manifest
+from streamer.evaluate.service_runner import ServiceRunner
+from tests.project import SAMPLES
+
+FAILED = {"type": "error", "code": "failed", "message": "It broke.", "fatal": True}
+FULL = {"type": "error", "code": "full", "message": "All sessions are taken.", "fatal": True}
+READY = {"type": "ready"}
+WORD = {"type": "final", "segment": 0, "text": "the", "audio_ms": 320}
+DONE = {"type": "done", "audio_ms": 640}
+
+
+@asynccontextmanager
+async def saying(*sessions: list[dict[str, object]]) -> AsyncIterator[str]:
+    """A service whose sessions answer with these scripts in turn, and which then stops; the URL."""
+    waiting = list(sessions)
+
+    async def session(websocket: ServerConnection) -> None:
+        events = waiting.pop(0)
+        if not waiting:
+            server.close(close_connections=False)
+        await websocket.recv()
+        for event in events:
+            await websocket.send(json.dumps(event))
+        if events[-1] == DONE:
+            async for _ in websocket:
+                pass
+
+    async with serve(session, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        yield f"ws://{host}:{port}"
+
+
+@pytest.fixture
+def utterances() -> list[Utterance]:
+    """All of audio_samples."""
+    return read_manifest(SAMPLES / "samples.tsv")
+
+
+def counted(seen: list[str]) -> Callable[[Utterance, float], None]:
+    """A progress callback that records names."""
+    return lambda utterance, seconds: seen.append(utterance.name)
+
+
+async def test_a_failed_session_is_a_result(utterances: list[Utterance]) -> None:
+    """The reason and the words of a failed session are kept, and the others go on."""
+    seen: list[str] = []
+    async with saying([READY, WORD, FAILED], [READY, WORD, DONE], [READY, DONE]) as url:
+        run = await ServiceRunner(url, {}, at_once=1).run(utterances, counted(seen))
+    assert [result.failure for result in run.results] == ["It broke.", "", ""]
+    assert [result.words for result in run.results] == [("the",), ("the",), ()]
+    assert seen == [utterance.name for utterance in utterances]
+    assert run.cpu == {}
+
+
+async def test_a_full_service_is_asked_again(utterances: list[Utterance]) -> None:
+    """If all sessions are taken, the next one waits for a free one."""
+    async with saying([FULL], [READY, WORD, DONE]) as url:
+        run = await ServiceRunner(url, {}, at_once=1).run(utterances[:1], counted([]))
+    assert [(result.words, result.failure) for result in run.results] == [(("the",), "")]
+
+
+async def test_a_service_that_goes_away(utterances: list[Utterance]) -> None:
+    """When the service is gone, the rest is not tried, but every utterance has a result."""
+    async with saying([READY, WORD, DONE]) as url:
+        run = await ServiceRunner(url, {}, at_once=1).run(utterances, counted([]))
+    assert [result.utterance for result in run.results] == utterances
+    first, second, third = (result.failure for result in run.results)
+    assert first == ""
+    assert second.startswith("No service answers")
+    assert third == f"not tried any more: {second}"
+
+
+async def test_no_service_at_all_is_an_error(utterances: list[Utterance]) -> None:
+    """Without any service there is an error instead of a result."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(SessionError, match="No service answers"):
+        await ServiceRunner(f"127.0.0.1:{port}", {}, at_once=2).run(utterances, counted([]))
+
+
+async def test_a_damaged_recording_is_a_result(tmp_path: Path) -> None:
+    """An unreadable recording asks no service, and is reported like a failed session."""
+    (tmp_path / "notes.wav").write_text("no sound")
+    (tmp_path / "a.tsv").write_text("file\ttext\nnotes.wav\tyes\n")
+    run = await ServiceRunner("127.0.0.1:1", {}, at_once=1).run(read_manifest(tmp_path / "a.tsv"), counted([]))
+    assert "cannot be read as audio" in run.results[0].failure

@@ -1,0 +1,83 @@
+"""Which module imports which, read from the sources: wherever in a file, and for types alone too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from tests.project import ROOT
+
+PLACES = ("streamer", "asr_repo", "scripts", "tests")
+Graph = Mapping[str, frozenset[str]]
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """All modules of the repository by their names, packages too."""
+    paths = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.py"))]
+    return {_name(path): path for path in paths}
+
+
+@cache
+def import_graph() -> Graph:
+    """What of ours each module imports; `from package import module` is an import of the module."""
+    return {name: frozenset(_ours(path)) for name, path in modules().items()}
+
+
+@cache
+def foreign_imports(module: str) -> frozenset[str]:
+    """What a module imports that is not ours: the names before the first dot."""
+    found = (name.partition(".")[0] for names in _imports(modules()[module]) for name in names[-1:])
+    return frozenset(name for name in found if name not in PLACES)
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Each group of modules that import one another, directly or through others; by Tarjan's algorithm."""
+    found: list[list[str]] = []
+    place: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+
+    def visit(module: str) -> None:
+        place[module] = lowest[module] = len(place)
+        path.append(module)
+        for imported in graph.get(module, ()):
+            if imported not in place:
+                visit(imported)
+                lowest[module] = min(lowest[module], lowest[imported])
+            elif imported in path:
+                lowest[module] = min(lowest[module], place[imported])
+        if lowest[module] == place[module]:
+            group = path[path.index(module) :]
+            del path[path.index(module) :]
+            if len(group) > 1 or module in graph.get(module, ()):
+                found.append(sorted(group))
+
+    for module in graph:
+        if module not in place:
+            visit(module)
+    return sorted(found)
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _ours(path: Path) -> Iterator[str]:
+    for names in _imports(path):
+        # The longest name that is a module; what follows it is something in the module.
+        known = [name for name in names if name in modules()]
+        if known or names[-1].partition(".")[0] in PLACES:
+            yield (known or names[-1:])[0]
+
+
+def _imports(path: Path) -> Iterator[list[str]]:
+    """For each name that is imported: the module that it may be, and the one that it is in otherwise."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ([alias.name] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports have full names"
+            yield from ([f"{node.module}.{alias.name}", str(node.module)] for alias in node.names)

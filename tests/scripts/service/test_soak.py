@@ -1,0 +1,38 @@
+"""The soak as a program: many sessions and Tritons that break, or one session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.program import run
+
+SCRIPT = "service/soak.py"
+
+
+@pytest.mark.timeout(400)  # the machine may have much else to do, and whatever breaks has to come back
+def test_half_a_minute(tmp_path: Path) -> None:
+    """Words lost, doubled or crossed: none. Slots, sessions, processes, shared memory left: none."""
+    few = ("--at-a-time", 24, "--slots", 16, "--folder", tmp_path)
+    done = run(SCRIPT, "faults", "--minutes", 0.5, "--seed", 11, "--every", 3, *few)
+    broken = [path.read_text() for path in tmp_path.glob("session-*.json")]
+    assert done.returncode == 0, (done.stdout, done.stderr, broken[:1])
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["lost"], report["doubled"], report["crossed"], report["altered"]) == (0, 0, 0, 0)
+    assert not any(report["left"].values())
+    # And it was no idle walk.
+    assert report["sessions"] > 30
+    assert report["words"] > 200
+    assert sum(report["faults"].values()) >= 5
+    assert report["resumes"] > 3
+    assert report["recoveries"] > 0
+    assert len(report["ends"]) > 3
+
+
+def test_a_long_session() -> None:
+    """A few seconds of it, at a service of its own: a table, and how many words were told in how many turns."""
+    done = run(SCRIPT, "long", "--minutes", 0.1, "--limit", 1)
+    assert done.stdout.startswith("| minute | bridge MB | "), done.stderr
+    assert " words in 1 turns; 1 of them parted by a flush, 0 of these differ from the first." in done.stdout

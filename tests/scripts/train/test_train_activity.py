@@ -1,0 +1,15 @@
+"""The script that trains the activity head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.scripts.program import run
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    """One sentence names the script that comes first."""
+    done = run("train/train_activity.py", "--work", tmp_path, "--bundle", tmp_path / "bundle")
+    assert done.returncode == 1
+    assert "run scripts/data/prepare_speech.py" in done.stderr
+    assert done.stderr.count("\n") == 1

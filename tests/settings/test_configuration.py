@@ -1,0 +1,141 @@
+"""Where values come from, which of them wins, and what is said of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.settings.configuration import configure
+from streamer.settings.serve import SETTINGS, ServeSettings
+from streamer.settings.setting import SettingsError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a settings file may be written."""
+    return tmp_path / "streamer.toml"
+
+
+def mistakes(flags: dict[str, Any], environment: dict[str, str], config: Path | None = None) -> list[str]:
+    """What is wrong with such settings, without the folder of the file."""
+    with pytest.raises(SettingsError) as caught:
+        configure(flags, environment, config)
+    return [line.replace(f"{config.parent}/", "") if config else line for line in str(caught.value).splitlines()]
+
+
+def test_nothing_is_said() -> None:
+    """The defaults, which need no source."""
+    configuration = configure({}, {"STREAMER_PORT": "tcp://10.0.0.1:80"})
+    assert configuration.settings == ServeSettings()
+    assert configuration.given == {}
+    assert configuration.named("tls_key") == "--tls-key"
+
+
+def test_the_strongest_source_wins(file: Path) -> None:
+    """A flag, then a variable, then the file; each setting for itself, and a list as a whole."""
+    file.write_text('port = 1\nhost = "a"\nslots = 1\norigin = ["https://a.org"]\nopen = true\n')
+    variables = {"STREAMER_SERVE_PORT": "2", "STREAMER_SERVE_HOST": "b", "STREAMER_SERVE_ORIGIN": "null,*"}
+    configuration = configure({"port": "3", "origin": ["https://c.org", "https://d.org"]}, variables, file)
+    settings = configuration.settings
+    assert (settings.port, settings.host, settings.slots, settings.open) == (3, "b", 1, True)
+    assert settings.origin == ("https://c.org", "https://d.org")
+    assert configuration.named("port") == "--port"
+    assert configuration.named("host") == "STREAMER_SERVE_HOST"
+    assert configuration.named("slots") == f"slots in {file}, line 3,"
+
+
+def test_what_a_file_switches_on_can_be_switched_off(file: Path) -> None:
+    """By a variable, and by a flag, which can switch it on again."""
+    file.write_text("open = true\nbehind-proxy = 2\n")
+    off = {"STREAMER_SERVE_OPEN": "false", "STREAMER_SERVE_BEHIND_PROXY": "0"}
+    assert not configure({}, off, file).settings.open
+    assert configure({}, off, file).settings.behind_proxy == 0
+    assert not configure({"open": False}, {}, file).settings.open
+    assert configure({"open": True}, off, file).settings.open
+
+
+def test_an_empty_variable_is_none() -> None:
+    """Templates of containers leave such behind."""
+    assert configure({}, {"STREAMER_SERVE_PORT": "", "STREAMER_SERVE_CONFIG": ""}).settings == ServeSettings()
+
+
+def test_the_environment_may_name_the_file(file: Path) -> None:
+    """Unless there is a flag for it; its paths start where it is."""
+    file.write_text('keys = "keys"\n')
+    variables = {"STREAMER_SERVE_CONFIG": str(file)}
+    assert configure({}, variables).settings.keys == file.parent / "keys"
+    other = file.with_name("other.toml")
+    other.write_text("\ufeffport = 9\n", encoding="utf-8")
+    settings = configure({}, variables, other).settings
+    assert (settings.keys, settings.port) == (None, 9)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_each_setting_can_be_given_in_each_way(file: Path, name: str) -> None:
+    """The example of the documentation, or the default, from the file is the same from a variable and a flag."""
+    setting = SETTINGS[name]
+    toml = setting.example or setting.kind.to_toml(setting.default)
+    file.write_text(f"{setting.key} = {toml}\n")
+    value = getattr(configure({}, {}, file).settings, name)
+    text = setting.kind.to_text(value)
+    assert value not in (None, ())
+    assert getattr(configure({}, {setting.variable: text}).settings, name) == value
+    assert getattr(configure({name: text}, {}).settings, name) == value
+
+
+def test_unknown_names_are_answered_with_the_nearest(file: Path) -> None:
+    """In the file with the line; a name that is like none is not guessed."""
+    file.write_text('prot = 9000\n\n[tls]\ncert = "a"\n')
+    assert mistakes({}, {"STREAMER_SERVE_LOGLEVEL": "info", "STREAMER_SERVE_XYZ": "1"}, file) == [
+        "unknown setting 'prot' in streamer.toml, line 1; did you mean 'port'?",
+        "unknown setting 'tls' in streamer.toml, line 3.",
+        "unknown variable STREAMER_SERVE_LOGLEVEL; did you mean STREAMER_SERVE_LOG_LEVEL?",
+        "unknown variable STREAMER_SERVE_XYZ.",
+    ]
+
+
+def test_wrong_values_are_named_with_their_source(file: Path) -> None:
+    """All at once, also those that a stronger source would have replaced."""
+    file.write_text('open = "yes"\nport = 99999\n')
+    assert mistakes({"port": "x"}, {"STREAMER_SERVE_PORT": "-1"}, file) == [
+        "--port must be a whole number from 0 to 65535, not 'x'.",
+        "STREAMER_SERVE_PORT must be a whole number from 0 to 65535, not -1.",
+        "port in streamer.toml, line 2, must be a whole number from 0 to 65535, not 99999.",
+        'open in streamer.toml, line 1, must be true or false, not "yes".',
+    ]
+
+
+def test_variables_of_kubernetes_are_explained() -> None:
+    """It makes such for a service that is called streamer-serve, and whoever called it so cannot know."""
+    links = {
+        "STREAMER_SERVE_PORT": "tcp://10.0.0.7:80",
+        "STREAMER_SERVE_PORT_80_TCP_ADDR": "10.0.0.7",
+        "STREAMER_SERVE_SERVICE_HOST": "10.0.0.7",
+    }
+    found = mistakes({}, links)
+    assert len(found) == 3
+    assert all("set enableServiceLinks to false" in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"port = \n", "streamer.toml is not TOML: Invalid value (at line 1, column 8)."),
+        (b"port = 1\nport = 2\n", "streamer.toml is not TOML: Cannot overwrite a value (at line 2, column 9)."),
+        (b"# \xff\n", "streamer.toml cannot be read: it is not UTF-8 text."),
+        (None, "streamer.toml cannot be read: No such file or directory."),
+    ],
+)
+def test_a_file_that_cannot_be_read(file: Path, content: bytes | None, sentence: str) -> None:
+    """One sentence, with the place where TOML ends to be TOML."""
+    if content is not None:
+        file.write_bytes(content)
+    assert mistakes({}, {}, file) == [sentence]
+
+
+def test_a_key_within_a_text_is_no_line_of_it(file: Path) -> None:
+    """Where it cannot be told which line is the right one, none is named."""
+    file.write_text('host = """\nport = 5\n"""\nport = "x"\n')
+    assert mistakes({}, {}, file) == ['port in streamer.toml must be a whole number from 0 to 65535, not "x".']

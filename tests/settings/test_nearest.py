@@ -1,0 +1,25 @@
+"""What somebody probably meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.settings.nearest import QUOTED, did_you_mean
+
+NAMES = ("port", "format", "tls-cert", "tls-key", "triton-metadata")
+
+
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [("prot", "port"), ("tls_key", "tls-key"), ("triton-meta", "triton-metadata"), ("fromat", "format")],
+)
+def test_a_slip_is_understood(name: str, likely: str) -> None:
+    """Letters that changed places, and a name that was not finished."""
+    assert did_you_mean(name, NAMES) == f"; did you mean {likely}?"
+    assert did_you_mean(name, NAMES, QUOTED) == f"; did you mean '{likely}'?"
+
+
+@pytest.mark.parametrize("name", ["tls", "zebra", ""])
+def test_nothing_is_guessed(name: str) -> None:
+    """Where two are as likely, or none is."""
+    assert did_you_mean(name, NAMES) == ""

@@ -1,0 +1,92 @@
+"""A configuration as a file that can be given back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.settings.configuration import configure
+from streamer.settings.printing import as_toml
+from streamer.settings.serve import SETTINGS, ServeSettings
+
+NAMES = st.text("ab\"'\\ \n\t\x7f é=#[]", min_size=1)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "host": NAMES,
+    "port": st.integers(0, 65535).map(str),
+    "sessions": st.just("auto") | st.integers(1, 999).map(str),
+    "keys": NAMES.map(lambda name: f"/{name}"),
+    "open": st.booleans(),
+    "origin": st.lists(st.sampled_from(["https://a.org", "null", "*"]), min_size=1),
+    "idle_limit": st.floats(1, 3600).map(repr),
+    "log_level": st.sampled_from(["debug", "error"]),
+    "traces": NAMES,
+}
+
+
+def given_back(text: str, folder: Path) -> ServeSettings:
+    """The settings that a printed file brings."""
+    file = folder / "printed.toml"
+    file.write_text(text, encoding="utf-8", newline="")
+    return configure({}, {}, file).settings
+
+
+def test_every_setting_is_there(tmp_path: Path) -> None:
+    """With its help and its source; what has no value is a comment, and so the defaults come back."""
+    printed = as_toml(configure({}, {}))
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= 100
+    words = " ".join(line.removeprefix("# ") for line in lines)
+    for setting in SETTINGS.values():
+        assert " ".join(setting.help.split()) in words
+        assert any(line.removeprefix("# ").startswith(f"{setting.key} = ") for line in lines)
+    assert given_back(printed, tmp_path) == ServeSettings()
+
+
+def test_the_examples_are_right(tmp_path: Path) -> None:
+    """Whoever takes the sign of a comment from them has a file that is accepted."""
+    printed = as_toml(configure({}, {}))
+    examples = [setting for setting in SETTINGS.values() if setting.example]
+    for setting in examples:
+        printed = printed.replace(f"# {setting.key} = ", f"{setting.key} = ")
+    found = given_back(printed, tmp_path)
+    assert all(getattr(found, setting.name) not in (None, ()) for setting in examples)
+
+
+def test_sources_are_told(tmp_path: Path) -> None:
+    """Of each value that somebody gave."""
+    file = tmp_path / "a.toml"
+    file.write_text("slots = 3\n")
+    printed = as_toml(configure({"port": "9000"}, {"STREAMER_SERVE_OPEN": "yes"}, file))
+    assert "# From: --port.\nport = 9000\n" in printed
+    assert "# From: STREAMER_SERVE_OPEN.\nopen = true\n" in printed
+    assert "line 1.\nslots = 3\n" in printed
+    assert '# From: the default.\nhost = "127.0.0.1"\n' in printed
+
+
+@settings(max_examples=60, deadline=None)
+@given(flags=st.fixed_dictionaries({}, optional=VALUES))
+def test_what_is_printed_can_be_given_back(tmp_path_factory: Any, flags: dict[str, Any]) -> None:
+    """Whatever is in it."""
+    configuration = configure(flags, {})
+    assert given_back(as_toml(configuration), tmp_path_factory.mktemp("printed")) == configuration.settings
+
+
+def test_secrets_are_not_printed(tmp_path: Path) -> None:
+    """A password in a URL, and a key where its file was asked for: each becomes a comment that says so."""
+    secret = "streamer_" + 30 * "k"
+    printed = as_toml(configure({"traces": "http://me:secret@collector:4317", "keys": secret}, {}))
+    assert "secret@" not in printed
+    assert secret not in printed
+    assert '# traces = "http://…@collector:4317"\n' in printed
+    assert printed.count("# It has a secret in it") == 2
+    assert given_back(printed, tmp_path) == ServeSettings()
+
+
+def test_a_path_that_is_no_text_is_a_comment(tmp_path: Path) -> None:
+    """TOML has no form for such names."""
+    printed = as_toml(configure({"keys": "/a\udcff"}, {}))
+    assert '# keys = "/a\\udcff"\n' in printed
+    assert given_back(printed, tmp_path) == ServeSettings()

@@ -1,0 +1,71 @@
+"""The models of a service, as a flag, a variable or a file names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.settings.kinds import WrongValueError
+from streamer.settings.served_models import (
+    ModelList,
+    ModelsError,
+    ServedModel,
+    by_public_name,
+    missing_folder,
+)
+
+MODELS = ModelList()
+
+
+def test_names_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has a slash or is a folder is a folder; a public name may stand before either."""
+    (tmp_path / "local").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert MODELS.of_text("one, fast=two") == (ServedModel("one"), ServedModel("two", "fast"))
+    assert MODELS.of_text("./away/three") == (ServedModel("three", "", Path("away/three")),)
+    assert MODELS.of_text("x=local") == (ServedModel("local", "x", Path("local")),)
+
+
+def test_in_a_file(tmp_path: Path) -> None:
+    """One needs no array; a folder is relative to the file, and absolute where it is written."""
+    assert MODELS.of_toml("one", tmp_path) == (ServedModel("one"),)
+    [model] = MODELS.of_toml(["fast=models/two"], tmp_path)
+    assert model == ServedModel("two", "fast", tmp_path / "models" / "two")
+    assert MODELS.to_toml((model,)) == f'["fast={tmp_path}/models/two"]'
+
+
+@pytest.mark.parametrize("wrong", ["", "a b", "=one", "a b=one", "one,,two", "fast=", "/"])
+def test_what_is_no_model(wrong: str) -> None:
+    """The sentence says what is right."""
+    with pytest.raises(WrongValueError, match="the name or folder of a model"):
+        MODELS.of_text(wrong)
+
+
+def test_public_names() -> None:
+    """The first is the default unless another one is; the others are called as in Triton."""
+    found = by_public_name(MODELS.of_text("one,two,fast=three"))
+    assert {name: model.model for name, model in found.items()} == {"default": "one", "two": "two", "fast": "three"}
+    found = by_public_name(MODELS.of_text("one,default=two"))
+    assert {name: model.model for name, model in found.items()} == {"one": "one", "default": "two"}
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ("a=one,a=two", "two models of the public name a"),
+        ("one,fast=one", "one twice: a Triton model has one public name"),
+        ("a=one,b=two", "needs a model of the public name default"),
+    ],
+)
+def test_what_does_not_go_together(models: str, words: str) -> None:
+    """Each name stands for one model, each model has one name, and there is a default."""
+    with pytest.raises(ModelsError, match=words):
+        by_public_name(MODELS.of_text(models))
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    """It is said before anything starts."""
+    assert "it has no config.pbtxt" in missing_folder(MODELS.of_text(f"one,{tmp_path}"))
+    (tmp_path / "config.pbtxt").touch()
+    assert missing_folder(MODELS.of_text(f"one,{tmp_path}")) == ""

@@ -1,0 +1,53 @@
+"""Subtitles that grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamer.terminal.growing_subtitles import GrowingSubtitles
+from streamer.transcript import Transcript
+
+
+def final(segment: int, *words: tuple[str, int, int], **more: int) -> dict[str, Any]:
+    """A final with these words and their times."""
+    timed = [{"word": word, "start_ms": start, "end_ms": end, "confidence": 0.9} for word, start, end in words]
+    times = {"start_ms": words[0][1], "end_ms": words[-1][2]}
+    text = " ".join(word for word, _, _ in words)
+    return {"type": "final", "segment": segment, "text": text, "confidence": 0.9, "words": timed, **times, **more}
+
+
+LONG = final(0, *((f"word{number}", number * 500, number * 500 + 400) for number in range(40)))
+SHORT = final(1, ("yes", 21_000, 21_200))
+SOON = final(2, ("no", 21_600, 23_000))
+
+
+def test_each_final_adds_its_cues_and_nothing_changes() -> None:
+    """The pieces together are what the whole would have been."""
+    for format in ("srt", "vtt"):
+        transcript, growing = Transcript("microphone"), GrowingSubtitles(format)
+        pieces = [growing.begin()]
+        for event in (LONG, SHORT, SOON):
+            transcript.add(event)
+            pieces.append(growing.add(event))
+        pieces.append(growing.end())
+        assert all(pieces[:2]) or format == "srt"
+        assert pieces[1].count("-->") > 2
+        assert "".join(pieces) == transcript.render(format)
+
+
+def test_a_short_cue_waits_for_what_may_shorten_it() -> None:
+    """It is shown longer than it was spoken, but not into the next one; silence releases it."""
+    growing = GrowingSubtitles("srt")
+    assert growing.add(SHORT) == ""
+    assert growing.heard(22_000) == ""
+    assert growing.heard(22_500) == "1\n00:00:21,000 --> 00:00:22,000\nyes\n"
+    growing = GrowingSubtitles("srt")
+    growing.add(SHORT)
+    assert "00:00:21,000 --> 00:00:21,600" in growing.add(SOON)
+    assert growing.end() == ""
+
+
+def test_a_document_without_words() -> None:
+    """It is whole all the same."""
+    assert GrowingSubtitles("vtt").begin() == "WEBVTT\n"
+    assert GrowingSubtitles("srt").begin() + GrowingSubtitles("srt").end() == ""

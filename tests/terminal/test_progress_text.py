@@ -1,0 +1,74 @@
+"""Progress in words, in much room and in little."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.terminal.progress_text import Progress
+from streamer.terminal.text_width import columns
+
+TENTH = Progress(60_000, 5.0, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (TENTH, "a  1:00 of 10:00 (10 %), 12.0 times real time, 0:45 left"),
+        (Progress(60_000, 5.0), "a  1:00, 12.0 times real time"),
+        (Progress(0, 5.0, 600_000), "a  0:00 of 10:00 (0 %), 0.0 times real time"),
+        (Progress(700_000, 1.0, 600_000), "a  11:40 of 10:00 (100 %), 700.0 times real time, 0:00 left"),
+        (
+            Progress(60_000, 5.0, 600_000, estimated=True),
+            "a  1:00 of about 10:00 (10 %), 12.0 times real time, 0:45 left",
+        ),
+    ],
+)
+def test_how_far_a_recording_is(progress: Progress, text: str) -> None:
+    """How much was heard, how fast, how long still; without a length only what is known."""
+    assert progress.of_one("a", 80) == text
+
+
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [
+        (74, "monday-morning.wav  1:00 of 10:00 (10 %), 12.0 times real time, 0:45 left"),
+        (71, "monday-morning.…  1:00 of 10:00 (10 %), 12.0 times real time, 0:45 left"),
+        (59, "monday-morning.wav  1:00 of 10:00 (10 %), 12.0x, 0:45 left"),
+        (57, "monday-morning.w…  1:00 of 10:00 (10 %), 12.0x, 0:45 left"),
+        (50, "monday-morning.w…  1:00 of 10:00 (10 %), 0:45 left"),
+        (39, "monday-morning.wav  10 %, 0:45 left"),
+        (30, "monday-morning.wav  0:45 left"),
+        (20, "10 %, 0:45 left"),
+        (10, "0:45 left"),
+        (8, "0:45 le…"),
+    ],
+)
+def test_what_does_not_fit_is_told_shorter(room: int, text: str) -> None:
+    """The time that is left is the last thing to go."""
+    shown = TENTH.of_one("monday-morning.wav", room)
+    assert columns(shown) <= room
+    assert shown == text
+
+
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [
+        (83, "3 of 8 recordings (1 failed), 1:00 of 10:00 (10 %), 12.0 times real time, 0:45 left"),
+        (79, "3 of 8 recordings (1 failed), 1:00 of 10:00 (10 %), 12.0x, 0:45 left"),
+        (61, "3 of 8 recordings (1 failed), 1:00 of 10:00 (10 %), 0:45 left"),
+        (59, "3 of 8 recordings (1 failed), 10 %, 0:45 left"),
+        (40, "3 of 8 recordings (1 failed), 0:45 left"),
+        (16, "10 %, 0:45 left"),
+    ],
+)
+def test_how_far_several_are(room: int, text: str) -> None:
+    """With how many are done, and how many of these could not be transcribed."""
+    shown = TENTH.of_all(3, 8, 1, room)
+    assert columns(shown) <= room
+    assert shown == text
+
+
+def test_what_it_came_to() -> None:
+    """At the end, in which time."""
+    assert TENTH.at_the_end(2, 2, 1) == "2 of 2 recordings (1 failed), 1:00 in 0:05.0, 12.0 times real time"
+    assert TENTH.at_the_end(2, 2, 0).startswith("2 of 2 recordings, ")

@@ -1,0 +1,25 @@
+"""Augmented audio stays audio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from streamer.training.acoustic.augmentation import Augmentation
+from streamer.training.data.corpus import Corpus
+from tests.training.acoustic.tiny_run import CPU
+
+
+def test_augmented_audio_stays_audio(work: Path) -> None:
+    """Finite, within full scale, of the same length; the features keep their shape and lose some bands."""
+    augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU)
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randn(40, 8000) * 0.05
+    samples[0] = 0
+    changed = augmentation.audio(samples, generator)
+    assert changed.shape == samples.shape
+    assert torch.isfinite(changed).all()
+    assert changed.abs().max() <= 1
+    masked = augmentation.mel(torch.ones(4, 200, 80), torch.tensor([50, 50, 20, 1]), generator)
+    assert 0 < masked.mean() < 1

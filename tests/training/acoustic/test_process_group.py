@@ -1,0 +1,58 @@
+"""Processes that train together learn what one learns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from tests.project import ROOT
+
+MEMBER = """
+import json, sys
+from pathlib import Path
+import torch
+from torch import nn
+from streamer.training.acoustic.muon import Muon
+from streamer.training.acoustic.process_group import ProcessGroup
+
+processes = ProcessGroup(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+processes.join()
+torch.manual_seed(0)
+matrices = [nn.Parameter(torch.randn(6, 4)) for _ in range(3)] + [nn.Parameter(torch.randn(4, 4))]
+muon = Muon(matrices, torch.bfloat16, processes=processes)
+for step in range(3):
+    # The gradients of four utterances, shared out.
+    for number, matrix in enumerate(matrices):
+        found = [torch.randn(matrix.shape, generator=torch.Generator().manual_seed(100 * step + u)) for u in range(4)]
+        matrix.grad = torch.stack(processes.share(found)).sum(0)
+    processes.add_up([matrix.grad for matrix in matrices])
+    muon.step(0.1)
+print(json.dumps({"weights": [matrix.tolist() for matrix in matrices], "few": processes.share(["one"])}))
+processes.leave()
+"""
+
+
+def members(size: int, rendezvous: Path) -> list[dict[str, object]]:
+    """What each of so many processes ends with."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", MEMBER, str(rank), str(size), str(rendezvous)],
+            cwd=ROOT, stdout=subprocess.PIPE,
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    return [json.loads(process.communicate(timeout=100)[0]) for process in started]
+
+
+def test_a_group_learns_what_one_process_learns(tmp_path: Path) -> None:
+    """Two processes that share batches and matrices end with the weights of one that does all, and with the same."""
+    (alone,) = members(1, tmp_path / "one")
+    first, second = members(2, tmp_path / "two")
+    assert first == second
+    for wanted, found in zip(alone["weights"], first["weights"], strict=True):
+        torch.testing.assert_close(torch.tensor(wanted), torch.tensor(found), atol=0.02, rtol=0)
+    assert first["few"] == ["one"]

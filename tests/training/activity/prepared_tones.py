@@ -1,0 +1,41 @@
+"""Prepared sets for the tests of activity: loud tones that pass for speech, and noise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from streamer.training.activity.aligned_speech import AlignedSpeech
+from streamer.training.activity.background_sounds import BackgroundSounds
+from streamer.training.activity.examples import ExampleSource
+from streamer.training.data.corpus import Corpus, Utterance, write_corpus
+
+SECONDS = 2.56
+SAMPLES = int(SECONDS * 16000)
+
+
+def make_work(folder: Path) -> Path:
+    """Tones between 400 and 1600 ms of 2 s."""
+    rng = np.random.default_rng(0)
+    tone = np.zeros(32000)
+    tone[6400:25600] = 8000 * np.sin(np.arange(19200) * 0.3)
+    spoken = [(Utterance(f"u{i}", 0, 0, "x", "s", "a"), (tone / (i + 1)).astype(np.int16)) for i in range(3)]
+    noise = [
+        (Utterance(f"{kind}.wav", 0, 0, "noise", "", ""), rng.integers(-99, 99, 16000).astype(np.int16))
+        for kind in ("rain", "fire", "sea", "wind", "clock", "dog", "saw", "tap")
+    ]
+    write_corpus(folder, "noise", noise)
+    for name in ("train", "dev"):
+        write_corpus(folder, name, spoken)
+        line = {"aligned": True, "score": 0, "words": [], "phones": [("AH", 400, 500, 0), ("K", 900, 700, 0)]}
+        text = "".join(json.dumps({"name": f"u{i}", **line}) + "\n" for i in range(3))
+        (folder / f"{name}.phones.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+def example_source(work: Path) -> ExampleSource:
+    """Short examples of both."""
+    background = BackgroundSounds(Corpus(work, "noise"), 1, 1, SAMPLES)
+    return ExampleSource(AlignedSpeech.read(work, "train"), background, SAMPLES)

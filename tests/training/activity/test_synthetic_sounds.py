@@ -1,0 +1,20 @@
+"""Sounds that are no speech."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamer.training.activity.synthetic_sounds import KINDS
+from tests.training.activity.prepared_tones import SAMPLES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sounds_are_the_same_for_the_same_seed(kind: str) -> None:
+    """Each kind gives finite sound with a peak of 1, another for another seed."""
+    first, again, other = (KINDS[kind](np.random.default_rng(seed), SAMPLES) for seed in (3, 3, 4))
+    assert first.dtype == np.float32
+    assert len(first) == SAMPLES
+    assert np.abs(first).max() == pytest.approx(1, abs=1e-3)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)

@@ -1,0 +1,58 @@
+"""Prepared sets are what was given: every recording reads back as it was, and nothing of dev is in train."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from streamer.training.data.corpus import Corpus, CorpusError
+from streamer.training.data.given_speech import Row
+from streamer.training.data.preparation import prepare, without
+from tests.training.data.given_folder import make_given, shard, wav
+
+
+@pytest.fixture
+def speech(tmp_path: Path) -> Path:
+    """What is given."""
+    return make_given(tmp_path / "given")
+
+
+def test_prepared_audio_is_what_was_given(speech: Path, tmp_path: Path) -> None:
+    """Every recording reads back with its samples, its words in lower case."""
+    told: list[str] = []
+    prepare(speech, tmp_path / "work", 1, told.append)
+    assert told[0] == "train: 2 rows, 0 left out because dev holds them; dev: 1 rows"
+    train = Corpus(tmp_path / "work", "train")
+    assert [utterance.text for utterance in train.utterances] == ["good morning", "it's late"]
+    expected, _ = soundfile.read(io.BytesIO(wav(0.7, 2)), dtype="int16")
+    assert np.array_equal(train.samples(train.utterances[1]), expected)
+    assert len(Corpus(tmp_path / "work", "noise").utterances) == 1
+    assert not list((tmp_path / "work").glob("*.partial"))
+
+
+def test_a_recording_that_the_shard_lacks_is_an_error(speech: Path, tmp_path: Path) -> None:
+    """A missing member is named, and nothing half-written stays behind."""
+    shard(speech / "t.tar", {"a.wav": wav(0.5, 1)})
+    with pytest.raises(CorpusError, match=r"lacks 1 recordings.*b\.wav"):
+        prepare(speech, tmp_path / "work", 1, print)
+    assert not (tmp_path / "work" / "train.samples").exists()
+    assert not list((tmp_path / "work").glob("*.partial"))
+
+
+def test_a_missing_shard_is_an_error_that_names_it(speech: Path, tmp_path: Path) -> None:
+    """A manifest whose shard is not there fails."""
+    (speech / "t.tar").unlink()
+    with pytest.raises(CorpusError, match=r"t\.tar is missing"):
+        prepare(speech, tmp_path / "work", 1, print)
+
+
+def test_what_dev_holds_is_left_out_of_train() -> None:
+    """The same recording, and the same words of the same speaker, do not stay in train."""
+    dev = [Row("d.tar", "1.opus", 1.0, "x", "anna", "HELLO")]
+    same, again = Row("t.tar", "1.opus", 1.0, "x", "bert", "BYE"), Row("t.tar", "2.opus", 1.0, "x", "anna", "HELLO")
+    other = Row("t.tar", "3.opus", 1.0, "x", "bert", "HELLO")
+    assert without([same, again, other], dev) == [other]

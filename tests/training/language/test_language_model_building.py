@@ -1,0 +1,68 @@
+"""From archives and manifests comes a file for the engine; odd input leaves the old one alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.engine.language.language_model import LanguageModel
+from streamer.training.data.corpus import CorpusError
+from streamer.training.language.language_model_building import Recipe, build
+from streamer.training.language.ngram_counts import RESERVED
+from tests.training.language.text_folder import archive, make_texts
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """A folder of text, with one for the model."""
+    (tmp_path / "out").mkdir()
+    return make_texts(tmp_path)
+
+
+def recipe(texts: Path, archives: tuple[str, ...] = ("old.tar.xz",), dev: str = "dev.tsv", **changes: Any) -> Recipe:
+    """What is in that folder."""
+    return Recipe([texts / name for name in archives], texts / dev, **changes)
+
+
+def test_a_model_that_the_engine_reads(texts: Path) -> None:
+    """The same model comes as ARPA, with perplexities of what was written."""
+    told: list[str] = []
+    output, arpa = texts / "out" / "language.safetensors", texts / "out" / "l.arpa"
+    made_of = recipe(texts, ("old.tar.xz", "new.tar.xz"), train=texts / "train.tsv")
+    build(made_of, output, arpa, told.append)
+    assert any(line.startswith("perplexity, as written, other half (all): a ") for line in told)
+    model = LanguageModel.load(output)
+    assert model.words[:3] == RESERVED
+    assert {"cat", "quokka"} <= set(model.words)
+    assert arpa.read_text().startswith("\\data\\\nngram 1=")
+    assert {path.name for path in output.parent.iterdir()} == {"language.safetensors", "l.arpa"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "arpa", "reason"),
+    [
+        ({"archives": ("none.tar.xz",)}, None, "none.tar.xz is missing"),
+        ({"archives": ("broken.tar.xz",)}, None, "broken.tar.xz is not a whole tar archive"),
+        ({"archives": ("empty.tar.xz",)}, None, "empty.tar.xz holds no text"),
+        ({"dev": "list.tsv"}, None, "no manifest of speech"),
+        ({"dev": "none.tsv"}, None, "none.tsv is missing"),
+        ({"vocabulary": 2}, None, "a vocabulary of 2 words"),
+        ({"megabytes": 0}, None, "0 megabytes are too little"),
+        ({}, "none/l.arpa", "none is no folder"),
+    ],
+)
+def test_odd_input_is_refused_and_leaves_the_old_file(
+    texts: Path, changes: dict[str, Any], arpa: str | None, reason: str
+) -> None:
+    """One clear sentence, and a model that was there stays."""
+    old = texts / "out" / "language.safetensors"
+    old.write_bytes(b"old")
+    (texts / "broken.tar.xz").write_bytes((texts / "old.tar.xz").read_bytes()[:300])
+    archive(texts / "empty.tar.xz", {})
+    (texts / "list.tsv").write_text("a\tb\n1\t2\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=reason):
+        build(recipe(texts, **changes), old, texts / arpa if arpa else None, print)
+    assert old.read_bytes() == b"old"
+    assert [path.name for path in old.parent.iterdir()] == [old.name]

@@ -1,0 +1,80 @@
+"""The lexicon holds every word of the language model with all its pronunciations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.letter_to_sound import LetterToSound
+from streamer.engine.language.lexicon import ROOT, Lexicon
+from streamer.training.acoustic.units import PHONE_UNITS
+from streamer.training.data.corpus import CorpusError
+from streamer.training.language.lexicon_building import FIRST_WORD, build, divided
+from streamer.training.language.pronunciation import Dictionary, cmu_dictionary
+
+WORDS = ["tomato", "to", "two", "gloppety", "gloppety's"]
+
+
+@pytest.fixture(scope="module")
+def dictionary() -> Dictionary:
+    """A part of CMUdict, so that training takes no time."""
+    whole = cmu_dictionary()
+    return {word: whole[word] for word in sorted({*list(whole)[::25], *WORDS} & set(whole))}
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory, dictionary: Dictionary) -> Path:
+    """A folder in which both files were built."""
+    folder = tmp_path_factory.mktemp("bundle")
+    LanguageModel.build(WORDS, {(word,): (-1.0, 0.0) for word in WORDS}).save(folder / "language.safetensors")
+    build(folder, dictionary, print)
+    return folder
+
+
+def words_of(lexicon: Lexicon, phones: str) -> set[str]:
+    """The words that sound like this."""
+    node = ROOT
+    for phone in phones.split():
+        node = int(lexicon.child(lexicon.base.new_tensor(node), lexicon.base.new_tensor(PHONE_UNITS.index(phone))))
+    return {WORDS[word - FIRST_WORD] for word in lexicon.ending(node)}
+
+
+def test_words_have_all_their_pronunciations(bundle: Path) -> None:
+    """Variants of one word, and one sound of several words."""
+    lexicon = Lexicon.load(bundle / "lexicon.safetensors")
+    assert words_of(lexicon, "T AH M EY T OW") == words_of(lexicon, "T AH M AA T OW") == {"tomato"}
+    assert words_of(lexicon, "T UW") == {"to", "two"}
+
+
+def test_words_that_the_dictionary_lacks_are_guessed(bundle: Path) -> None:
+    """As the letter-to-sound model beside it says, and with an ending as the stem wants."""
+    lexicon = Lexicon.load(bundle / "lexicon.safetensors")
+    guesses = LetterToSound.load(bundle / "letters.safetensors").pronounce("gloppety", 2)
+    assert len(guesses) == 2
+    for guess in guesses:
+        assert words_of(lexicon, " ".join(guess)) == {"gloppety"}
+    assert words_of(lexicon, " ".join([*guesses[0], "Z"])) == {"gloppety's"}
+
+
+def test_nothing_half_written_stays(bundle: Path) -> None:
+    """The folder holds the finished files alone."""
+    names = {path.name for path in bundle.iterdir()}
+    assert names == {"language.safetensors", "letters.safetensors", "lexicon.safetensors"}
+
+
+def test_words_to_judge_by_are_not_trained_on(dictionary: Dictionary) -> None:
+    """The same ones each time, and no word is lost."""
+    kept, held_out = divided(dictionary)
+    assert not set(kept) & set(held_out)
+    assert {**kept, **held_out} == dictionary
+    assert divided(dictionary) == (kept, held_out)
+
+
+def test_what_is_missing_is_named(tmp_path: Path, dictionary: Dictionary) -> None:
+    """A folder that is not there, and a language model that was not built."""
+    with pytest.raises(CorpusError, match="there is no folder"):
+        build(tmp_path / "nowhere", dictionary, print)
+    with pytest.raises(CorpusError, match="build_language_model"):
+        build(tmp_path, dictionary, print)

@@ -1,0 +1,31 @@
+"""Text is sorted into sources, and what dev holds is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from streamer.training.language.text_sources import SENTENCE_END, read_texts, read_transcripts
+from tests.training.language.text_folder import make_texts
+
+
+def test_texts_are_read_by_source_without_dev(tmp_path: Path) -> None:
+    """Every file lands in its source, and no sentence that dev holds, or a long stretch of one, is learnt from."""
+    speech = make_texts(tmp_path)
+    archives = [speech / "old.tar.xz", speech / "new.tar.xz"]
+    dev = read_transcripts(speech / "dev.tsv")
+    texts = read_texts(archives, speech / "train.tsv", dev)
+    assert set(texts.sources) == {"novels", "dialogue", "examples", "web", "transcripts"}
+    assert {"quokka", "zebu", "thing"} <= set(texts.words)
+    assert not {"zebra", "stay", "forest", "unicorn"} & set(texts.words)
+    sentences_read = Counter(
+        " ".join(texts.words[number] for number in sentence)
+        for ids in texts.sources.values()
+        for sentence in np.split(ids, np.flatnonzero(ids == SENTENCE_END) + 1)
+    )
+    assert not any(" ".join(reference.words) in sentences_read for reference in dev)
+    assert texts.left_out >= 2
+    free = read_texts(archives, None, dev, share_alike=False)
+    assert set(free.sources) == {"novels", "examples", "web"}
