@@ -459,7 +459,7 @@ def main() -> int:
     print("| |", " | ".join(names), "|\n|---|" + "---:|" * len(names))
     for measure, (what, _) in MEASURES.items() if options.runs else ():
         medians = [statistics.median(found[name][measure]) for name in names]
-        cells = [f"{value:.0f} ({value / max(medians[0], 1e-9):.2f})" for value in medians]
+        cells = [f"{value:.{0 if value >= 100 else 1}f} ({value / max(medians[0], 1e-9):.2f})" for value in medians]
         print(f"| {what} |", " | ".join(cells), "|")
     with tempfile.TemporaryDirectory() as folder:
         issued = trustme.CA().issue_cert("localhost")

@@ -168,8 +168,8 @@ class Connection(Channel):
 
     async def _next_head(self) -> Head | None:
         """What the next request begins with; None if none comes. HttpError if it is none."""
-        if self._counted.state in (ANSWERING, IDLE):
-            if not self._unread and not self._framing.holds_bytes and not await self._next_is_coming():
+        if self._counted.state == ANSWERING:
+            if not await self._next_is_coming():
                 return None
             self._deadline = self._loop.time() + self._terms.head_limit_s
         while True:
@@ -187,6 +187,9 @@ class Connection(Channel):
 
     async def _next_is_coming(self) -> bool:
         """Wait for the first byte of another request, for a while."""
+        if self._unread or self._framing.holds_bytes:
+            self._counted.move(IDLE)
+            return True
         if self._ended or self._terms.ending or not self._terms.counts.room_for_idle:
             return False
         self._counted.move(IDLE)

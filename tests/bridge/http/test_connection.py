@@ -368,6 +368,16 @@ async def test_many_requests_of_who_does_not_read(opened: Port, monkeypatch: pyt
     peer.writer.transport.abort()  # type: ignore[attr-defined]
 
 
+async def test_half_a_request_behind_another(opened: Port) -> None:
+    """Until it is whole nobody answers it, and it takes no place of those that are answered."""
+    peer = await opened.connect(GET + GET[:9])
+    await peer.answer()
+    await opened.until(idle=1, answering=0)
+    peer.send(GET[9:])
+    assert (await peer.answer()).status == 200
+    peer.close()
+
+
 @pytest.mark.parametrize("data", [b"", b"GET / HT", GET + b"GET / HT"])
 async def test_slow_heads(opened: Port, data: bytes) -> None:
     """Who does not say what he wants in the time for it is cut off, however far he got."""
