@@ -9,7 +9,7 @@ PY := .venv/bin/python
 RECORDING ?= audio_samples/talk.flac
 
 ## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file)
-## make test     all tests
+## make test     all tests (ARGS=tests/wire chooses some)
 ## make check    lint, format and types
 ## make nox      all tests under each supported Python that is at hand
 ## make wheel    the installable package, into dist/
@@ -35,7 +35,7 @@ run: $(STAMP)
 	$(PY) -m streamer --server embedded --paced "$(RECORDING)"
 
 test: $(STAMP)
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: $(STAMP)
 	$(PY) -m ruff check .

@@ -37,7 +37,7 @@ def interpreter(version: str) -> str | None:
 def tests(session: nox.Session) -> None:
     """All tests, in an environment of their own."""
     session.install("--editable", ".[test]")
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", "--numprocesses", "2", "--dist", "loadfile", *session.posargs)
 
 
 def missing(session: nox.Session) -> None:
