@@ -142,7 +142,7 @@ async def test_models(tmp_path: Path) -> None:
         ("one,one", "has one twice"),
         ("no/such/folder", "which is not the folder of a Triton model"),
         ("../one", "which is not the folder of a Triton model"),
-        ("a b", "must be a list, each the name or folder of a model"),
+        ("a b", "must be the name or folder of a model"),
     ],
 )
 def test_models_that_cannot_be(models: str, words: str) -> None:

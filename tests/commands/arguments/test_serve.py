@@ -11,6 +11,7 @@ from streamer.commands.arguments.parser import Parser
 from streamer.commands.arguments.serve import add_setting_arguments, given_flags
 from streamer.settings.configuration import configure
 from streamer.settings.serve import SETTINGS, ServeSettings
+from streamer.settings.served_models import ServedModel
 
 
 def changed(*arguments: str) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def changed(*arguments: str) -> dict[str, Any]:
     [
         ("--host 0.0.0.0 --port 0", {"host": "0.0.0.0", "port": 0}),
         ("--triton a:1,b:2 --resolve-every 0.5", {"triton": ("a:1", "b:2"), "resolve_every": 0.5}),
-        ("--model m_2 --repository models", {"model": "m_2", "repository": Path("models")}),
+        ("--model m_2 --repository models", {"model": (ServedModel("m_2"),), "repository": Path("models")}),
         ("--instances 2 --slots 3 --sessions 4", {"instances": 2, "slots": 3, "sessions": 4}),
         ("--sessions auto", {"sessions": "auto"}),
         ("--drain-limit 0 --control c", {"drain_limit": 0.0, "control": Path("c")}),
