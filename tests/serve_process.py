@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -101,12 +103,45 @@ class Serving:
             self.lines.append(line.rstrip("\n"))
 
 
+class RestartableService:
+    """A service on a port that stays the same, so that it can be ended and started again; for asynchronous tests."""
+
+    def __init__(self, *arguments: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port: int = free.getsockname()[1]
+        self.site = f"http://127.0.0.1:{self._port}"
+        self.lines: list[str] = []  # of its log, so far
+        self._arguments = arguments
+        self._stack = ExitStack()
+        self._served: Serving | None = None
+
+    async def start(self) -> None:
+        """Returns when it is ready."""
+        service = serving(*self._arguments, port=self._port)
+        self._served = await asyncio.to_thread(self._stack.enter_context, service)
+
+    def send(self, what: signal.Signals) -> None:
+        """SIGSTOP holds it, SIGCONT lets it go on."""
+        assert self._served is not None
+        self._served.send(what)
+
+    async def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Ends it; returns when it has ended."""
+        if self._served is not None:
+            await asyncio.to_thread(self._served.end, how)
+            self.lines += self._served.lines
+            self._served = None
+            self._stack.close()
+
+
 @contextmanager
-def serving(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Serving]:
-    """A service on any port, ready; killed at the end if it has not ended."""
+def serving(*arguments: str, port: int = 0, environment: Mapping[str, str] | None = None) -> Iterator[Serving]:
+    """A service, by default on any port, ready; killed at the end if it has not ended."""
     with tempfile.TemporaryDirectory(prefix="streamer-test-") as folder:
         control = Path(folder) / "control"
-        command = [sys.executable, "-m", "streamer", "serve", "--port", "0", "--control", str(control), *arguments]
+        arguments = ("--port", str(port), "--control", str(control), *arguments)
+        command = [sys.executable, "-m", "streamer", "serve", *arguments]
         variables = {**os.environ, **(environment or {})}
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables) as process:
             served = Serving(process, control)

@@ -8,7 +8,7 @@ from typing import Any
 from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.cues import make_cues
-from tests.test_transcript import final, speech, word
+from tests.transcript_events import final, speech, word
 
 
 def test_cues_have_two_lines_of_42_characters() -> None:

@@ -14,10 +14,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import Event, receive, recognise, rest, session, text
-from tests.bridge.test_recovery import names, regions
+from tests.bridge.service_client import Event, receive, recognise, rest, session, text
 from tests.samples import pcm
 from tests.serve_process import Serving, serving
+from tests.triton_processes import shared_memory, shared_memory_names
 
 AUDIO = pcm("talk.flac")
 PIECE = 10_240
@@ -92,8 +92,8 @@ async def test_a_second_signal(second: signal.Signals) -> None:
     """It ends at once, whoever speaks, and nothing is left: no process, no shared memory, no socket."""
     with serving("--drain-limit", "600", "--slots", "4") as served:
         [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
-        prefixes, family = names(server.pid), served.descendants()
-        assert regions(prefixes)
+        prefixes, family = shared_memory_names(server.pid), served.descendants()
+        assert shared_memory(prefixes)
         async with session(served.url) as websocket:
             await websocket.send(AUDIO)
             await receive(websocket)
@@ -110,14 +110,14 @@ async def test_a_second_signal(second: signal.Signals) -> None:
     assert not served.control.exists()
     psutil.wait_procs(family, timeout=2)
     assert not [process for process in family if process.is_running()]
-    assert not regions(prefixes)
+    assert not shared_memory(prefixes)
 
 
 async def test_a_hung_triton_delays_nobody() -> None:
     """Also where Triton does not react any more, a second signal ends it at once."""
     with serving("--drain-limit", "600", "--slots", "4") as served:
         [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
-        prefixes, family = names(server.pid), served.descendants()
+        prefixes, family = shared_memory_names(server.pid), served.descendants()
         async with session(served.url) as websocket:
             await websocket.send(AUDIO[:100_000])
             await receive(websocket)
@@ -132,4 +132,4 @@ async def test_a_hung_triton_delays_nobody() -> None:
     assert status == 143
     psutil.wait_procs(family, timeout=2)
     assert not [process for process in family if process.is_running()]
-    assert not regions(prefixes)
+    assert not shared_memory(prefixes)

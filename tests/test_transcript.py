@@ -8,30 +8,7 @@ from typing import Any
 import pytest
 
 from streamer.transcript import Transcript, event_line, short_timestamp, timestamp
-
-
-def word(text: str, start_ms: int, end_ms: int) -> dict[str, Any]:
-    """A word of a final."""
-    return {"word": text, "start_ms": start_ms, "end_ms": end_ms, "confidence": 0.9}
-
-
-def final(*words: dict[str, Any], segment: int = 0) -> dict[str, Any]:
-    """A final event with these words."""
-    return {
-        "type": "final",
-        "n": 7,
-        "segment": segment,
-        "text": " ".join(each["word"] for each in words),
-        "start_ms": words[0]["start_ms"],
-        "end_ms": words[-1]["end_ms"],
-        "confidence": 0.87,
-        "words": list(words),
-    }
-
-
-def speech(count: int, *, start_ms: int = 0, each_ms: int = 300, text: str = "word") -> list[dict[str, Any]]:
-    """So many words, one straight after the other."""
-    return [word(text, start_ms + index * each_ms, start_ms + (index + 1) * each_ms) for index in range(count)]
+from tests.transcript_events import final, word
 
 
 @pytest.fixture

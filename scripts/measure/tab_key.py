@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+# Where the second line has a file to complete.
+PLACE: Final = Path(__file__).parents[2] / "audio_samples"
 LINES: Final = ("streamer ", "streamer ta", "streamer --format js", "streamer serve --", "streamer serve --keys ")
 
 
@@ -35,7 +37,8 @@ def answered(line: str, answer: Path) -> tuple[float, float]:
     asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SHELL": "zsh"}
     environment = {**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-m", "streamer"], env=environment, stderr=subprocess.DEVNULL, check=True)
+    command = [sys.executable, "-m", "streamer"]
+    subprocess.run(command, cwd=PLACE, env=environment, stderr=subprocess.DEVNULL, check=True)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     assert answer.read_text(encoding="utf-8"), line
     answer.unlink()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from streamer.settings.serve import SETTINGS
-from streamer.settings.setting import Setting
+from streamer.settings.markdown import tables
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "settings.md"
 BEGIN: Final = "<!-- The tables are made by `python scripts/service/settings_page.py`. -->\n"
@@ -35,28 +33,6 @@ def with_tables(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{tables()}\n{END}{after}"
-
-
-def tables() -> str:
-    """A table for each group."""
-    lines: list[str] = []
-    group = ""
-    for setting in SETTINGS.values():
-        if setting.group != group:
-            group = setting.group
-            lines += ["", f"### {group.partition(' (')[0]}", "", "| setting | value | without it | meaning |"]
-            lines += ["|---|---|---|---|"]
-        lines.append(f"| {' | '.join(_cells(setting))} |")
-    return "\n".join([*lines, ""])
-
-
-def _cells(setting: Setting) -> Iterator[str]:
-    yield f"`{setting.key}`"
-    yield setting.kind.right
-    yield setting.unset if setting.default in (None, ()) else f"`{setting.usual}`"
-    bare = f" The flag `{setting.flag}` without a value means {setting.bare}." if setting.bare else ""
-    example = f" Example: `{setting.example}`." if setting.example else ""
-    yield f"{setting.help}{bare}{example}"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
-from tests.asr_repo.test_streaming_asr import STEP, Events, recognise, text
+from tests.asr_repo.model_client import STEP, Events, recognise, text
 from tests.samples import pcm, reference
 
 STEP_MS = 320

@@ -18,12 +18,9 @@ from rapidfuzz.distance import Levenshtein
 
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
+from tests.asr_repo.model_client import STEP, Events, recognise, said, text
 from tests.project import DOCS, SAMPLES
 from tests.samples import FILES, pcm, reference
-
-STEP = 10_240  # bytes of 320 ms
-
-Events = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -37,34 +34,6 @@ def two_instances(brief_repository: Path) -> Iterator[TritonServer]:
 async def link(triton: TritonServer) -> AsyncIterator[Link]:
     async with await Link.connect(triton.grpc_address) as link:
         yield link
-
-
-async def recognise(link: Link, audio: bytes, sizes: Iterator[int] | None = None, **options: Any) -> Events:
-    """All events of the audio, sent in chunks of these many samples."""
-    sequence = link.sequence(options)
-    events: Events = []
-    position = 0
-    while position < len(audio):
-        size = 2 * next(sizes) if sizes else STEP
-        events += await sequence.send(audio[position : position + size])
-        position += size
-    return events + await sequence.send(b"", end=True)
-
-
-def said(events: Events) -> Events:
-    """The events that tell what was understood, with confidences rounded: they may differ in the last digit."""
-    kept = []
-    for event in events:
-        if event["type"] in ("opened", "closed", "heard"):
-            continue
-        event = {**event, "confidence": round(event.get("confidence", 0), 1)}
-        event["words"] = [(word["word"], word["start_ms"], word["end_ms"]) for word in event.get("words", ())]
-        kept.append(event)
-    return kept
-
-
-def text(events: Events) -> str:
-    return " ".join(event["text"] for event in events if event["type"] == "final")
 
 
 def metric(server: TritonServer, name: str) -> float:

@@ -9,7 +9,8 @@ import pytest
 
 from streamer.bridge.access.keys import KeyFile
 from streamer.triton.server import TritonServer
-from tests.bridge.access.listening_port import ALICE, BOB, Authority
+from tests.bridge.access.bare_port import ALICE, BOB
+from tests.bridge.access.certificate_authority import Authority
 
 
 @pytest.fixture(scope="module")

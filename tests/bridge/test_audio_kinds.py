@@ -17,8 +17,9 @@ from rapidfuzz.distance import Levenshtein
 from streamer.bridge.service import Service
 from streamer.client import SessionError, connect, transcribe
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
+from tests.bridge.service_client import receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 SECONDS = 8
 

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from streamer.bridge.http.websocket import WebSocket
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
-from tests.bridge.clients import receive, recognise, rest, serving
+from tests.bridge.service_client import receive, recognise, rest, serving
 from tests.samples import pcm
 
 SLOW_S = 0.3

@@ -31,9 +31,10 @@ from streamer.bridge.session.backlog import BYTES_PER_S, HIGH_MARK, PORTION
 from streamer.bridge.session.session import LIVE_MARK
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.server import TritonServer
-from tests.bridge.access.listening_port import ALICE
-from tests.bridge.clients import Event, no_streams, receive, recognise, rest, said, serving, session, text
+from tests.bridge.access.bare_port import ALICE
+from tests.bridge.service_client import Event, receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 FRAME = 16 * 1024
 STEP = 320 * BYTES_PER_S // 1000

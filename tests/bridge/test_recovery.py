@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,8 +18,9 @@ from streamer.bridge.session.session import Limits
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import Event, receive, recognise, rest, serving, session, stubs
+from tests.bridge.service_client import Event, lasting, receive, recognise, rest, serving, session
 from tests.samples import pcm
+from tests.triton_processes import shared_memory, shared_memory_names, stubs
 
 AUDIO = pcm("talk.flac")
 PIECE_S, PACE = 0.32, 8.0
@@ -38,16 +38,6 @@ def whole(triton: TritonServer) -> list[Event]:
             return lasting(await recognise(service.url, AUDIO))
 
     return asyncio.run(undisturbed())
-
-
-def lasting(events: list[Event]) -> list[Event]:
-    """Finals and speech: texts, words and times."""
-    kept = [{**event, "n": 0} for event in events if event["type"] in ("final", "speech")]
-    for event in kept:
-        event.pop("confidence", None)
-        for word in event.get("words", ()):
-            word.pop("confidence")
-    return kept
 
 
 async def disturbed(url: str, breaking: Break, at: float = BREAK_AT) -> list[Event]:
@@ -75,30 +65,20 @@ def check(events: list[Event], whole: list[Event]) -> None:
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
 
 
-def regions(prefixes: set[str]) -> list[str]:
-    return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(tuple(prefixes))]
-
-
-def names(server: int) -> set[str]:
-    """What the shared memory of a tritonserver is called."""
-    options = [word for word in psutil.Process(server).cmdline() if "shm-region-prefix-name=" in word]
-    return {option.rpartition("=")[2] for option in options}
-
-
 async def test_killed(whole: list[Event]) -> None:
     """An embedded tritonserver that is killed is started again; nothing is left of the first one."""
     triton = TritonServer(asr_repository(), slots=4)
     async with Service(triton, port=0) as service:
         first = triton.pid
-        prefixes = names(first)
-        assert regions(prefixes)
+        prefixes = shared_memory_names(first)
+        assert shared_memory(prefixes)
 
         async def kill() -> None:
             os.kill(first, signal.SIGKILL)
 
         check(await disturbed(service.url, kill), whole)
         assert triton.pid != first
-        assert not regions(prefixes)
+        assert not shared_memory(prefixes)
         assert "streamer_ready 1.0" in service.metrics.exposition().decode()
 
 

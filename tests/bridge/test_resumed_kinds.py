@@ -19,10 +19,9 @@ from streamer.bridge.service import Service
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import Event, no_streams, receive, recognise, rest, serving, text
-from tests.bridge.test_recovery import lasting
-from tests.bridge.test_resumption import resume
+from tests.bridge.service_client import Event, lasting, receive, recognise, rest, resume, serving, text
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 # Beside the type of a sample, what `start` says of it.
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {

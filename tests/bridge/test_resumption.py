@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,9 +19,9 @@ from streamer.bridge.session.session import Limits
 from streamer.client import SessionError, connect, transcribe
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import Event, no_streams, receive, recognise, rest, serving
-from tests.bridge.test_recovery import lasting
+from tests.bridge.service_client import Event, lasting, receive, recognise, rest, resume, serving
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 AUDIO = pcm("talk.flac")
 PIECE = 10_240
@@ -40,10 +39,6 @@ def whole(triton: TritonServer) -> list[Event]:
             return lasting(await recognise(service.url, AUDIO))
 
     return asyncio.run(undisturbed())
-
-
-def resume(ready: Event, after: int) -> str:
-    return json.dumps({"type": "start", "resume": {"token": ready["token"], "after": after}})
 
 
 async def begun(url: str, **settings: Any) -> tuple[ClientConnection, Event]:

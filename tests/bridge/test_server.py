@@ -25,9 +25,10 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams import probe as prober
 from streamer.limits import LARGEST_MESSAGE
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import no_streams, receive, recognise, rest, said, serving, session, text
+from tests.bridge.service_client import receive, recognise, rest, said, serving, session, text
 from tests.bridge.upstreams.opened_models import models_at
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 START = '{"type":"start"}'
 

@@ -13,7 +13,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import recognise, text
+from tests.bridge.service_client import recognise, text
 from tests.bridge.upstreams.opened_models import models_at
 from tests.samples import pcm
 

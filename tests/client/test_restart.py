@@ -22,7 +22,7 @@ from streamer.transcript import Transcript
 from streamer.triton.server import TritonServer
 from tests.project import SAMPLES
 from tests.samples import pcm
-from tests.web.serving import ServeProcess
+from tests.serve_process import RestartableService
 
 Event = dict[str, Any]
 SECOND = 32_000  # bytes
@@ -131,9 +131,9 @@ async def command_line(url: str, gate: Gate) -> list[Event]:
     return [*events, {"type": "exit", "status": await process.wait()}]
 
 
-async def all_disturbed(triton: TritonServer, log: Path) -> dict[str, list[Event]]:
+async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
     """What all of them are told, of one service that is killed while all of them speak."""
-    served = ServeProcess(triton.grpc_address, log)
+    served = RestartableService("--triton", triton.grpc_address)
     await served.start()
     gate, loop = Gate(5), asyncio.get_running_loop()
 
@@ -158,18 +158,13 @@ async def all_disturbed(triton: TritonServer, log: Path) -> dict[str, list[Event
         return dict(zip(clients, await asyncio.gather(*clients.values()), strict=True))
     finally:
         await served.stop()
-        show(log)
+        print(*served.lines, sep="\n")  # if the test fails
 
 
 @pytest.fixture(scope="module")
-def disturbed(triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Event]]:
+def disturbed(triton: TritonServer) -> dict[str, list[Event]]:
     """What each client is told."""
-    return asyncio.run(all_disturbed(triton, tmp_path_factory.mktemp("restart") / "serve.log"))
-
-
-def show(log: Path) -> None:
-    """If the test fails."""
-    print(log.read_text())
+    return asyncio.run(all_disturbed(triton))
 
 
 def undisturbed(service: Service, audio: bytes | Path, **options: Any) -> list[Event]:
@@ -262,9 +257,9 @@ def test_each_channel_goes_on_at_its_own_cut(service: Service, disturbed: dict[s
             assert abs(final["end_ms"] - one_expected["end_ms"]) <= 100
 
 
-async def test_a_service_that_shuts_down(triton: TritonServer, right: list[Event], tmp_path: Path) -> None:
+async def test_a_service_that_shuts_down(triton: TritonServer, right: list[Event]) -> None:
     """What it makes final in the middle of a word is not told: another session hears the word whole."""
-    served = ServeProcess(triton.grpc_address, tmp_path / "serve.log", "--drain-limit", "0")
+    served = RestartableService("--triton", triton.grpc_address, "--drain-limit", "0")
     await served.start()
     try:
         gate = Gate(1)
@@ -276,7 +271,7 @@ async def test_a_service_that_shuts_down(triton: TritonServer, right: list[Event
         events = await speaking
     finally:
         await served.stop()
-        show(tmp_path / "serve.log")
+        print(*served.lines, sep="\n")
     assert lasting(events) == right
     check_numbers(events)
     assert [event["type"] for event in events].count("restarted") == 1

@@ -20,8 +20,9 @@ from streamer.bridge.control import default_path
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import receive, recognise, rest, session, stubs, text
+from tests.bridge.service_client import receive, recognise, rest, session, text
 from tests.serve_process import PATIENCE_S, Serving, serving
+from tests.triton_processes import stubs
 
 AUDIO = np.concatenate([say("hello world"), silence(1500), say("and on")]).tobytes()
 

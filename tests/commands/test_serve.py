@@ -13,7 +13,7 @@ from streamer.cli import run
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import recognise, text
+from tests.bridge.service_client import recognise, text
 from tests.command_run import streamer
 from tests.samples import pcm
 from tests.serve_process import serving

@@ -15,7 +15,7 @@ from streamer.commands.session_limit import MOST_REMEMBERED, SPEECH, Capacities,
 from streamer.shipped import shipped
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import recognise, text
+from tests.bridge.service_client import recognise, text
 from tests.bridge.upstreams.opened_models import opened
 from tests.samples import pcm
 from tests.serve_process import serving

@@ -19,8 +19,7 @@ from streamer.engine.stream_events import Cut, Final
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS, say
-from tests.engine.test_recogniser import hear, lexicon_search, text
-from tests.engine.test_stream import HearingModel
+from tests.engine.exact_streams import HearingModel, hear, lexicon_search, text
 from tests.project import BUNDLE
 from tests.samples import pcm
 

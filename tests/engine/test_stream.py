@@ -8,41 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_events import Final, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
-from streamer.testing.exact_model import ExactModel
-from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence
-from tests.engine.test_recogniser import NOTHING, hear, one, pieces, talk, text
-
-MUSIC = 1  # added to every sample of audio that is not speech
-HELD = 4  # frames: for how long the model still hears speech after the last loud frame
-
-
-class HearingModel(ExactModel):
-    """Hears speech in loud audio, but not in audio marked as music, whatever words it makes of it."""
-
-    def make_state(self, slots: int) -> ModelState:
-        return {**super().make_state(slots), "quiet": torch.randint(0, 9, (slots,))}
-
-    def reset(self, state: ModelState, slots: torch.Tensor) -> None:
-        super().reset(state, slots)
-        state["quiet"][slots] = HELD
-
-    def step(self, state: ModelState, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
-        frames = (samples.unflatten(1, (-1, FRAME)) * 32768).round()
-        loud = (frames.abs().amax(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
-        quiet, told = state["quiet"][slots], []
-        for frame in loud.unbind(1):
-            quiet = torch.where(frame, 0, quiet + 1)
-            told.append(torch.where(quiet < HELD, 0.9, 0.05))
-        state["quiet"][slots] = quiet
-        return {**super().step(state, slots, samples), ACTIVITY: torch.stack(told, 1).log().unsqueeze(2)}
+from streamer.testing.exact_speech import UNITS, say, silence
+from tests.engine.exact_streams import MUSIC, NOTHING, HearingModel, hear, one, pieces, talk, text
 
 
 def make(slots: int = 1) -> Recogniser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.evaluate.word_timing import TimedEvent, TimedWord, TimePoint, WordSpan, timed_finals
-from tests.evaluate.events import arrived, final, partial
+from tests.evaluate.session_events import arrived, final, partial
 
 
 def words(*events: dict[str, Any]) -> list[TimedWord]:

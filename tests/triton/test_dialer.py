@@ -16,7 +16,7 @@ from streamer.triton.dialer import secure
 from streamer.triton.link import Link, LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import recognise, text
+from tests.bridge.service_client import recognise, text
 from tests.samples import pcm
 
 SECRET = "opensesame"

@@ -20,8 +20,8 @@ from playwright.async_api import Browser, Page, Playwright, async_playwright
 from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
 from tests.samples import FILES, pcm
+from tests.serve_process import RestartableService
 from tests.web.browsing import Watch, launch, microphone_file
-from tests.web.serving import ServeProcess
 
 HERE = Path(__file__).parent
 OpenBrowser = Callable[..., Awaitable[Browser]]
@@ -149,11 +149,10 @@ async def bench(open_bench: OpenPage) -> Page:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def served(triton: TritonServer, tmp_path: Path) -> AsyncIterator[ServeProcess]:
+async def served(triton: TritonServer) -> AsyncIterator[RestartableService]:
     """A service of the test's own that may be stopped and started: `await served.stop()`, `await served.start()`."""
-    log = tmp_path / "serve.log"
-    process = ServeProcess(triton.grpc_address, log)
+    process = RestartableService("--triton", triton.grpc_address)
     await process.start()
     yield process
     await process.stop()
-    print(log.read_text())  # shown if the test fails
+    print(*process.lines, sep="\n")  # shown if the test fails

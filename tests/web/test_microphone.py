@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
-
 import pytest
 from playwright.async_api import Page
 
 from streamer.bridge.service import Service
 from tests.web.browsing import FAKE_CONSENT, FAKE_DEVICE
 from tests.web.conftest import OpenBrowser, OpenPage
-from tests.web.test_session import undisturbed, words
+from tests.web.expected_words import alike, undisturbed, words
 
 OPEN = """async (settings) => {
     const {Microphone} = await load("microphone");
@@ -25,11 +23,6 @@ OPEN = """async (settings) => {
 }"""
 
 UNPROCESSED = {"echoCancellation": False, "noiseSuppression": False, "autoGainControl": False}
-
-
-def alike(given: str, right: str) -> float:
-    """The share of words in common, in order."""
-    return SequenceMatcher(None, given.split(), right.split(), autojunk=False).ratio()
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,10 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import serving
+from tests.bridge.service_client import serving
 from tests.project import DOCS
 from tests.web.conftest import OpenBrowser, OpenPage
-from tests.web.test_microphone import alike
-from tests.web.test_session import undisturbed
+from tests.web.expected_words import alike, undisturbed
 
 DOCUMENT = DOCS / "javascript.md"
 AS_WRITTEN = "http://127.0.0.1:8080"

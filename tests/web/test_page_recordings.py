@@ -14,7 +14,7 @@ from playwright.async_api import Page, expect
 from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.transcript import Transcript
-from tests.bridge.clients import Event
+from tests.bridge.service_client import Event
 from tests.project import SAMPLES
 from tests.samples import pcm, reference
 from tests.web.conftest import OpenPage

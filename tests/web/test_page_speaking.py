@@ -16,10 +16,10 @@ from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import serving, session
+from tests.bridge.service_client import serving, session
 from tests.samples import pcm
+from tests.serve_process import RestartableService
 from tests.web.conftest import OpenBrowser, OpenPage
-from tests.web.serving import ServeProcess
 from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, listened, transcribed, wave_file, written
 
 NO_CONSENT = ["--use-fake-device-for-media-stream", "--deny-permission-prompts"]
@@ -105,7 +105,7 @@ async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: O
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_service_that_is_started_anew(
-    open_browser: OpenBrowser, open_page: OpenPage, served: ServeProcess, service: Service, how: signal.Signals
+    open_browser: OpenBrowser, open_page: OpenPage, served: RestartableService, service: Service, how: signal.Signals
 ) -> None:
     """Ended in the middle of a sentence and started again: the page says so, goes on, and has every word once."""
     browser = await open_browser("quilter.ogg", lead_s=0.5)
@@ -127,7 +127,7 @@ async def test_a_service_that_is_started_anew(
 
 
 async def test_a_service_that_stays_away(
-    open_browser: OpenBrowser, open_page: OpenPage, served: ServeProcess, service: Service
+    open_browser: OpenBrowser, open_page: OpenPage, served: RestartableService, service: Service
 ) -> None:
     """After a minute the page gives up, but it has kept the sound: trying again brings the words that were missing."""
     page = await open_page(browser=await open_browser("quilter.ogg", lead_s=0.5), expected=NOBODY)
@@ -153,7 +153,7 @@ async def test_a_service_that_stays_away(
     await page.wait_for_function("() => heard.length > 0")
 
 
-async def test_nobody_answers(open_page: OpenPage, served: ServeProcess) -> None:
+async def test_nobody_answers(open_page: OpenPage, served: RestartableService) -> None:
     """The page says so before and after the attempt; once the service is there, trying again works."""
     page = await open_page(served.site, expected=NOBODY)
     await expect(page.locator("#state")).to_have_text("Ready")

@@ -15,8 +15,7 @@ from streamer.bridge.service import Service
 from tests.project import SAMPLES
 from tests.samples import FILES, pcm
 from tests.web.conftest import OpenPage
-from tests.web.test_microphone import alike
-from tests.web.test_session import undisturbed, words
+from tests.web.expected_words import alike, undisturbed, words
 
 DECODE = """async (name) => {
     const {Recording} = await load("recording");

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import socket
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,28 +16,16 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
 from streamer.client import transcribe
+from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import Event, serving
-from tests.bridge.test_recovery import lasting, proxy
+from tests.bridge.service_client import lasting, serving
 from tests.samples import pcm
+from tests.serve_process import RestartableService
 from tests.web.conftest import OpenPage
-from tests.web.serving import ServeProcess
+from tests.web.expected_words import of, undisturbed, words
 
 # What a browser itself writes to the console when a connection fails; a page cannot prevent it.
 CONNECTIONS = "WebSocket connection to 'ws://127.0.0.1:"
-
-
-def of(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [event for event in told if event["event"] == kind]
-
-
-def words(told: list[dict[str, Any]]) -> str:
-    return " ".join(event["text"] for event in of(told, "final"))
-
-
-async def undisturbed(url: str, name: str, **options: Any) -> list[Event]:
-    """What our other client is told of a recording."""
-    return [event async for event in transcribe([pcm(name)], url, options=options)]
 
 
 async def test_a_recording_is_written_down(bench: Page, service: Service) -> None:
@@ -124,7 +111,7 @@ async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPa
     [(signal.SIGTERM, 8_500), (signal.SIGKILL, 16_500)],
 )
 async def test_a_service_that_is_started_anew(
-    served: ServeProcess, open_bench: OpenPage, how: signal.Signals, heard_ms: int
+    served: RestartableService, open_bench: OpenPage, how: signal.Signals, heard_ms: int
 ) -> None:
     """Another session hears again what was not final: no word is lost, doubled or cut; times and segments go on."""
     bench = await open_bench(expected=[CONNECTIONS])
@@ -158,7 +145,7 @@ async def test_a_service_that_is_started_anew(
     assert codes[-1] == "done"
 
 
-async def test_two_channels_of_a_service_that_is_started_anew(served: ServeProcess, open_bench: OpenPage) -> None:
+async def test_two_channels_of_a_service_that_is_started_anew(served: RestartableService, open_bench: OpenPage) -> None:
     """Each goes on at its own cut: the one that is behind as if nothing had happened, and nothing is told twice."""
     plan = [(0, 0, "quilter.ogg"), (0, 8, "airplane.mp3"), (1, 1, "airplane.mp3"), (1, 7, "quilter.ogg")]
     bench = await open_bench(expected=[CONNECTIONS])
@@ -200,7 +187,7 @@ async def test_two_channels_of_a_service_that_is_started_anew(served: ServeProce
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def test_a_connection_on_which_nothing_comes(served: ServeProcess, open_bench: OpenPage) -> None:
+async def test_a_connection_on_which_nothing_comes(served: RestartableService, open_bench: OpenPage) -> None:
     """It is left after a while, whether or not it is lost, and another one has the session: no word is missing."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.clock.install()
@@ -226,7 +213,9 @@ async def test_a_connection_on_which_nothing_comes(served: ServeProcess, open_be
     assert not of(told, "restarted")
 
 
-async def test_without_a_restart_it_says_that_the_session_is_gone(served: ServeProcess, open_bench: OpenPage) -> None:
+async def test_without_a_restart_it_says_that_the_session_is_gone(
+    served: RestartableService, open_bench: OpenPage
+) -> None:
     """What is not final is lost then, and the user is told so."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(

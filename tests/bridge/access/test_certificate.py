@@ -16,7 +16,8 @@ from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.server import BridgeServer
 from streamer.client import SessionError, transcribe
-from tests.bridge.access.listening_port import ADMITTED, ALICE, Authority, bearer, listening, outcome, started
+from tests.bridge.access.bare_port import ADMITTED, ALICE, bearer, listening, outcome, started
+from tests.bridge.access.certificate_authority import Authority
 
 
 def secure(server: BridgeServer) -> str:

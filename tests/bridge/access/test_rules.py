@@ -20,20 +20,11 @@ from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules, origin_of
 from streamer.client import SessionError, transcribe
 from streamer.triton.server import TritonServer
-from tests.bridge.access.listening_port import (
-    ADMITTED,
-    ALICE,
-    BOB,
-    START,
-    Authority,
-    ask,
-    bearer,
-    listening,
-    outcome,
-    started,
-)
-from tests.bridge.clients import no_streams, receive, rest, serving, session, text
+from tests.bridge.access.bare_port import ADMITTED, ALICE, BOB, START, ask, bearer, listening, outcome, started
+from tests.bridge.access.certificate_authority import Authority
+from tests.bridge.service_client import receive, rest, serving, session, text
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 # Keys
 

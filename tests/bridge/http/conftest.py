@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from streamer.bridge.server import BridgeServer
-from tests.bridge.access.listening_port import listening
+from tests.bridge.access.bare_port import listening
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from streamer.bridge.http import counts, listener
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import Response, text
 from streamer.bridge.http.routes import Route
-from tests.bridge.access.listening_port import Authority
+from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.http.reader import Port, port
 
 LAST = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"

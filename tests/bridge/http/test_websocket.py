@@ -24,7 +24,7 @@ from streamer.bridge.http.messages import Messages
 from streamer.bridge.http.routes import Endpoint, Route
 from streamer.bridge.http.websocket import FRAMES_HIGH, ConnectionEnded, NotRead, WebSocket
 from streamer.wire.errors import CloseCode
-from tests.bridge.access.listening_port import Authority
+from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.http.reader import HANDSHAKE, Peer, Port, port
 
 LARGEST = 1_000_000

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streamer.bridge.session.session import State
 from tests.bridge.session.driven_session import LIMITS, STEP, Driven, partial
+from tests.bridge.session.generated_speech import OPTIONS, check, talk, undisturbed
 from tests.bridge.session.simulation import Speaker, World
-from tests.bridge.session.test_generated_faults import OPTIONS, check, talk, undisturbed
 
 deeds = st.one_of(
     st.tuples(st.just("say"), st.sampled_from([2, 321, 6000, 32_001, 200_000])),

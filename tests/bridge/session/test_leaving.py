@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streamer.bridge.session.stream import StreamState
 from streamer.testing.exact_speech import say, silence
+from tests.bridge.session.generated_speech import OPTIONS, check, talk, undisturbed
 from tests.bridge.session.simulation import World
-from tests.bridge.session.test_generated_faults import OPTIONS, check, talk, undisturbed
 
 steps = st.lists(
     st.tuples(

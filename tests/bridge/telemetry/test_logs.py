@@ -17,8 +17,9 @@ import pytest
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Json, Log, Text
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import no_streams, receive, rest, serving, session, text
+from tests.bridge.service_client import receive, rest, serving, session, text
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 log = Log("streamer.tested")
 

@@ -9,13 +9,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
 import streamer
 from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, REASONS, Metrics
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import receive, recognise, rest, serving, session
+from tests.bridge.service_client import receive, recognise, rest, serving, session
+from tests.bridge.telemetry.exposed_figures import figures, until_over
 from tests.samples import pcm
 
 START = '{"type":"start"}'
@@ -24,25 +24,6 @@ PACKAGE = Path(streamer.__file__).parent
 # Where an error gets its code word, in the places that a client's connection ends in.
 GIVEN = re.compile(r'(?:_fail|bad|refuse|exhaust|vanish|_shut|Refused|Denied|WireError|Ending)\(\s*"(\w+)"')
 MODEL_GIVES = re.compile(r'StreamError\(\s*"(\w+)"')
-
-
-def figures(metrics: Metrics) -> dict[str, float]:
-    """Every sample by its name and labels, such as `streamer_refusals_total{reason="full"}`."""
-    found = {}
-    for family in text_string_to_metric_families(metrics.exposition().decode()):
-        for sample in family.samples:
-            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
-            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-    return found
-
-
-async def until_over(metrics: Metrics) -> dict[str, float]:
-    """The figures once no session is left: a client sees its close a moment earlier."""
-    for _ in range(200):
-        if not metrics.live:
-            return figures(metrics)
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{len(metrics.live)} sessions are still watched")
 
 
 async def test_figures_are_what_happened(triton: TritonServer) -> None:

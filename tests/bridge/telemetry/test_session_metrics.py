@@ -8,7 +8,7 @@ from streamer.bridge.telemetry import session_metrics as watch
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, START, STOP, Driven
-from tests.bridge.telemetry.test_metrics import figures
+from tests.bridge.telemetry.exposed_figures import figures
 
 SECOND = 32_000
 

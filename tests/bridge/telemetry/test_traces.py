@@ -35,9 +35,9 @@ from streamer.bridge.telemetry.traces import EXPORT_LIMIT_S, GIVE_UP_LIMIT_S, SL
 from streamer.triton.link import Link, origin
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import receive, recognise, rest, serving, session, text
+from tests.bridge.service_client import receive, recognise, rest, serving, session, text
 from tests.bridge.session.driven_session import Driven
-from tests.bridge.telemetry.test_metrics import until_over
+from tests.bridge.telemetry.exposed_figures import until_over
 from tests.samples import pcm
 
 

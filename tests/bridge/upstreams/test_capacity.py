@@ -11,9 +11,9 @@ from streamer.bridge.upstreams import capacity
 from streamer.bridge.upstreams.capacity import LEVEL_S, LIMIT_S, SHARE, STEP_S, Level, measure
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import no_streams
 from tests.bridge.upstreams.opened_models import opened
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 
 @pytest.fixture

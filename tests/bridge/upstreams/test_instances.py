@@ -20,8 +20,9 @@ from streamer.bridge.upstreams.instances import (
 from streamer.testing.exact_repository import add_exact_model
 from streamer.triton.link import LinkError, Overdue
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import recognise, stubs, text
-from tests.bridge.upstreams.test_rollover import speak, talk, value
+from tests.bridge.service_client import recognise, text
+from tests.bridge.upstreams.speaking_sessions import speak, talk, value
+from tests.triton_processes import stubs
 
 SESSIONS = 6
 

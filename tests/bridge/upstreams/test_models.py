@@ -19,7 +19,8 @@ from streamer.bridge.upstreams.rollover import RollError
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import receive, recognise, rest, session, stubs, text
+from tests.bridge.service_client import receive, recognise, rest, session, text
+from tests.triton_processes import stubs
 
 AUDIO = np.concatenate([say("abc def"), silence(300)]).tobytes()
 

@@ -6,7 +6,7 @@ from streamer.bridge.upstreams.probe import Probe
 from streamer.triton.link import Link
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import no_streams, stubs
+from tests.triton_processes import no_streams, stubs
 
 
 async def test_probe(triton: TritonServer) -> None:

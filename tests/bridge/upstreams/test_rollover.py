@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import random
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
 from streamer.bridge.upstreams import probe as prober
@@ -25,12 +22,10 @@ from streamer.testing.exact_repository import FAULTS, add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.repository import asr_repository, linked_model
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import Event, receive, recognise, rest, session, stubs, text
-from tests.bridge.test_recovery import lasting
+from tests.bridge.service_client import Event, lasting, receive, recognise, rest, session, text
+from tests.bridge.upstreams.speaking_sessions import PIECE, speak, talk, value
 from tests.samples import pcm
-
-PIECE = 10_240
-WORDS = 14
+from tests.triton_processes import stubs
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +35,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("one", "two"):
         add_exact_model(folder, name)
     return folder
-
-
-def talk(seed: int) -> tuple[str, bytes]:
-    """Words that only this session says, with pauses of every length, and their audio."""
-    dice = random.Random(seed)
-    letters = "abcdefghijklmnopqrstuvwxyz"[3 * (seed % 8) : 3 * (seed % 8) + 3]
-    words = ["".join(dice.choices(letters, k=dice.randint(1, 4))) for _ in range(WORDS)]
-    audio = [silence(dice.choice([0, 37, 900]))]
-    for word in words:
-        audio += [say(word), silence(dice.choice([0, 55, 310, 1090, 1400, 2411]))]
-    return " ".join(words), np.concatenate(audio).tobytes()
 
 
 def states(triton: TritonServer) -> dict[str, str]:
@@ -76,30 +60,11 @@ async def serving(repository: Path, **settings: Any) -> AsyncIterator[tuple[Serv
         yield service, triton
 
 
-async def speak(url: str, audio: bytes, pace: float = 6.0, **options: Any) -> list[Event]:
-    """All events of some audio that is sent faster than it was spoken."""
-    async with session(url, **options) as websocket:
-        reading = asyncio.create_task(rest(websocket))
-        for place in range(0, len(audio), PIECE):
-            await websocket.send(audio[place : place + PIECE])
-            await asyncio.sleep(PIECE / 2 / SAMPLE_RATE / pace)
-        await websocket.send('{"type":"stop"}')
-        events = await reading
-        assert websocket.close_code == 1000, events[-1]
-    return events
-
-
 def check(events: list[Event], whole: list[Event]) -> None:
     """Nothing but what an undisturbed session is told, and no recovery."""
     assert "recovered" not in {event["type"] for event in events}
     assert lasting(copy.deepcopy(events)) == lasting(copy.deepcopy(whole))
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
-
-
-def value(service: Service, name: str) -> float:
-    """Of a metric."""
-    lines = service.metrics.exposition().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
 async def test_no_word_is_lost(repository: Path) -> None:

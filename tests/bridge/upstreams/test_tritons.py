@@ -25,9 +25,10 @@ from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.link import LinkError
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import Event, live, recognise, rest, session, text
+from tests.bridge.service_client import Event, recognise, rest, session, text
 from tests.bridge.upstreams.opened_models import opened
 from tests.serve_process import Serving, serving
+from tests.triton_processes import live_streams
 
 NAME = "tritons.test"
 LIBRARY = "libnss_wrapper.so"
@@ -113,7 +114,7 @@ async def test_new_addresses_get_sessions(tmp_path: Path, tritons: list[TritonSe
         async with session(here.served.url) as early:
             telling = asyncio.create_task(rest(early))
             await early.send(FIRST)
-            await eventually(lambda: live(tritons[0]) >= 1)
+            await eventually(lambda: live_streams(tritons[0]) >= 1)
             here.name(0, 1)
             await here.recognisers(2)
             async with session(here.served.url) as late:
@@ -185,7 +186,7 @@ def held(here: Place) -> int:
 
 async def settled(triton: TritonServer, number: int) -> None:
     """Until the model there holds so many streams: now and then a probe is one more for a moment."""
-    await eventually(lambda: live(triton) == number)
+    await eventually(lambda: live_streams(triton) == number)
 
 
 def check(events: list[Event], words: str) -> None:

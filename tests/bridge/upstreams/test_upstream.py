@@ -14,8 +14,8 @@ from streamer.testing.exact_repository import add_exact_model
 from streamer.triton.link import LinkError, Overdue
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import stubs
 from tests.bridge.upstreams.opened_models import models_at, opened, until
+from tests.triton_processes import stubs
 
 
 async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

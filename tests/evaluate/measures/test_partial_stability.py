@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamer.evaluate.measures.partial_stability import PartialCounts, count_partials
-from tests.evaluate.events import arrived, final, partial
+from tests.evaluate.session_events import arrived, final, partial
 
 
 def test_a_word_that_leaves_its_place_was_changed() -> None:

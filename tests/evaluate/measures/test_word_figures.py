@@ -13,7 +13,7 @@ from streamer.evaluate.measures.reference_alignment import AlignedWord
 from streamer.evaluate.measures.time_errors import ErrorSpread
 from streamer.evaluate.measures.word_figures import word_figures
 from streamer.evaluate.results import UtteranceResult, utterance_result
-from tests.evaluate.events import arrived, final, partial
+from tests.evaluate.session_events import arrived, final, partial
 
 
 def result(corpus: str, failure: str = "") -> UtteranceResult:

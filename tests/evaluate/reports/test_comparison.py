@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamer.evaluate.reports.comparison import comparison_text, setting_combinations
-from tests.evaluate.pets import evaluation
+from tests.evaluate.handmade_evaluation import evaluation
 
 
 def test_settings_are_all_combinations() -> None:

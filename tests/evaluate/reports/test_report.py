@@ -8,7 +8,7 @@ from streamer.evaluate.manifest import Utterance
 from streamer.evaluate.measures.error_rates import score_utterance
 from streamer.evaluate.reports.report import hypothesis_line, report_json, report_text, side_by_side
 from streamer.evaluate.reports.table import table
-from tests.evaluate.pets import CAT, evaluation
+from tests.evaluate.handmade_evaluation import CAT, evaluation
 
 
 def test_text() -> None:

@@ -10,8 +10,8 @@ from streamer.bridge.service import Service
 from streamer.testing.load import overload
 from streamer.testing.load.live_sessions import Period
 from streamer.triton.server import TritonServer
-from tests.bridge.clients import no_streams
 from tests.samples import pcm
+from tests.triton_processes import no_streams
 
 
 async def test_two_of_six(triton: TritonServer) -> None:

@@ -1,15 +1,13 @@
-"""What the tests of the bridge say to a service, and what they ask of the Triton behind it."""
+"""A client of a service that has nothing but a websocket: what tests of the bridge say, and what they are told."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import urllib.request
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import psutil
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -81,25 +79,15 @@ def text(events: list[Event]) -> str:
     return " ".join(event["text"] for event in events if event["type"] == "final")
 
 
-def live(triton: TritonServer) -> float:
-    """How many streams the model itself says are open."""
-    with urllib.request.urlopen(f"http://{triton.metrics_address}/metrics", timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("streamer_slots_live{"))
+def lasting(events: list[Event]) -> list[Event]:
+    """Finals and speech: texts, words and times."""
+    kept = [{**event, "n": 0} for event in events if event["type"] in ("final", "speech")]
+    for event in kept:
+        event.pop("confidence", None)
+        for word in event.get("words", ()):
+            word.pop("confidence")
+    return kept
 
 
-def stubs(server: int) -> Iterator[psutil.Process]:
-    """The Python processes of a tritonserver: one for each instance of a model."""
-    for process in psutil.Process(server).children(recursive=True):
-        with suppress(psutil.Error):  # it has ended
-            if "triton_python_backend_stub" in " ".join(process.cmdline()):
-                yield process
-
-
-async def no_streams(triton: TritonServer, seconds: float = 10.0) -> None:
-    """Wait until the model has no stream. One that nobody ends expires only after 15 s and more."""
-    for _ in range(int(seconds * 10)):
-        if await asyncio.to_thread(live, triton) == 0:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{live(triton)} streams are still open")
+def resume(ready: Event, after: int) -> str:
+    return json.dumps({"type": "start", "resume": {"token": ready["token"], "after": after}})

@@ -1,18 +1,14 @@
-"""For the tests of who may come in: keys, an authority for certificates, and a port that has no recogniser."""
+"""A port that has no recogniser, keys for it, and what becomes of sessions that are asked for there."""
 
 from __future__ import annotations
 
 import asyncio
 import http.client
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import trustme
-from cryptography.hazmat.primitives import serialization
 from websockets.asyncio.client import ClientConnection, connect
 
 from streamer.bridge.access.keys import make_key
@@ -20,7 +16,7 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.telemetry.metrics import Metrics
-from tests.bridge.clients import rest
+from tests.bridge.service_client import rest
 from tests.bridge.upstreams.opened_models import models_at
 
 ALICE, BOB = make_key("alice"), make_key("bob")
@@ -70,32 +66,3 @@ async def ask(url: str, path: str, **headers: str) -> tuple[int, dict[str, str]]
             connection.close()
 
     return await asyncio.to_thread(exchange)
-
-
-class Authority:
-    """Certificates for localhost of an authority of our own, in the two files that a service reads."""
-
-    def __init__(self, folder: Path) -> None:
-        self.chain, self.key, self.root = folder / "chain.pem", folder / "key.pem", folder / "root.pem"
-        self._authority = trustme.CA()
-        self._authority.cert_pem.write_to_path(str(self.root))
-        self.renew()
-
-    def renew(self, chain: bool = True, key: bool = True) -> None:
-        """A new certificate; not both of its files if only one has been written so far."""
-        issued = self._authority.issue_cert("localhost")
-        if chain:
-            self.chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-        if key:
-            self.key.write_bytes(issued.private_key_pem.bytes())
-
-    def lock(self) -> None:
-        """Gives the private key a password."""
-        key = serialization.load_pem_private_key(self.key.read_bytes(), None)
-        form, encryption = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
-        self.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
-
-    @property
-    def trusted(self) -> ssl.SSLContext:
-        """For a client that knows this authority."""
-        return ssl.create_default_context(cafile=str(self.root))

@@ -1,0 +1,30 @@
+"""The settings as tables for a page in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamer.settings.serve import SETTINGS
+from streamer.settings.setting import Setting
+
+
+def tables() -> str:
+    """A table for each group."""
+    lines: list[str] = []
+    group = ""
+    for setting in SETTINGS.values():
+        if setting.group != group:
+            group = setting.group
+            lines += ["", f"### {group.partition(' (')[0]}", "", "| setting | value | without it | meaning |"]
+            lines += ["|---|---|---|---|"]
+        lines.append(f"| {' | '.join(_cells(setting))} |")
+    return "\n".join([*lines, ""])
+
+
+def _cells(setting: Setting) -> Iterator[str]:
+    yield f"`{setting.key}`"
+    yield setting.kind.right
+    yield setting.unset if setting.default in (None, ()) else f"`{setting.usual}`"
+    bare = f" The flag `{setting.flag}` without a value means {setting.bare}." if setting.bare else ""
+    example = f" Example: `{setting.example}`." if setting.example else ""
+    yield f"{setting.help}{bare}{example}"

@@ -1,0 +1,39 @@
+"""Audio through the link to a model in Triton, and its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from streamer.triton.link import Link
+
+STEP = 10_240  # bytes of 320 ms
+Events = list[dict[str, Any]]
+
+
+async def recognise(link: Link, audio: bytes, sizes: Iterator[int] | None = None, **options: Any) -> Events:
+    """All events of the audio, sent in chunks of these many samples."""
+    sequence = link.sequence(options)
+    events: Events = []
+    position = 0
+    while position < len(audio):
+        size = 2 * next(sizes) if sizes else STEP
+        events += await sequence.send(audio[position : position + size])
+        position += size
+    return events + await sequence.send(b"", end=True)
+
+
+def said(events: Events) -> Events:
+    """The events that tell what was understood, with confidences rounded: they may differ in the last digit."""
+    kept = []
+    for event in events:
+        if event["type"] in ("opened", "closed", "heard"):
+            continue
+        event = {**event, "confidence": round(event.get("confidence", 0), 1)}
+        event["words"] = [(word["word"], word["start_ms"], word["end_ms"]) for word in event.get("words", ())]
+        kept.append(event)
+    return kept
+
+
+def text(events: Events) -> str:
+    return " ".join(event["text"] for event in events if event["type"] == "final")

@@ -1,0 +1,28 @@
+"""What a service tells of itself, as figures."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamer.bridge.telemetry.metrics import Metrics
+
+
+def figures(metrics: Metrics) -> dict[str, float]:
+    """Every sample by its name and labels, such as `streamer_refusals_total{reason="full"}`."""
+    found = {}
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+async def until_over(metrics: Metrics) -> dict[str, float]:
+    """The figures once no session is left: a client sees its close a moment earlier."""
+    for _ in range(200):
+        if not metrics.live:
+            return figures(metrics)
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{len(metrics.live)} sessions are still watched")

@@ -1,0 +1,99 @@
+"""Streams of words that an exact model hears, and what a recogniser says of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search.beam_search import BeamSearch
+from streamer.engine.stream_events import Final, Heard, StreamEvent
+from streamer.engine.stream_options import StreamOptions
+from streamer.testing.exact_model import ExactModel
+from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, say, silence
+
+NOTHING = np.zeros(0, dtype=np.int16)
+
+
+def lexicon_search(text: str, slots: int) -> BeamSearch:
+    """A search that knows the words of a text by their letters, and a few more that begin like them."""
+    words = sorted({*text.split(), *(word[:-1] for word in text.split() if len(word) > 1), "abacadae", "h"})
+    language = LanguageModel.build(words, {(word,): (-5.0, 0.0) for word in words})
+    numbers = {word: number for number, word in enumerate(language.words)}
+    spelled = [(numbers[word], tuple(UNITS.index(letter) for letter in word)) for word in words]
+    units = ["|" if unit == " " else unit for unit in UNITS]
+    return BeamSearch(Lexicon.build(spelled, language.unigrams), language, units, slots, head="characters")
+
+
+def one(recogniser: Recogniser, chunk: Chunk) -> list[StreamEvent]:
+    [(_, answer)] = recogniser.step([chunk])
+    assert not isinstance(answer, StreamError), answer
+    return answer
+
+
+def hear(
+    recogniser: Recogniser,
+    pieces: Iterable[NDArray[np.int16]],
+    options: StreamOptions | None = None,
+    stream: int = 1,
+) -> list[StreamEvent]:
+    """All events of a stream fed with these pieces, from open to end, without the acknowledgements."""
+    recogniser.open(stream, options)
+    events: list[StreamEvent] = []
+    for piece in pieces:
+        events += one(recogniser, Chunk(stream, piece))
+    events += one(recogniser, Chunk(stream, NOTHING, end=True))
+    return [event for event in events if not isinstance(event, Heard)]
+
+
+def text(events: Sequence[StreamEvent]) -> str:
+    return " ".join(event.text for event in events if isinstance(event, Final))
+
+
+def talk(seed: int, words: int = 40) -> tuple[str, NDArray[np.int16]]:
+    """Random words with pauses of every length between them, and their audio."""
+    dice = random.Random(seed)
+    spoken = ["".join(dice.choices("abcdefgh", k=dice.randint(1, 6))) for _ in range(words)]
+    audio = [silence(dice.choice([0, 37, 900]))]
+    for word in spoken:
+        audio += [say(word), silence(dice.choice([0, 0, 0, 55, 310, 640, 1000, 1090, 2411, 5203]))]
+    return " ".join(spoken), np.concatenate(audio)
+
+
+def pieces(audio: NDArray[np.int16], dice: random.Random) -> list[NDArray[np.int16]]:
+    sizes = []
+    while sum(sizes) < len(audio):
+        sizes.append(dice.choice([0, 1, 37, 160, 511, 640, 5120, 5121, 30_000]))
+    return np.split(audio, np.cumsum(sizes)[:-1])
+
+
+MUSIC = 1  # added to every sample of audio that is not speech
+HELD = 4  # frames: for how long the model still hears speech after the last loud frame
+
+
+class HearingModel(ExactModel):
+    """Hears speech in loud audio, but not in audio marked as music, whatever words it makes of it."""
+
+    def make_state(self, slots: int) -> ModelState:
+        return {**super().make_state(slots), "quiet": torch.randint(0, 9, (slots,))}
+
+    def reset(self, state: ModelState, slots: torch.Tensor) -> None:
+        super().reset(state, slots)
+        state["quiet"][slots] = HELD
+
+    def step(self, state: ModelState, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
+        frames = (samples.unflatten(1, (-1, FRAME)) * 32768).round()
+        loud = (frames.abs().amax(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
+        quiet, told = state["quiet"][slots], []
+        for frame in loud.unbind(1):
+            quiet = torch.where(frame, 0, quiet + 1)
+            told.append(torch.where(quiet < HELD, 0.9, 0.05))
+        state["quiet"][slots] = quiet
+        return {**super().step(state, slots, samples), ACTIVITY: torch.stack(told, 1).log().unsqueeze(2)}

@@ -1,0 +1,47 @@
+"""What is asked of a Triton from outside: its streams, the processes of its models, and their shared memory."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from streamer.triton.server import TritonServer
+
+
+def live_streams(triton: TritonServer) -> float:
+    """How many streams the model itself says are open."""
+    with urllib.request.urlopen(f"http://{triton.metrics_address}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("streamer_slots_live{"))
+
+
+def stubs(server: int) -> Iterator[psutil.Process]:
+    """The Python processes of a tritonserver: one for each instance of a model."""
+    for process in psutil.Process(server).children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            if "triton_python_backend_stub" in " ".join(process.cmdline()):
+                yield process
+
+
+async def no_streams(triton: TritonServer, seconds: float = 10.0) -> None:
+    """Wait until the model has no stream. One that nobody ends expires only after 15 s and more."""
+    for _ in range(int(seconds * 10)):
+        if await asyncio.to_thread(live_streams, triton) == 0:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{live_streams(triton)} streams are still open")
+
+
+def shared_memory(prefixes: set[str]) -> list[str]:
+    return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(tuple(prefixes))]
+
+
+def shared_memory_names(server: int) -> set[str]:
+    """What the shared memory of a tritonserver is called."""
+    options = [word for word in psutil.Process(server).cmdline() if "shm-region-prefix-name=" in word]
+    return {option.rpartition("=")[2] for option in options}

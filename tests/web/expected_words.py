@@ -1,0 +1,28 @@
+"""What our other client is told of a recording, and how alike words are."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import Any
+
+from streamer.client import transcribe
+from tests.bridge.service_client import Event
+from tests.samples import pcm
+
+
+def of(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in told if event["event"] == kind]
+
+
+def words(told: list[dict[str, Any]]) -> str:
+    return " ".join(event["text"] for event in of(told, "final"))
+
+
+async def undisturbed(url: str, name: str, **options: Any) -> list[Event]:
+    """What our other client is told of a recording."""
+    return [event async for event in transcribe([pcm(name)], url, options=options)]
+
+
+def alike(given: str, right: str) -> float:
+    """The share of words in common, in order."""
+    return SequenceMatcher(None, given.split(), right.split(), autojunk=False).ratio()
