@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streamer.bridge.service import Service
     from streamer.triton.dialer import Dialer
 
-# The slots of the model as it is shipped. With fewer, sessions that start anew after a failure might find no place.
+# The slots of the model as it is shipped. With fewer, sessions that start anew after a failure might find none.
 USUAL_SLOTS: Final = 64
 
 EXAMPLES: Final = """\
