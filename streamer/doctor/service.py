@@ -54,14 +54,14 @@ def named(url: str) -> Iterator[Finding]:
 
 def trial() -> Iterator[Finding]:
     """A service is started, transcribes a recording and is stopped: all that `streamer FILE` does."""
-    from streamer.chosen_service import provided
+    from streamer.chosen_service import chosen_service
 
     began = time.monotonic()
     try:
-        with provided(EMBEDDED, Timing()) as provider:
+        with chosen_service(EMBEDDED, Timing()) as ready_service:
 
             async def work() -> Finding:
-                async with provider() as url:
+                async with ready_service() as url:
                     ready = time.monotonic() - began
                     return await _heard("trial", url, f"a service was started in {ready:.1f} s")
 

@@ -86,7 +86,7 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
     )
 
 
-def wishes(options: argparse.Namespace) -> dict[str, Any]:
+def session_options(options: argparse.Namespace) -> dict[str, Any]:
     """The session's options that were asked for; what was not is left to the service."""
     asked = ((name, getattr(options, name)) for name in _NAMES)
     return {name: value for name, value in asked if value is not None}
