@@ -1,1 +1,1 @@
-"""The library behind scripts/train and scripts/measure."""
+"""How the model is made and measured: the library behind scripts/data, scripts/train and scripts/measure."""

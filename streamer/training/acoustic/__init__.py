@@ -1,1 +1,1 @@
-"""Training of the acoustic model: batches, augmentation, optimiser, losses, scores."""
+"""Training of the acoustic model: batches, augmentation, optimiser, losses, runs, error rates."""

@@ -1,1 +1,1 @@
-"""Training and judging of speech activity: scenes, sounds that are no speech, and what is heard in them."""
+"""Training and measuring of speech activity: examples of speech over sounds that are none, and what is told of them."""

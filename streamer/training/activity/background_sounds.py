@@ -29,7 +29,7 @@ class BackgroundSounds:
         }
 
     def draw(self, rng: Generator, samples: int) -> Audio:
-        """Some sound, recorded or synthetic, sometimes two."""
+        """Some audio, recorded or synthetic, sometimes two."""
         audio = self._one(rng, samples)
         if rng.random() < 0.2:
             audio = audio + rng.uniform(0.1, 1) * self._one(rng, samples)

@@ -139,29 +139,29 @@ KINDS: dict[str, Callable[[Generator, int], Audio]] = {
 }  # fmt: skip
 
 
-def reverberated(rng: Generator, sound: Audio, seconds: float) -> Audio:
-    """The sound in a room that rings for so long."""
+def reverberated(rng: Generator, audio: Audio, seconds: float) -> Audio:
+    """The audio in a room that rings for so long."""
     length = int(seconds * SAMPLE_RATE)
     tail = rng.standard_normal(length) * np.exp(-6.9 * np.arange(length) / length)
     tail *= rng.uniform(0.05, 0.5) / np.sqrt((tail**2).sum())
     tail[0] += 1
-    size = 1 << (len(sound) + length - 1).bit_length()
-    wet: Audio = np.fft.irfft(np.fft.rfft(sound, size) * np.fft.rfft(tail, size))[: len(sound)].astype(np.float32)
+    size = 1 << (len(audio) + length - 1).bit_length()
+    wet: Audio = np.fft.irfft(np.fft.rfft(audio, size) * np.fft.rfft(tail, size))[: len(audio)].astype(np.float32)
     return wet
 
 
-def banded(sound: Audio, lowest: float, highest: float) -> Audio:
-    """The sound through a line or a small loudspeaker."""
-    size = 1 << (len(sound) - 1).bit_length()
+def banded(audio: Audio, lowest: float, highest: float) -> Audio:
+    """The audio through a line or a small loudspeaker."""
+    size = 1 << (len(audio) - 1).bit_length()
     hertz = np.fft.rfftfreq(size, 1 / SAMPLE_RATE)
     slope = 1 / (1 + (lowest / np.maximum(hertz, 1)) ** 6) / (1 + (hertz / highest) ** 10)
-    passed: Audio = np.fft.irfft(np.fft.rfft(sound, size) * slope)[: len(sound)].astype(np.float32)
+    passed: Audio = np.fft.irfft(np.fft.rfft(audio, size) * slope)[: len(audio)].astype(np.float32)
     return passed
 
 
-def quantised(sound: Audio) -> Samples:
-    """The sound as 16-bit samples."""
-    rounded: Samples = np.clip(np.rint(sound * 32768), -32768, 32767).astype(np.int16)
+def quantised(audio: Audio) -> Samples:
+    """The audio as 16-bit samples."""
+    rounded: Samples = np.clip(np.rint(audio * 32768), -32768, 32767).astype(np.int16)
     return rounded
 
 
@@ -235,18 +235,18 @@ def _pitch(root: float, scale: tuple[int, ...], degree: int) -> float:
     return float(440 * 2 ** ((root + 12 * octave + scale[step] - 69) / 12))
 
 
-def _add(mixed: Audio, start: int, sound: Audio, level: float) -> None:
-    end = min(start + len(sound), len(mixed))
+def _add(mixed: Audio, start: int, audio: Audio, level: float) -> None:
+    end = min(start + len(audio), len(mixed))
     if start < end:
-        mixed[start:end] += level * sound[: end - start]
+        mixed[start:end] += level * audio[: end - start]
 
 
-def _recorded(rng: Generator, sound: Audio, wet: float) -> Audio:
-    """The sound as a microphone may hear it, with a peak of 1."""
+def _recorded(rng: Generator, audio: Audio, wet: float) -> Audio:
+    """The audio as a microphone may hear it, with a peak of 1."""
     if rng.random() < wet:
-        sound = reverberated(rng, sound, rng.uniform(0.1, 1.4))
+        audio = reverberated(rng, audio, rng.uniform(0.1, 1.4))
     if rng.random() < 0.3:
-        sound = banded(sound, rng.uniform(20, 400), rng.uniform(2500, 7500))
+        audio = banded(audio, rng.uniform(20, 400), rng.uniform(2500, 7500))
     if rng.random() < 0.2:
-        sound = np.tanh(rng.uniform(1, 4) * sound / max(float(np.abs(sound).max()), 1e-6))
-    return (sound / max(float(np.abs(sound).max()), 1e-6)).astype(np.float32)
+        audio = np.tanh(rng.uniform(1, 4) * audio / max(float(np.abs(audio).max()), 1e-6))
+    return (audio / max(float(np.abs(audio).max()), 1e-6)).astype(np.float32)

@@ -1,1 +1,1 @@
-"""Prepared speech, its alignments, and synthetic speech."""
+"""Speech as it is given, prepared, aligned, degraded, and made by synthetic voices."""

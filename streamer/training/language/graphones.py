@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -136,6 +137,21 @@ def _lattice(chances: list[list[Floats]], join: np.ufunc) -> list[Floats]:
     return rows
 
 
+@dataclass
+class _Level:
+    """All n-grams of one length: the nodes of a trie, each with that of its context and of its suffix."""
+
+    parent: Numbers
+    last: Numbers  # graphones
+    shorter: Numbers  # without the first graphone
+    raw: Numbers  # how often it was seen
+    first: Numbers  # where it was seen first
+    count: Numbers  # what smoothing counts
+    probability: Floats = field(init=False)
+    kept: npt.NDArray[np.bool_] = field(init=False)
+    backoff: Floats = field(init=False)
+
+
 class _Counts:
     """Counts of all n-grams up to an order, as levels of a trie."""
 
@@ -149,7 +165,7 @@ class _Counts:
         size = len(self._graphones)
         # ids[k][t]: the node of the k+1 tokens that begin at t, or -1 where the word ends before.
         ids = [np.zeros(len(tokens), np.int64)]
-        self.levels: list[dict[str, Any]] = []
+        self.levels: list[_Level] = []
         for length in range(1, order + 1):
             at = np.flatnonzero(left >= length)
             keys, first, node, raw = np.unique(
@@ -159,17 +175,15 @@ class _Counts:
             here[at] = node
             parent, last = np.divmod(keys, size)
             shorter = ids[length - 1][at[first] + 1] if length > 1 else np.zeros(len(keys), np.int64)
-            self.levels.append(
-                {"parent": parent, "last": last, "shorter": shorter, "raw": raw, "first": at[first], "count": raw}
-            )
+            self.levels.append(_Level(parent, last, shorter, raw, at[first], raw))
             ids.append(here)
         for shorter, longer in zip(self.levels, self.levels[1:], strict=False):
             # Below the highest order it counts after how many different graphones an n-gram was seen, but a word's
             # begin has nothing before it.
-            different = np.bincount(longer["shorter"], minlength=len(shorter["raw"]))
-            shorter["count"] = np.where(tokens[shorter["first"]] == 0, shorter["raw"], different)
+            different = np.bincount(longer.shorter, minlength=len(shorter.raw))
+            shorter.count = np.where(tokens[shorter.first] == 0, shorter.raw, different)
         # Nothing is predicted to be a begin.
-        self.levels[0]["count"][0] = 0
+        self.levels[0].count[0] = 0
 
     def model(self, least: float) -> LetterToSound:
         """Smoothed by interpolated modified Kneser-Ney, pruned, quantised."""
@@ -181,41 +195,41 @@ class _Counts:
         """Probabilities by interpolated modified Kneser-Ney smoothing."""
         lower = np.full(1, 1 / (len(self._graphones) - 1))
         for level in self.levels:
-            count, parent = level["count"], level["parent"]
+            count, parent = level.count, level.parent
             taken = _discounts(count)[np.minimum(count, 3)]
             total, left = np.bincount(parent, count), np.bincount(parent, taken)
-            level["probability"] = ((count - taken) + left[parent] * lower[level["shorter"]]) / total[parent]
-            lower = level["probability"]
+            level.probability = ((count - taken) + left[parent] * lower[level.shorter]) / total[parent]
+            lower = level.probability
 
     def _prune(self, least: float) -> None:
         """Mark what stays, from the longest n-grams down, and set the back-offs to what they leave over."""
-        needed = np.zeros(len(self.levels[-1]["raw"]), bool)
+        needed = np.zeros(len(self.levels[-1].raw), bool)
         for number in range(self._order - 1, 0, -1):
             level, above = self.levels[number], self.levels[number - 1]
-            lower = above["probability"][level["shorter"]]
-            left = 1 - np.bincount(level["parent"], level["probability"], len(above["raw"]))
-            spare = 1 - np.bincount(level["parent"], lower, len(above["raw"]))
+            lower = above.probability[level.shorter]
+            left = 1 - np.bincount(level.parent, level.probability, len(above.raw))
+            spare = 1 - np.bincount(level.parent, lower, len(above.raw))
             backoff = np.maximum(left, 1e-9) / np.maximum(spare, 1e-9)
-            gain = level["raw"] * np.log(level["probability"] / (lower * backoff[level["parent"]]))
-            level["kept"] = needed | (gain >= least)
-            above["kept"] = needed = np.bincount(level["parent"], level["kept"], len(above["raw"])) > 0
-            kept = level["kept"]
-            left = 1 - np.bincount(level["parent"][kept], level["probability"][kept], len(above["raw"]))
-            spare = 1 - np.bincount(level["parent"][kept], lower[kept], len(above["raw"]))
-            above["backoff"] = np.maximum(left, 1e-9) / np.maximum(spare, 1e-9)
-        self.levels[0]["kept"] = np.ones(len(self.levels[0]["raw"]), bool)
+            gain = level.raw * np.log(level.probability / (lower * backoff[level.parent]))
+            level.kept = needed | (gain >= least)
+            above.kept = needed = np.bincount(level.parent, level.kept, len(above.raw)) > 0
+            kept = level.kept
+            left = 1 - np.bincount(level.parent[kept], level.probability[kept], len(above.raw))
+            spare = 1 - np.bincount(level.parent[kept], lower[kept], len(above.raw))
+            above.backoff = np.maximum(left, 1e-9) / np.maximum(spare, 1e-9)
+        self.levels[0].kept = np.ones(len(self.levels[0].raw), bool)
 
     def _quantised(self) -> LetterToSound:
-        kept = [level["kept"] for level in self.levels]
-        graphones = np.concatenate([level["last"][stays] for level, stays in zip(self.levels, kept, strict=True)])
-        probabilities = [level["probability"][stays] for level, stays in zip(self.levels, kept, strict=True)]
+        kept = [level.kept for level in self.levels]
+        graphones = np.concatenate([level.last[stays] for level, stays in zip(self.levels, kept, strict=True)])
+        probabilities = [level.probability[stays] for level, stays in zip(self.levels, kept, strict=True)]
         backoffs = [
             np.ones(1),
-            *(level["backoff"][stays] for level, stays in zip(self.levels[:-1], kept, strict=False)),
+            *(level.backoff[stays] for level, stays in zip(self.levels[:-1], kept, strict=False)),
         ]
         children = [np.array([len(kept[0])])]
         children += [
-            np.bincount(below["parent"][below["kept"]], minlength=len(level["raw"]))[level["kept"]]
+            np.bincount(below.parent[below.kept], minlength=len(level.raw))[level.kept]
             for level, below in zip(self.levels, self.levels[1:], strict=False)
         ]
         scores, scale = _levels(np.log(np.maximum(np.concatenate(probabilities), 1e-9)))

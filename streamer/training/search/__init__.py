@@ -1,1 +1,1 @@
-"""Searches on kept emissions: what they find, what they cost, and how their weights are tuned."""
+"""Searches on kept emissions: what they find and cost, tuning of weights, calibration, hotwords."""
