@@ -11,7 +11,7 @@ from streamer.timing import Timing
 
 EMBEDDED: Final = "embedded"  # stands where a URL does, for a service of our own
 
-Provider = Callable[[], AbstractAsyncContextManager[str]]
+ReadyService = Callable[[], AbstractAsyncContextManager[str]]
 
 
 def chosen(server: str | None) -> str:
@@ -24,8 +24,8 @@ def chosen(server: str | None) -> str:
 
 
 @contextmanager
-def provided(server: str | None, timing: Timing) -> Iterator[Provider]:
-    """A service while this is entered; `async with provider() as url` waits until it is ready.
+def chosen_service(server: str | None, timing: Timing) -> Iterator[ReadyService]:
+    """A service while this is entered; `async with ready_service() as url` waits until it is ready.
 
     One of our own is spawned here, so that it starts while the rest is imported; TritonError if that fails.
     """

@@ -129,7 +129,7 @@ def _cost(group: Sequence[SessionEvent], lines: Sequence[str], until: int | None
 
 
 def _break_cost(word: SessionEvent, following: SessionEvent) -> float:
-    """The cost of a break between these two words; negative at a good place."""
+    """The cost of a break between these two words; negative at a good point."""
     last, first = _plain(word).rpartition(" ")[2], _plain(following).partition(" ")[0]
     pause: int = following["start_ms"] - word["end_ms"]
     cost = -_PAUSE * min(1.0, max(0, pause) / _HALF_SECOND_MS)
@@ -139,7 +139,7 @@ def _break_cost(word: SessionEvent, following: SessionEvent) -> float:
 def _lines(words: Sequence[SessionEvent], taken: int) -> list[str]:
     """The words in lines. A label before the first line takes `taken` characters.
 
-    Two lines have about the same length, and are divided at a good place.
+    Two lines have about the same length, and are divided at a good point.
     """
     text = " ".join(word["word"] for word in words)
     if len(text) <= LINE_CHARACTERS - taken:

@@ -13,15 +13,15 @@ import pytest
 import streamer.chosen_service
 from streamer.address import is_ready
 from streamer.bridge.service import Service
-from streamer.chosen_service import EMBEDDED, Provider, provided
+from streamer.chosen_service import EMBEDDED, ReadyService, chosen_service
 from streamer.timing import Timing
 
 
-def used(provider: Provider) -> tuple[str, bool]:
-    """The URL that a provider gives, and whether a service is ready there."""
+def used(ready_service: ReadyService) -> tuple[str, bool]:
+    """The URL that it gives, and whether a service is ready there."""
 
     async def use() -> tuple[str, bool]:
-        async with provider() as url:
+        async with ready_service() as url:
             parts = urlsplit(url)
             return url, await asyncio.to_thread(is_ready, str(parts.hostname), int(parts.port or 0))
 
@@ -30,16 +30,16 @@ def used(provider: Provider) -> tuple[str, bool]:
 
 def test_one_that_was_named() -> None:
     """It is taken as it is, whether it is there or not."""
-    with provided("ws://127.0.0.1:1/v1/stream", Timing()) as provider:
-        assert used(provider) == ("ws://127.0.0.1:1/v1/stream", False)
+    with chosen_service("ws://127.0.0.1:1/v1/stream", Timing()) as ready_service:
+        assert used(ready_service) == ("ws://127.0.0.1:1/v1/stream", False)
 
 
 def test_one_of_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one on the usual port, if it is ready, and nothing is started."""
     monkeypatch.setattr(streamer.chosen_service, "DEFAULT_PORT", urlsplit(service.url).port)
     before = psutil.Process().children()
-    with provided(None, Timing()) as provider:
-        assert used(provider) == (service.url, True)
+    with chosen_service(None, Timing()) as ready_service:
+        assert used(ready_service) == (service.url, True)
         assert psutil.Process().children() == before
 
 
@@ -58,8 +58,8 @@ def logging_as_before() -> Iterator[None]:
 def test_one_of_our_own() -> None:
     """It is started, and nothing of it is left."""
     before = set(psutil.Process().children(recursive=True))
-    with provided(EMBEDDED, Timing()) as provider:
+    with chosen_service(EMBEDDED, Timing()) as ready_service:
         ours = set(psutil.Process().children(recursive=True)) - before
         assert ours
-        assert used(provider)[1]
+        assert used(ready_service)[1]
     assert psutil.wait_procs(list(ours), timeout=5)[1] == []

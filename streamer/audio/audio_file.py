@@ -161,7 +161,7 @@ def _open_with_ffmpeg(name: str) -> FfmpegAudio:
 class _ForwardSoundFile(soundfile.SoundFile):  # type: ignore[misc]
     """A sound file that is read from start to end without seeking.
 
-    SoundFile seeks after each read, to the place where it already is. In MP3 and OGG the samples after a seek differ,
+    SoundFile seeks after each read, to where it already is. In MP3 and OGG the samples after a seek differ,
     so a file read in chunks would not be the same as the whole.
     """
 

@@ -257,7 +257,7 @@ class Microphone:
 def quiet_libraries() -> Iterator[None]:
     """Keep off the terminal what PortAudio and ALSA write to descriptor 2.
 
-    Meanwhile sys.stderr is another stream to the same place. Code that keeps a reference must fetch it inside.
+    Meanwhile sys.stderr is another stream to the same file. Code that keeps a reference must fetch it inside.
     """
     own = sys.stderr
     try:

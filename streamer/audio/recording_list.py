@@ -19,7 +19,7 @@ class ListedRecording:
     """A recording: its name for opening it, and its path within the named folder, such as `monday/first.wav`."""
 
     name: str
-    place: PurePath
+    path: PurePath
 
     @classmethod
     def named(cls, name: str) -> ListedRecording:
@@ -30,7 +30,7 @@ class ListedRecording:
 def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]:
     """The recording with this name, or those in the folder with this name; and what could not be read.
 
-    The place of a recording is its path below the folder, so that the structure of the folder can be kept.
+    The path of a recording is the one below the folder, so that the structure of the folder can be kept.
     """
     if name == STDIN or not Path(name).is_dir():
         return [ListedRecording.named(name)], []
@@ -43,11 +43,11 @@ def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]
 
 
 def _files(folder: str, unread: list[OSError]) -> Iterator[str]:
-    for place, folders, files in os.walk(folder, onerror=unread.append):
+    for parent, folders, files in os.walk(folder, onerror=unread.append):
         folders[:] = _sorted(folders)
         for file in _sorted(files):
             if PurePath(file).suffix.lower() in SOUNDFILE_ENDINGS | FFMPEG_ENDINGS:
-                yield str(Path(place, file))
+                yield str(Path(parent, file))
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

@@ -42,8 +42,8 @@ class ControlError(Exception):
 
 def default_path(port: int) -> Path:
     """Where the service on this port listens for who runs it: in a folder that belongs to this user alone."""
-    place = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(place) / "streamer" if place else Path(tempfile.gettempdir()) / f"streamer-{os.geteuid()}"
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) / "streamer" if runtime else Path(tempfile.gettempdir()) / f"streamer-{os.geteuid()}"
     return folder / f"{port}.sock"
 
 
@@ -139,7 +139,7 @@ class Control:
 
 
 def _own_folder(folder: Path) -> None:
-    """Where others could put something in our place, nothing is listened to."""
+    """Make or check the folder; ControlError if others could replace what is in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):

@@ -58,14 +58,14 @@ class BridgeServer:
         models: Models,
         metrics: Metrics,
         limits: Limits | None = None,
-        entrance: PortPolicy | None = None,
+        policy: PortPolicy | None = None,
     ) -> None:
         self.admission = Admission(metrics)
         self._host, self._port = host, port
         self._models = models
         self._metrics = metrics
         self._limits = limits
-        self._entrance = entrance or PortPolicy()
+        self._policy = policy or PortPolicy()
         self._listener: Listener | None = None
         self._resumption: Resumption[SessionDriver] = Resumption()
         self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
@@ -76,7 +76,7 @@ class BridgeServer:
     def url(self) -> str:
         """Where the websocket is."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        scheme = "ws" if self._entrance.certificate is None else "wss"
+        scheme = "ws" if self._policy.certificate is None else "wss"
         return f"{scheme}://{host}:{self._port}{PATH}"
 
     @property
@@ -86,7 +86,7 @@ class BridgeServer:
 
     async def start(self) -> None:
         """Listen; PortError if that is not possible. A port of 0 is replaced by a free one."""
-        policy, metrics = self._entrance, self._metrics
+        policy, metrics = self._policy, self._metrics
         terms = Terms(
             self._routes(),
             ConnectionCounts(),
@@ -138,7 +138,7 @@ class BridgeServer:
 
     def _routes(self) -> Routes:
         """Everything that is at the port."""
-        policy = self._entrance
+        policy = self._policy
         probes = Probes(self._metrics, self._state, policy.access)
         native = Endpoint(self._converse, policy.largest_message, (SUBPROTOCOL,))
         routes = Routes(f"There are / (a page), {PATH} (the websocket), /healthz, /readyz and /metrics.")
@@ -148,7 +148,7 @@ class BridgeServer:
         return routes
 
     async def _converse(self, websocket: WebSocket) -> None:
-        access, visit, barred = self._entrance.access, None, None
+        access, visit, barred = self._policy.access, None, None
         request = websocket.request
         try:
             visit = access.enter(request)

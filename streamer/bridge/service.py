@@ -41,7 +41,7 @@ class Service:
         sessions: int | Callable[[UpstreamPool], Awaitable[int | None]] | None = None,
         limits: Limits | None = None,
         grace: float = 0.0,
-        entrance: PortPolicy | None = None,
+        policy: PortPolicy | None = None,
         dial: Dialer | None = None,
         tracing: Tracing | None = None,
         models: Mapping[str, str] | None = None,
@@ -56,7 +56,7 @@ class Service:
         self.models = Models(Tritons(tritons, dial or PLAIN, resolve_s), models or {DEFAULT_MODEL: MODEL})
         self._sessions = sessions
         self._grace = grace
-        self._server = BridgeServer(host, port, self.models, self.metrics, limits, entrance)
+        self._server = BridgeServer(host, port, self.models, self.metrics, limits, policy)
         self._exit = AsyncExitStack()
 
     @property

@@ -106,9 +106,9 @@ class Inbox:
         """Drops what the new event says again, better."""
         if event["type"] not in ("partial", "heard"):
             return
-        for place in range(len(self._events) - 1, len(self._events) - 1 - _LOOKED_THROUGH, -1):
-            if _subject(self._events[place]) == _subject(event):
-                del self._events[place]
+        for index in range(len(self._events) - 1, len(self._events) - 1 - _LOOKED_THROUGH, -1):
+            if _subject(self._events[index]) == _subject(event):
+                del self._events[index]
                 return
 
 

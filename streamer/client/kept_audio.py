@@ -43,7 +43,7 @@ class KeptAudio:
         self._frame_bytes = start.frame_bytes
         self._sample_rate = start.sample_rate
         self._silence = SILENCE[start.encoding]
-        self._most = self.place(start.endpoint.longest_ms + LAG_MS + MOST_UNHEARD_MS) + MOST_BUFFERED
+        self._most = self.offset(start.endpoint.longest_ms + LAG_MS + MOST_UNHEARD_MS) + MOST_BUFFERED
         self._entries: deque[_Kept] = deque()
         self._next = 0  # of the entries, the one to be sent next
         self._skip = 0  # bytes of it that are not to be sent
@@ -78,11 +78,11 @@ class KeptAudio:
         """How much audio is kept."""
         return self.milliseconds(self._end - self._begin)
 
-    def milliseconds(self, place: int) -> float:
-        """The time of a place."""
-        return place * 1000 / (self._frame_bytes * self._sample_rate)
+    def milliseconds(self, offset: int) -> float:
+        """The time at an offset."""
+        return offset * 1000 / (self._frame_bytes * self._sample_rate)
 
-    def place(self, milliseconds: float) -> int:
+    def offset(self, milliseconds: float) -> int:
         """Where the sample of this time begins."""
         return int(milliseconds * self._sample_rate // 1000) * self._frame_bytes
 
@@ -121,10 +121,10 @@ class KeptAudio:
 
     def let_go(self, milliseconds: float) -> None:
         """No further final has anything of what was before this."""
-        place = min(self.place(milliseconds), self._end)
+        offset = min(self.offset(milliseconds), self._end)
         # An unanswered flush keeps what is behind it; it is answered soon.
         while self._next > 0 and isinstance(first := self._entries[0].entry, bytes):
-            if self._begin + len(first) > place:
+            if self._begin + len(first) > offset:
                 return
             self._drop_first()
 
@@ -146,23 +146,23 @@ class KeptAudio:
         It begins at the earliest cut, which is returned. A channel with a later one has silence until there: what was
         said in it is final already.
         """
-        cuts = tuple(map(self.place, cuts_ms))
+        cuts = tuple(map(self.offset, cuts_ms))
         if not self._rewind(min(cuts), self._answered):
             return None
         self._origin, self._origin_flushes, self._cuts = min(cuts), self._answered, cuts
         return self.milliseconds(self._origin)
 
-    def _rewind(self, place: int, flushes: int) -> bool:
-        """What follows this place and so many flushes is to be sent; False if it is not here."""
-        if not self._begin <= place <= self._end or flushes < self._dropped:
+    def _rewind(self, offset: int, flushes: int) -> bool:
+        """What follows this offset and so many flushes is to be sent; False if it is not here."""
+        if not self._begin <= offset <= self._end or flushes < self._dropped:
             return False
         self._next = self._skip = 0
         for kept in self._entries:
             if isinstance(kept.entry, bytes):
-                if kept.begin + len(kept.entry) > place:
-                    self._skip = max(0, place - kept.begin)
+                if kept.begin + len(kept.entry) > offset:
+                    self._skip = max(0, offset - kept.begin)
                     break
-            elif kept.begin >= place and not _is_flush_before(kept, flushes):
+            elif kept.begin >= offset and not _is_flush_before(kept, flushes):
                 break
             self._next += 1
         return True

@@ -17,9 +17,9 @@ from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, Int16Samples, pcm_
 from streamer.audio.decoder import AudioDecoder
 from streamer.audio.recording_check import AudioError
 from streamer.audio.recording_list import STDIN, ListedRecording
-from streamer.chosen_service import Provider
+from streamer.chosen_service import ReadyService
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
-from streamer.commands.arguments.recognition import wishes
+from streamer.commands.arguments.recognition import session_options
 from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
 
@@ -47,16 +47,16 @@ class Batch:
     """The recordings of one command line, with the service for them."""
 
     def __init__(
-        self, options: argparse.Namespace, output: TranscriptOutput, timing: Timing, provider: Provider
+        self, options: argparse.Namespace, output: TranscriptOutput, timing: Timing, ready_service: ReadyService
     ) -> None:
         self._output = output
         self._timing = timing
-        self._provider = provider
+        self._ready_service = ready_service
         self._jobs: int = options.jobs
         self._paced: bool = options.paced
         self._separate: bool = options.channels == "separate"
         self._raw = (options.encoding or "pcm_s16le", options.sample_rate or SAMPLE_RATE, options.input_channels or 1)
-        self._options = {"partials": output.wants_partials or options.timing, **wishes(options)}
+        self._options = {"partials": output.wants_partials or options.timing, **session_options(options)}
         self._url = ""
         self._opening = asyncio.Lock()
         self._next = 0  # of the recordings, the one that begins next
@@ -144,7 +144,7 @@ class Batch:
 
     async def _service(self, stack: AsyncExitStack) -> str:
         async with self._opening:
-            self._url = self._url or await stack.enter_async_context(self._provider())
+            self._url = self._url or await stack.enter_async_context(self._ready_service())
         return self._url
 
     async def _transcribe(self, sound: _Sound, transcript: RecordingOutput, url: str) -> bool:

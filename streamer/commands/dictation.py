@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from streamer.audio.microphone import Microphone, MicrophoneError
 from streamer.audio.sample_converter import Int16Samples
-from streamer.chosen_service import Provider
+from streamer.chosen_service import ReadyService
 from streamer.client import Session, SessionError, connect
 from streamer.client.sending import declared, send_all
 from streamer.terminal.keyboard import keys
@@ -37,7 +37,7 @@ class Dictation:
         self._told_losses: tuple[int, float] = (0, 0.0)
         self._told_at = -_COMPLAIN_S
 
-    async def run(self, provider: Provider) -> int:
+    async def run(self, ready_service: ReadyService) -> int:
         """0 if all that was said was heard by the service, else 1."""
         try:
             microphone = self._make_microphone()
@@ -45,7 +45,7 @@ class Dictation:
             with microphone:
                 drawing = asyncio.create_task(self._draw(microphone))
                 try:
-                    async with provider() as url:
+                    async with ready_service() as url:
                         await self._listen(microphone, url)
                 finally:
                     drawing.cancel()

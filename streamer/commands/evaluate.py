@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from streamer.chosen_service import EMBEDDED, chosen, provided
+from streamer.chosen_service import EMBEDDED, chosen, chosen_service
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
 from streamer.commands.arguments.parser import Parser, number
 from streamer.commands.interrupt import run_until_signal
@@ -95,10 +95,10 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
             return hear_through_engine(utterances, setup, progress)
         where = chosen(server)
         runs: list[EvaluationRun] = []
-        with provided(where, Timing()) as provider:
+        with chosen_service(where, Timing()) as ready_service:
 
             async def work() -> int:
-                async with provider() as url:
+                async with ready_service() as url:
                     runs.append(await hear_through_service(utterances, setup, url, progress, ours=where == EMBEDDED))
                 return 0
 

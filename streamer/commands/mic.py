@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from streamer.chosen_service import provided
+from streamer.chosen_service import chosen_service
 from streamer.commands.arguments.parser import USAGE, add_server_argument
-from streamer.commands.arguments.recognition import add_recognition_arguments, option, wishes
+from streamer.commands.arguments.recognition import add_recognition_arguments, option, session_options
 from streamer.terminal.transcript_files import OutputError
 from streamer.timing import Timing
 from streamer.transcript import FORMATS
@@ -82,19 +82,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
-    with provided(options.server, Timing()) as provider:
+    with chosen_service(options.server, Timing()) as ready_service:
         from streamer.audio.microphone import Microphone
         from streamer.commands.dictation import Dictation
         from streamer.commands.interrupt import run_until_signal
 
         separate = options.channels == "separate"
-        session = wishes(options)
+        session = session_options(options)
         if separate:
             session |= {"channels": options.input_channels, "multichannel": True}
         dictation = Dictation(
             lambda: Microphone(device, options.input_channels, separate=separate), transcript, session
         )
-        return run_until_signal(dictation.run(provider))
+        return run_until_signal(dictation.run(ready_service))
 
 
 def _list(found: Sequence[InputDevice]) -> int:

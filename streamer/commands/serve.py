@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streamer.bridge.service import Service
     from streamer.triton.dialer import Dialer
 
-# The slots of the model as it is shipped. With fewer, sessions that start anew after a failure might find no place.
+# The slots of the model as it is shipped. With fewer, sessions that start anew after a failure might find none.
 USUAL_SLOTS: Final = 64
 
 EXAMPLES: Final = """\
@@ -57,20 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the service; the exit status, which is 0 after a single SIGTERM."""
     # Here and below, what only a service needs is imported when one is run: --help and the Tab key are quick.
-    from streamer.commands.arguments.access import EntranceError, entrance, is_local, triton_dial
+    from streamer.commands.arguments.access import PortPolicyError, is_local, port_policy, triton_dial
 
     try:
         configuration = configure(given_flags(options), os.environ, options.config)
         if options.print_config:
             print(as_toml(configuration), end="")
             return 0
-        guarded, dial = entrance(configuration), triton_dial(configuration)
+        policy, dial = port_policy(configuration), triton_dial(configuration)
         settings = configuration.settings
         if settings.repository and settings.triton:
             named = configuration.named("repository")
-            raise EntranceError(f"{named} is for the embedded Triton: it does not go together with --triton.")
+            raise PortPolicyError(f"{named} is for the embedded Triton: it does not go together with --triton.")
         models = _models(configuration)
-    except (SettingsError, EntranceError) as error:
+    except (SettingsError, PortPolicyError) as error:
         for sentence in str(error).splitlines():
             print(f"streamer: {sentence}", file=sys.stderr)
         return USAGE
@@ -78,12 +78,12 @@ def run(options: argparse.Namespace) -> int:
     if not settings.tls_cert and not settings.behind_proxy and not is_local(settings.host):
         logs.say("without TLS anybody on the way can listen in: give --tls-cert, or put a proxy with TLS in front.")
     try:
-        return _serve(settings, models, guarded, dial)
+        return _serve(settings, models, policy, dial)
     except TritonError as error:
         return _fail(error)
 
 
-def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], guarded: PortPolicy, dial: Dialer | None) -> int:
+def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: PortPolicy, dial: Dialer | None) -> int:
     import asyncio
 
     from streamer.commands.interrupt import run_until_signal
@@ -136,7 +136,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], guarded: 
             sessions=sessions,
             limits=limits,
             grace=settings.drain_limit,
-            entrance=guarded,
+            policy=policy,
             dial=dial,
             tracing=tracing,
             models={name: served.model for name, served in models.items()},

@@ -79,7 +79,7 @@ class Finding:
         self._capacities = capacities or Capacities()
 
     async def __call__(self, pool: UpstreamPool) -> int | None:
-        """So many sessions; None for all that there are places for, if it cannot be found out."""
+        """So many sessions; None for all that there are slots for, if it cannot be found out."""
         from streamer.audio.audio_file import read_audio
         from streamer.audio.recording_check import AudioError
         from streamer.bridge.upstreams.capacity import SHARE, STEP_S, measure

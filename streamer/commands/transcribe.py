@@ -14,7 +14,7 @@ from typing import Final
 
 from streamer.audio.recording_check import AudioError, check_readable
 from streamer.audio.recording_list import STDIN, ListedRecording, list_recordings
-from streamer.chosen_service import provided
+from streamer.chosen_service import chosen_service
 from streamer.commands.arguments.parser import USAGE, add_server_argument, count
 from streamer.commands.arguments.recognition import add_recognition_arguments, option
 from streamer.terminal.transcript_output import OutputError, TranscriptOutput
@@ -149,9 +149,9 @@ def _check(name: str) -> None:
 def _transcribed(
     recordings: list[ListedRecording], options: argparse.Namespace, output: TranscriptOutput, timing: Timing
 ) -> int:
-    with provided(options.server, timing) as provider:
+    with chosen_service(options.server, timing) as ready_service:
         from streamer.commands.batch import Batch
         from streamer.commands.interrupt import run_until_signal
 
         timing.mark("client imported")
-        return run_until_signal(Batch(options, output, timing, provider).run(recordings))
+        return run_until_signal(Batch(options, output, timing, ready_service).run(recordings))

@@ -26,7 +26,7 @@ _TRIAL_S: Final = 120.0
 
 def port() -> Iterator[Finding]:
     """What listens on the port that `serve` takes by default."""
-    place, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
+    address, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
         told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
         sessions = f"{told.get('sessions', '?')} of {told.get('sessions_limit', '?')} sessions"
@@ -35,13 +35,13 @@ def port() -> Iterator[Finding]:
     try:
         with socket.create_server((DEFAULT_HOST, DEFAULT_PORT)):
             pass
-        yield Finding(subject, FINE, f"{place} is free")
+        yield Finding(subject, FINE, f"{address} is free")
     except OSError as error:
         told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
         if told.get("service") == "streamer":
             yield Finding(subject, WARNING, "a Streamer service listens there, but is not ready", "read its log")
         else:
-            said = f"{place} cannot be taken: {error.strerror}"
+            said = f"{address} cannot be taken: {error.strerror}"
             yield Finding(subject, WARNING, said, "streamer serve --port 8081, or stop the other program")
 
 
@@ -54,14 +54,14 @@ def named(url: str) -> Iterator[Finding]:
 
 def trial() -> Iterator[Finding]:
     """A service is started, transcribes a recording and is stopped: all that `streamer FILE` does."""
-    from streamer.chosen_service import provided
+    from streamer.chosen_service import chosen_service
 
     began = time.monotonic()
     try:
-        with provided(EMBEDDED, Timing()) as provider:
+        with chosen_service(EMBEDDED, Timing()) as ready_service:
 
             async def work() -> Finding:
-                async with provider() as url:
+                async with ready_service() as url:
                     ready = time.monotonic() - began
                     return await _heard("trial", url, f"a service was started in {ready:.1f} s")
 

@@ -1,4 +1,4 @@
-"""Slots: the numbered places for streams in the buffers of the model, and the leases under which streams hold them."""
+"""Slots: the numbered parts for streams in the buffers of the model, and the leases under which streams hold them."""
 
 from __future__ import annotations
 

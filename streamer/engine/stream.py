@@ -114,7 +114,7 @@ class Stream:
         ending = rule.segment_end(found, self._computed // self.time_scale.frame_samples, frame_ms, quiet)
         if ending is None:
             stable = min(found.stable, rule.settled(found.words, frame_ms))
-            partial = self.results.partial(found, stable, self._place)
+            partial = self.results.partial(found, stable, self._position)
             if partial:
                 self.events.append(partial)
             return False
@@ -139,7 +139,7 @@ class Stream:
         return [*events, Heard(self.received, self.time_scale.ms(self.received))]
 
     @property
-    def _place(self) -> SegmentPosition:
+    def _position(self) -> SegmentPosition:
         # Frames of the tail lie after the last sample, but no time may.
         heard = min(self._base + self._computed, self.received)
         return SegmentPosition(
@@ -177,7 +177,7 @@ class Stream:
             # Ask for more than are wanted, because those that differ only after the cut are merged.
             others = search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
             ranked = [(_before(other, frame), share) for other, share in others]
-            self.events.append(self.results.final(kept, ranked, self._place, pause=silence))
+            self.events.append(self.results.final(kept, ranked, self._position, pause=silence))
             self._segment += 1
         else:
             self.results.cut(pause=silence)

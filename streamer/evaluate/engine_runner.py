@@ -93,11 +93,11 @@ class EngineRunner:
         step = self._options.step_ms * SAMPLE_RATE // 1000
         numbers = list(self._streams)
         chunks = [self._streams[number].next_chunk(number, step) for number in numbers]
-        for place, answer in self._recogniser.step(chunks):
-            stream = self._streams[numbers[place]]
+        for index, answer in self._recogniser.step(chunks):
+            stream = self._streams[numbers[index]]
             if isinstance(answer, StreamError):
                 stream.failure = str(answer)
-                self._recogniser.close(numbers[place])
+                self._recogniser.close(numbers[index])
                 continue
             wall_ms = 1000 * (time.monotonic() - stream.began)
             stream.events += [TimedEvent(wall_ms, json.loads(as_json(event))) for event in answer]

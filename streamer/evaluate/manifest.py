@@ -48,15 +48,15 @@ class Utterance:
     corpus: str
     speaker: str | None
     words: tuple[str, ...]
-    place: AudioLocation
+    location: AudioLocation
 
     def samples(self) -> Int16Samples:
         """The audio, read as `streamer FILE` reads it. AudioError if it cannot be read."""
-        if self.place.size is None:
-            return read_audio(self.place.path)
-        with self.place.path.open("rb") as shard:
-            shard.seek(self.place.start)
-            content = shard.read(self.place.size)
+        if self.location.size is None:
+            return read_audio(self.location.path)
+        with self.location.path.open("rb") as shard:
+            shard.seek(self.location.start)
+            content = shard.read(self.location.size)
         # In a file of its own, so that shards and files go through the same reader.
         with tempfile.NamedTemporaryFile(suffix=Path(self.name).suffix) as copy:
             copy.write(content)
@@ -141,7 +141,7 @@ def _utterances(path: Path, header: list[str], rows: list[list[str]]) -> Iterato
         corpus = next((row[column] for column in _CORPUS if row.get(column)), path.stem)
         speaker = row.get("speaker", "")
         yield Utterance(
-            name, corpus, None if speaker in _NO_SPEAKER else speaker, words, _place(path.parent, row, where, shards)
+            name, corpus, None if speaker in _NO_SPEAKER else speaker, words, _location(path.parent, row, where, shards)
         )
 
 
@@ -151,7 +151,7 @@ def _name(row: dict[str, str]) -> str:
     return row["file"]
 
 
-def _place(
+def _location(
     folder: Path, row: dict[str, str], where: str, shards: dict[Path, dict[str, AudioLocation]]
 ) -> AudioLocation:
     if "shard" not in row:
@@ -163,10 +163,10 @@ def _place(
     path = folder / row["shard"]
     if path not in shards:
         shards[path] = _members(path, where)
-    place = shards[path].get(row["member"])
-    if place is None:
+    location = shards[path].get(row["member"])
+    if location is None:
         raise ManifestError(f"{where}: {path} holds no {row['member']}.")
-    return place
+    return location
 
 
 def _members(path: Path, where: str) -> dict[str, AudioLocation]:

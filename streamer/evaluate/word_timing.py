@@ -2,7 +2,7 @@
 
 Times are measured by two clocks. The audio clock is the amount of audio that had been computed when an event was made
 (`audio_ms`), so it does not depend on how fast audio was sent. The wall clock is when the event arrived. A word is
-shown from the event since which it has kept its place in its segment, and stable from the first event whose stable
+shown from the event since which it has kept its position in its segment, and stable from the first event whose stable
 text includes it.
 """
 
@@ -98,10 +98,10 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
             continue
         earlier = running.pop(event["segment"], [])
         words: list[TimedWord] = []
-        place = 0
+        position = 0
         for token in _tokens(event):
-            end = place + len(token.shown)
-            shown, stable = _since(place, token.shown, earlier), _stable(end, earlier)
+            end = position + len(token.shown)
+            shown, stable = _since(position, token.shown, earlier), _stable(end, earlier)
             words += [
                 TimedWord(
                     word,
@@ -114,7 +114,7 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
                 )
                 for word in token.spoken
             ]
-            place = end
+            position = end
         found.append(TimedFinal(tuple(words), event.get("confidence")))
     return found
 
@@ -135,10 +135,10 @@ def _tokens(event: Mapping[str, Any]) -> list[FinalToken]:
     return [FinalToken([word], normalise(word)) for word in text.split()]
 
 
-def _since(place: int, words: list[str], earlier: Sequence[ShownWords]) -> TimePoint | None:
+def _since(position: int, words: list[str], earlier: Sequence[ShownWords]) -> TimePoint | None:
     first = None
     for partial in reversed(earlier):
-        if partial.words[place : place + len(words)] != words:
+        if partial.words[position : position + len(words)] != words:
             break
         first = partial.time
     return first

@@ -19,7 +19,7 @@ class ConfigFile:
     values: dict[str, Any]
     lines: dict[str, int]  # of the keys whose line is known
 
-    def place(self, key: str) -> str:
+    def location(self, key: str) -> str:
         """Where a key is, as it stands in a sentence."""
         line = self.lines.get(key)
         return f"{self.path}, line {line}" if line else str(self.path)

@@ -93,16 +93,16 @@ def _sources(
     if value := environment.get(setting.variable):
         yield Given(value, setting.variable, setting.variable)
     if file is not None and setting.key in file.values:
-        place = file.place(setting.key)
-        comma = "," if ", line" in place else ""
-        yield Given(file.values[setting.key], f"{setting.key} in {place}{comma}", place, file.path.parent)
+        location = file.location(setting.key)
+        comma = "," if ", line" in location else ""
+        yield Given(file.values[setting.key], f"{setting.key} in {location}{comma}", location, file.path.parent)
 
 
 def _unknown_keys(file: ConfigFile | None) -> Iterator[str]:
     known = [setting.key for setting in SETTINGS.values()]
     for key in file.values if file else ():
         if file and key not in known:
-            yield f"unknown setting '{key}' in {file.place(key)}{did_you_mean(key, known, QUOTED) or '.'}"
+            yield f"unknown setting '{key}' in {file.location(key)}{did_you_mean(key, known, QUOTED) or '.'}"
 
 
 def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:

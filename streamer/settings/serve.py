@@ -33,7 +33,7 @@ AUTO: Final = "auto"
 
 _LISTENING: Final = "Where it listens"
 _RECOGNISER: Final = "The recogniser"
-_ENTRANCE: Final = "Who may come in (docs/security.md)"
+_ACCESS: Final = "Who may come in (docs/security.md)"
 _SHARES: Final = "What one caller may have"
 _ELSEWHERE: Final = "Tritons elsewhere"
 _RUNNING: Final = "Its log, and its end"
@@ -92,15 +92,15 @@ class ServeSettings:
 
     keys: Path | None = setting(
         FilePath(),
-        _ENTRANCE,
+        _ACCESS,
         "Only callers with one of the keys in this file may come in; `streamer key NAME` makes them.",
         unset="no keys",
         example='"/etc/streamer/keys"',
     )
-    open: bool = setting(Switch(), _ENTRANCE, "Listen for other machines although there are no keys.", False)
+    open: bool = setting(Switch(), _ACCESS, "Listen for other machines although there are no keys.", False)
     origin: tuple[str, ...] = setting(
         ListOf(Text(f"an origin such as https://example.org, without a path, or '{ANY_ORIGIN}'", "URL", origin_of)),
-        _ENTRANCE,
+        _ACCESS,
         f"Sites whose pages may use the service too; '{ANY_ORIGIN}' is any site.",
         (),
         unset="only pages of the service itself",
@@ -108,26 +108,26 @@ class ServeSettings:
     )
     tls_cert: Path | None = setting(
         FilePath(),
-        _ENTRANCE,
+        _ACCESS,
         "The certificate with what leads to its root, as PEM: the service then speaks wss and https.",
         unset="no TLS",
         example='"/etc/streamer/chain.pem"',
     )
     tls_key: Path | None = setting(
         FilePath(),
-        _ENTRANCE,
+        _ACCESS,
         "The private key of the certificate.",
         unset="in the same file",
         example='"/etc/streamer/key.pem"',
     )
     behind_proxy: int = setting(
         Whole(0, 8, "N"),
-        _ENTRANCE,
+        _ACCESS,
         "How many proxies in front tell in X-Forwarded-For who asks; with 0 that header is not believed.",
         0,
         bare="1",
     )
-    open_metrics: bool = setting(Switch(), _ENTRANCE, "Anybody may read /metrics, without a key.", False)
+    open_metrics: bool = setting(Switch(), _ACCESS, "Anybody may read /metrics, without a key.", False)
 
     per_key: int | None = setting(
         _SESSIONS, _SHARES, "The most sessions of one key at a time.", unset="no limit", example="4"

@@ -25,7 +25,7 @@ class LiveTranscript:
     """Takes the events of one session; lines and subtitles are written at once, a JSON document at the end."""
 
     def __init__(self, format: str, output: str | None) -> None:
-        """OutputError if there is no place for it."""
+        """OutputError if it cannot be written there."""
         self._format = format
         self._recording = ListedRecording.named(NAME)
         self._files = TranscriptFiles(format, output, [self._recording])

@@ -24,7 +24,7 @@ class TranscriptFiles:
     """The files of all recordings. Nothing is created or overwritten before there is some text."""
 
     def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
-        self.shared = True  # whether all recordings go to one place
+        self.shared = True  # whether all recordings go to one output
         self.on_terminal = output is None and is_terminal(sys.stdout)
         self._paths: Mapping[ListedRecording, Path | None] = dict.fromkeys(recordings)
         self._open: dict[Path, TextIO] = {}
@@ -82,23 +82,23 @@ class TranscriptFiles:
 
 def _in_folder(folder: Path, recordings: Sequence[ListedRecording], ending: str) -> dict[ListedRecording, Path]:
     """A file for each, in the structure of the folders that they come from."""
-    named = {recording: recording.place.with_name(f"{_stem(recording)}{ending}") for recording in recordings}
+    named = {recording: recording.path.with_name(f"{_stem(recording)}{ending}") for recording in recordings}
     # talk.wav and talk.mp3 in one folder are not the same.
-    twice = {place for place, count in Counter(named.values()).items() if count > 1}
-    for recording, place in named.items():
-        if place in twice:
-            named[recording] = recording.place.with_name(f"{recording.place.name}{ending}")
-    places = Counter(named[recording] for recording in recordings)
-    if clashing := next((place for place, count in places.items() if count > 1), None):
+    twice = {path for path, count in Counter(named.values()).items() if count > 1}
+    for recording, path in named.items():
+        if path in twice:
+            named[recording] = recording.path.with_name(f"{recording.path.name}{ending}")
+    counts = Counter(named[recording] for recording in recordings)
+    if clashing := next((path for path, count in counts.items() if count > 1), None):
         names = " and ".join(recording.name for recording in recordings if named[recording] == clashing)
         raise OutputError(
             f"two recordings would both be written to {folder / clashing}: {names}. Transcribe them one at a time."
         )
-    return {recording: folder / place for recording, place in named.items()}
+    return {recording: folder / path for recording, path in named.items()}
 
 
 def _stem(recording: ListedRecording) -> str:
-    return PurePath(recording.place.name).stem
+    return PurePath(recording.path.name).stem
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """What `streamer FILE…` shows and writes of all its recordings, in the order of the command line.
 
 Lines (text, jsonl) are written as the words come, documents (json, srt, vtt) once a recording is whole. Recordings may
-be transcribed at the same time: where all go to one place, each has to wait for its turn there.
+be transcribed at the same time: where all go to one output, each has to wait for its turn there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TranscriptOutput:
     """The outputs of all recordings, and what they share: the files and the terminal."""
 
     def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
-        """OutputError if there is no place for them."""
+        """OutputError if they cannot be written there."""
         self.format = format
         self.recordings = recordings
         self.files = TranscriptFiles(format, output, recordings)
@@ -126,7 +126,7 @@ class RecordingOutput:
             self._whole = False
 
     def take_turn(self) -> None:
-        """This recording is the next in the place that all share."""
+        """This recording is the next in the output that all share."""
         self.has_turn = True
         if self._begun:
             self._write_heading()

@@ -25,7 +25,7 @@ def test_a_folder_is_all_recordings_in_it_and_below(calls: Path) -> None:
     found, wrong = list_recordings(str(calls))
     assert wrong == []
     places = ["9.WAV", "10.wav", "a.mp4", "b/a.opus", "b/2/x.mp3"]
-    assert [str(recording.place) for recording in found] == places
+    assert [str(recording.path) for recording in found] == places
     assert [recording.name for recording in found] == [str(calls / place) for place in places]
 
 
@@ -33,9 +33,9 @@ def test_a_file_is_itself_whatever_its_ending(calls: Path) -> None:
     """A named file is taken whatever its ending, and its place is its bare name."""
     [[recording], wrong] = list_recordings(str(calls / "b/notes.txt"))
     assert wrong == []
-    assert recording.place == PurePath("notes.txt")
+    assert recording.path == PurePath("notes.txt")
     [[recording], _] = list_recordings("-")
-    assert (recording.name, recording.place) == ("-", PurePath("stdin"))
+    assert (recording.name, recording.path) == ("-", PurePath("stdin"))
 
 
 def test_a_folder_without_recordings_says_so(calls: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_folder_that_cannot_be_read_is_named(calls: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "scandir", guarded)  # whoever runs the tests may be allowed everything
     found, [error] = list_recordings(str(calls))
-    assert [str(recording.place) for recording in found] == ["9.WAV", "10.wav", "a.mp4"]
+    assert [str(recording.path) for recording in found] == ["9.WAV", "10.wav", "a.mp4"]
     assert str(error) == f"{calls}/b cannot be read: Permission denied."
 
 
@@ -67,7 +67,7 @@ def test_a_link_to_the_folder_itself_is_no_endless_way(calls: Path) -> None:
     (calls / "linked.flac").symlink_to(calls / "10.wav")
     found, _ = list_recordings(str(calls))
     places = ["9.WAV", "10.wav", "a.mp4", "linked.flac", "b/a.opus", "b/2/x.mp3"]
-    assert [str(recording.place) for recording in found] == places
+    assert [str(recording.path) for recording in found] == places
 
 
 def test_endings_are_written_as_they_are_compared() -> None:

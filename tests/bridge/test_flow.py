@@ -170,7 +170,7 @@ async def test_who_wants_to_come_back_is_bounded(
     monkeypatch.setattr(server, "MOST_RETURNING", 1)
     access, alice = AccessRules(keys, shares=QuotaLimits(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
     async with (
-        serving(triton, entrance=PortPolicy(access)) as service,
+        serving(triton, policy=PortPolicy(access)) as service,
         connect(service.url, additional_headers=alice) as first,
     ):
         await first.send(json.dumps({"type": "start"}))

@@ -129,7 +129,7 @@ def test_there_is_a_bound() -> None:
     for _ in range(80):
         kept.add(bytes(192_000 * 16))
         sent(kept)
-    assert kept.place(kept.kept_ms) <= most + 32_768
+    assert kept.offset(kept.kept_ms) <= most + 32_768
     assert not kept.resume(0, 0)
     assert kept.restart([0]) is None
     assert kept.resume(15 * 192_000, 0)

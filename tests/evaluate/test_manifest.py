@@ -120,8 +120,8 @@ def test_a_damaged_member_is_named(shards: Path) -> None:
 
 def test_a_limit_takes_evenly_of_all_corpora(shards: Path) -> None:
     """A limit always selects the same utterances, in proportion to the corpora."""
-    place = read_manifest(shards)[0].place
-    many = [Utterance(str(number), "ab"[number % 4 == 0], None, ("x",), place) for number in range(400)]
+    location = read_manifest(shards)[0].location
+    many = [Utterance(str(number), "ab"[number % 4 == 0], None, ("x",), location) for number in range(400)]
     some = select_utterances(many, limit=40)
     assert some == select_utterances(many, limit=40)
     assert Counter(utterance.corpus for utterance in some) == {"a": 30, "b": 10}

@@ -53,9 +53,9 @@ async def test_a_site_has_to_be_allowed(
 ) -> None:
     """Any page may import the modules; whether it may use the service is for the service to say, in a sentence."""
     origin = elsewhere[0].replace("127.0.0.1", "elsewhere.localtest")
-    entrance = PortPolicy(AccessRules(origins=[origin] if allowed else []))
+    policy = PortPolicy(AccessRules(origins=[origin] if allowed else []))
     browser = await open_browser(flags=["--host-resolver-rules=MAP elsewhere.localtest 127.0.0.1"])
-    async with serving(triton, entrance=entrance) as service:
+    async with serving(triton, policy=policy) as service:
         bench = await open_bench(
             browser=browser,
             site=service.url.replace("ws", "http").rpartition("/v1/")[0],

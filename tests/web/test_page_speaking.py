@@ -225,7 +225,7 @@ async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) 
     """The page asks for it, tells a wrong one, goes on with the right one, and keeps it for this tab only."""
     key = make_key("visitor")
     (tmp_path / "keys").write_text(f"{key.line}\n")
-    async with serving(triton, entrance=PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))) as service:
+    async with serving(triton, policy=PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))) as service:
         page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
         await drop(page, wave_file("airplane.mp3"))
         await expect(page.locator("#notice h2")).to_have_text("A key is needed", timeout=PATIENCE_MS)

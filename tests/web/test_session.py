@@ -265,8 +265,8 @@ async def test_a_key_is_needed(triton: TritonServer, open_bench: OpenPage, tmp_p
     """Without one, with a wrong one and with one that cannot be one it says so; with the right one it works."""
     key = make_key("alice")
     (tmp_path / "keys").write_text(key.line + "\n")
-    entrance = PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))
-    async with serving(triton, entrance=entrance) as service:
+    policy = PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))
+    async with serving(triton, policy=policy) as service:
         bench = await open_bench()
         for wrong in ("", "streamer_wrong", "not a key, is it"):
             result = await bench.evaluate(REFUSAL, {"url": service.url, "key": wrong})

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from streamer.wire.errors import CloseCode
 
-# What a caller is told to wait for a place of its own.
+# How long a caller is told to wait before it tries again.
 RETRY_S = 5
 HOUR_S = 3600.0
 # Audio is counted by the minute: the hour is exact to that, and a key costs 60 numbers at most.

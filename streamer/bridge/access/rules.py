@@ -89,7 +89,7 @@ class AccessRules:
 
     def _own_page(self, origin: str, host: str, peer: str) -> bool:
         """Whether a page comes from this service itself, or from this very machine for a service on it."""
-        page, here = _place(origin), _place(f"{origin.partition('://')[0]}://{host}")
+        page, here = _host_and_port(origin), _host_and_port(f"{origin.partition('://')[0]}://{host}")
         if page is None or here is None:
             return False
         if page == here:
@@ -107,7 +107,7 @@ class AccessRules:
 
 
 def _presented(request: Request) -> str:
-    """The key that came with a request: of several the one in the best place."""
+    """The key that came with a request: of several the one from the most private part."""
     for header in request.headers.all("Authorization"):
         scheme, _, key = header.partition(" ")
         if scheme.lower() == "bearer":
@@ -121,14 +121,14 @@ def _presented(request: Request) -> str:
 def origin_of(text: str) -> str | None:
     """An allowed origin as browsers send it; None if it is none."""
     text = text.rstrip("/").lower()
-    scheme, _, place = text.partition("://")
-    if text in (ANY_ORIGIN, "null") or (scheme and place and not set(place) & set("/?#@ ")):
+    scheme, _, host = text.partition("://")
+    if text in (ANY_ORIGIN, "null") or (scheme and host and not set(host) & set("/?#@ ")):
         port = _PORTS.get(scheme)
         return text.removesuffix(f":{port}") if port else text
     return None
 
 
-def _place(origin: str) -> tuple[str, int] | None:
+def _host_and_port(origin: str) -> tuple[str, int] | None:
     """Host and port of an origin; None if it is not one of the web, such as `null`."""
     try:
         parts = urlsplit(origin)

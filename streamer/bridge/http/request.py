@@ -57,9 +57,9 @@ def split_target(target: str) -> tuple[str, str]:
         # A proxy may name the whole address.
         scheme, separator, rest = target.partition("://")
         if separator and scheme.lower() in ("http", "https", "ws", "wss"):
-            place, slash, path = rest.partition("/")
-            if "?" in place:
-                path, slash = place.partition("?")[2] + slash + path, "/?"
+            host, slash, path = rest.partition("/")
+            if "?" in host:
+                path, slash = host.partition("?")[2] + slash + path, "/?"
             target = (slash or "/") + path
     path, _, query = target.partition("?")
     return path, query

@@ -33,7 +33,7 @@ class Portion:
 
 
 class Backlog:
-    """Audio received and not yet handed to the model, with the places where the client asked for a flush."""
+    """Audio received and not yet handed to the model, with the positions at which the client asked for a flush."""
 
     def __init__(self) -> None:
         self._received = 0  # bytes since the start of the session; the waiting audio ends here

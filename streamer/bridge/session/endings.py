@@ -1,6 +1,6 @@
 """How a session can end: what is said last, and how the connection is closed after it. Pure.
 
-Each ending has one place here, with the sentence that tells a client what was wrong and what to do.
+Each ending is made here, with the sentence that tells a client what was wrong and what to do.
 """
 
 from __future__ import annotations

@@ -57,14 +57,14 @@ class Replay:
         `leaving`: if there is a cut among them, another sequence goes on there, and has to tell itself what follows.
         """
         events = list(events)
-        cuts = [place for place, event in enumerate(events) if event["type"] == "cut"]
+        cuts = [index for index, event in enumerate(events) if event["type"] == "cut"]
         end = cuts[-1] if leaving and cuts else len(events)
         for event in events:
             if event["type"] == "heard":
                 self.replayed = self._offset + event["sample"]
                 self.heard = max(self.heard, self.replayed)
         told = (
-            self._take(event) for place, event in enumerate(events) if place <= end or event["type"] not in _OF_SEGMENTS
+            self._take(event) for index, event in enumerate(events) if index <= end or event["type"] not in _OF_SEGMENTS
         )
         return [event for event in told if event is not None]
 

@@ -33,7 +33,7 @@ from streamer.wire.options import Resume, Start
 # A live client is always read, so it is closed instead when this much waits: after a stall of the network it
 # may send some seconds at once, but whoever stays behind would only fall back further.
 LIVE_MARK = 20 * BYTES_PER_S
-# Failures of a sequence that another one can go on from: what follows a lost one, and what was wrong with its place.
+# Failures of a sequence that another one can go on from: what follows a lost one, and what was wrong with its slot.
 MENDABLE = ("unavailable", "overdue", "unknown_stream", "failed", "refused")
 
 
@@ -236,7 +236,7 @@ class Session:
     def answer(self, number: int, events: Iterable[Mapping[str, Any]], now: float, *, leaving: bool = False) -> None:
         """The model's events for the request under way in a stream; `leaving`: it has to go on elsewhere at a cut."""
         request, told = self.streams[number].answered(events, now, leaving=leaving)
-        # Who waited for a place until now has all of its time to speak still ahead.
+        # Who waited for a slot until now has all of its time to speak still ahead.
         if request.pcm or request.flush or request.start:
             self._stir(now)
         if self.state is State.CLOSED:
@@ -251,7 +251,7 @@ class Session:
         True if a new sequence will go on where it failed; what was wrong with the old one is nobody's concern then.
         """
         stream = self.streams[number]
-        # Whoever was let in waits for a place that is taken or not there yet.
+        # Whoever was let in waits for a slot that is taken or not there yet.
         passing = code in MENDABLE or (code in TRY_LATER and (stream.begun or stream.lost_at is not None))
         if passing and stream.mendable and self.state is not State.CLOSED:
             stream.lose(now)

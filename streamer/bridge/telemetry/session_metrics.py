@@ -157,5 +157,5 @@ class SessionMetrics:
         if not self._arrivals or audio_ms < self._forgotten_ms:
             return
         # What is told may be a rounding beyond what came.
-        place = min(bisect_left(self._arrivals, (audio_ms, 0.0)), len(self._arrivals) - 1)
-        histogram.labels(self.pace).observe(now - self._arrivals[place][1])
+        index = min(bisect_left(self._arrivals, (audio_ms, 0.0)), len(self._arrivals) - 1)
+        histogram.labels(self.pace).observe(now - self._arrivals[index][1])

@@ -90,14 +90,14 @@ class LoadTest:
             reservation.release()
 
     async def _run(self, number: int, began: float, answers: list[float]) -> float:
-        # Everyone is at another place of the audio.
+        # Every sequence is at another offset in the audio.
         steps = len(self._audio) // STEP
         for done in count():
             now = time.monotonic()
             if done >= FEWEST_ROUNDS and now - began >= LEVEL_S:
                 return now
-            place = (7 * number + done) % steps * STEP
-            await self._reservations[number].send(self._audio[place : place + STEP])
+            offset = (7 * number + done) % steps * STEP
+            await self._reservations[number].send(self._audio[offset : offset + STEP])
             answers.append(time.monotonic() - now)
         raise AssertionError
 
@@ -128,7 +128,7 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
             sessions = min(2 * sessions, most)
         while not level.carried and level.sessions - good > max(1, good // 8) and time.monotonic() - began < LIMIT_S:
             # What a step of all takes grows nearly in proportion beyond the first few.
-            guess = int(good + (level.sessions - good) * _place(levels.get(good), level))
+            guess = int(good + (level.sessions - good) * _fraction(levels.get(good), level))
             tried = await attempt(min(max(guess, good + 1), level.sessions - 1))
             if tried.carried:
                 good = tried.sessions
@@ -140,7 +140,7 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
     return Capacity(max(1, good), [levels[number] for number in sorted(levels)])
 
 
-def _place(good: Level | None, bad: Level) -> float:
+def _fraction(good: Level | None, bad: Level) -> float:
     """Where between the two the share is reached."""
     before = 0.0 if good is None else good.step_s
     return (SHARE * STEP_S - before) / (bad.step_s - before)

@@ -17,7 +17,7 @@ class Models:
     def __init__(self, tritons: Tritons, models: Mapping[str, str]) -> None:
         """`models`: which Triton model each public name stands for; `default` is among them."""
         self._tritons = tritons
-        # Which Tritons and which models there are changes in one place at a time.
+        # Which Tritons and which models there are is changed by one task at a time.
         self._changing = asyncio.Lock()
         self._pools = {
             name: UpstreamPool(name, model, tritons, self._in_use, self._changing) for name, model in models.items()

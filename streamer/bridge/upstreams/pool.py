@@ -75,7 +75,7 @@ class UpstreamPool:
     @property
     def ready_upstreams(self) -> set[Supervisor]:
         """The Tritons where a probe went through every instance of the model a moment ago."""
-        return {place for place, upstream in self._upstreams.items() if upstream.ready and not upstream.limps}
+        return {supervisor for supervisor, upstream in self._upstreams.items() if upstream.ready and not upstream.limps}
 
     @property
     def held(self) -> dict[str, int]:

@@ -36,7 +36,7 @@ async def successors(upstreams: Iterable[Upstream], model: str) -> dict[Upstream
         failures = failures or [f"{upstream.name} was lost again" for upstream in asked if not upstream.well]
         room, taken = (sum(upstream.most for upstream in asked), sum(upstream.taken for upstream in following))
         if not failures and room < taken:
-            failures = [f"It has places for {room} sequences, and sessions hold {taken}"]
+            failures = [f"It has slots for {room} sequences, and sessions hold {taken}"]
     except asyncio.CancelledError:
         await asyncio.gather(*(upstream.close() for upstream in asked))
         raise

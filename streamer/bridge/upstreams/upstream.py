@@ -86,7 +86,7 @@ class Upstream:
     @property
     def most(self) -> int:
         """Sequences for sessions, as far as is known."""
-        # Probes need a place in each instance, also when all the others are taken.
+        # Probes need a slot in each instance, also when all the others are taken.
         return (self._number - len(self._instances.dead)) * max(0, self._slots - 1)
 
     @property
@@ -96,12 +96,12 @@ class Upstream:
 
     @property
     def limps(self) -> bool:
-        """Whether it goes on although some of its model's instances have died: with others, and fewer places."""
+        """Whether it goes on although some of its model's instances have died: with others, and fewer slots."""
         return bool(self._instances.dead)
 
     @property
     def taken(self) -> int:
-        """How many places are held."""
+        """How many slots are held."""
         return len(self._holders)
 
     def hold(self, holder: object) -> Link:
@@ -117,7 +117,7 @@ class Upstream:
             self._emptied.set()
 
     async def emptied(self, limit_s: float) -> None:
-        """Returns when no place is held any more, or those who hold one get no answers, or after the limit."""
+        """Returns when no slot is held any more, or those who hold one get no answers, or after the limit."""
         if not self._holders or self._link is None:
             return
         self._emptied.clear()

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from streamer.triton.dialer import Dialer
 
 
-class EntranceError(Exception):
+class PortPolicyError(Exception):
     """The service should not be opened like this; the message says why and what to do."""
 
 
 def triton_dial(configuration: Configuration) -> Dialer | None:
-    """How Tritons elsewhere are reached, if not in the clear; EntranceError if it does not go together."""
+    """How Tritons elsewhere are reached, if not in the clear; PortPolicyError if it does not go together."""
     settings, named = configuration.settings, configuration.named
     names = ("triton_tls", "triton_ca", "triton_cert", "triton_key", "triton_metadata")
     given = [name for name in names if getattr(settings, name)]
     if given and not settings.triton:
-        raise EntranceError(f"{named(given[0])} is about Tritons elsewhere: give --triton too.")
+        raise PortPolicyError(f"{named(given[0])} is about Tritons elsewhere: give --triton too.")
     if given and not settings.triton_tls:
-        raise EntranceError(f"{named(given[0])} needs TLS: give --triton-tls too.")
+        raise PortPolicyError(f"{named(given[0])} needs TLS: give --triton-tls too.")
     if bool(settings.triton_cert) != bool(settings.triton_key):
-        raise EntranceError("--triton-cert and --triton-key belong together: give both.")
+        raise PortPolicyError("--triton-cert and --triton-key belong together: give both.")
     if not given:
         return None
     try:
@@ -41,23 +41,23 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
 
         return secure(settings.triton_ca, settings.triton_cert, settings.triton_key, settings.triton_metadata)
     except (TritonError, ImportError) as error:
-        raise EntranceError(str(error)) from error
+        raise PortPolicyError(str(error)) from error
 
 
-def entrance(configuration: Configuration) -> PortPolicy:
-    """How the port is guarded; EntranceError if that would be unsafe, or cannot be."""
+def port_policy(configuration: Configuration) -> PortPolicy:
+    """How the port is guarded; PortPolicyError if that would be unsafe, or cannot be."""
     settings, named = configuration.settings, configuration.named
     if settings.keys is None:
         for name in ("per_key", "audio_per_key"):
             if getattr(settings, name) is not None:
-                raise EntranceError(f"{named(name)} counts by key: give --keys too.")
+                raise PortPolicyError(f"{named(name)} counts by key: give --keys too.")
         if not settings.open and not is_local(settings.host):
-            raise EntranceError(
+            raise PortPolicyError(
                 f"{settings.host or 'Every address'} can be reached from other machines, and whoever reaches it could "
                 "use the service: give --keys FILE, or --open if that is what you want."
             )
     if settings.tls_key and not settings.tls_cert:
-        raise EntranceError(f"{named('tls_key')} belongs to a certificate: give --tls-cert too.")
+        raise PortPolicyError(f"{named('tls_key')} belongs to a certificate: give --tls-cert too.")
     try:
         access = AccessRules(
             KeyFile(settings.keys) if settings.keys else None,
@@ -68,7 +68,7 @@ def entrance(configuration: Configuration) -> PortPolicy:
         )
         certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
     except (KeyFileError, CertificateError) as error:
-        raise EntranceError(str(error)) from error
+        raise PortPolicyError(str(error)) from error
     return PortPolicy(access, certificate, settings.max_message, settings.handshake_limit)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamer.commands.arguments.parser import add_server_argument, count
-from streamer.commands.arguments.recognition import add_recognition_arguments, wishes
+from streamer.commands.arguments.recognition import add_recognition_arguments, session_options
 
 if TYPE_CHECKING:
     from streamer.evaluate.evaluation import Setup
@@ -37,4 +37,4 @@ def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:
     """What these arguments ask for."""
     from streamer.evaluate.evaluation import Setup
 
-    return Setup(wishes(options), options.sessions, options.engine, paced, options.bundle, options.precision)
+    return Setup(session_options(options), options.sessions, options.engine, paced, options.bundle, options.precision)

@@ -86,7 +86,7 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
     )
 
 
-def wishes(options: argparse.Namespace) -> dict[str, Any]:
+def session_options(options: argparse.Namespace) -> dict[str, Any]:
     """The session's options that were asked for; what was not is left to the service."""
     asked = ((name, getattr(options, name)) for name in _NAMES)
     return {name: value for name, value in asked if value is not None}
@@ -136,13 +136,13 @@ def _hotword_file(name: str) -> list[Hotword]:
     return [_of_line(f"{name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _of_line(place: str, line: str) -> Hotword:
+def _of_line(location: str, line: str) -> Hotword:
     text, tab, weight = line.partition("\t")
     try:
         return hotword({"text": text.strip(), "weight": float(weight)} if tab else text.strip())
     except (ValueError, WireError) as error:
         reason = error.message if isinstance(error, WireError) else f"the weight must be a number, not '{weight}'."
-        raise argparse.ArgumentTypeError(f"{place}: {reason}") from None
+        raise argparse.ArgumentTypeError(f"{location}: {reason}") from None
 
 
 class _AddHotwords(argparse.Action):

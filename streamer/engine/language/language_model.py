@@ -1,7 +1,7 @@
 """The language model at run time: a Kneser-Ney trigram with back-off, memory-mapped, scored in batches on any device.
 
-`language.safetensors` holds the words, the unigrams, and two tables (ngram_table.py). The place of a bigram in its
-table is also the key of the trigrams that continue it, and the index of its back-off weight. Log-probabilities are
+`language.safetensors` holds the words, the unigrams, and two tables (ngram_table.py). The index of a bigram in its
+table is also the key of the trigrams that continue it, and that of its back-off weight. Log-probabilities are
 stored as multiples of a step. The error is at most 1/64 for trigrams, 1/128 for bigrams and 1/64 for back-off weights.
 """
 
@@ -153,18 +153,18 @@ class LanguageModel:
         size = len(words)
         keys = bigrams.ids[:, 0] * size + bigrams.ids[:, 1]
         values = _steps(bigrams.log_probs, _BIGRAM_STEP, _BIGRAM_BITS)
-        pairs, places = NgramTable.pack(keys, values, _pair_bits(size), _BIGRAM_BITS)
+        pairs, indices = NgramTable.pack(keys, values, _pair_bits(size), _BIGRAM_BITS)
         # At least one entry, so that a failed look-up can read something.
         pair_back_offs = np.zeros(max(len(keys), 1), dtype=np.uint8)
         rounded = np.rint(bigrams.back_offs / _BACK_OFF_STEP) + _BACK_OFF_ZERO
-        pair_back_offs[places] = np.clip(rounded, 0, 255).astype(np.uint8)
+        pair_back_offs[indices] = np.clip(rounded, 0, 255).astype(np.uint8)
 
         contexts = trigrams.ids[:, 0] * size + trigrams.ids[:, 1]
         order = np.argsort(keys)
         found = np.searchsorted(keys, contexts, sorter=order) if len(keys) else np.zeros(len(contexts), dtype=np.int64)
         if len(contexts) and not (len(keys) and np.array_equal(keys[order[found.clip(max=len(keys) - 1)]], contexts)):
             raise ValueError("the first two words of a trigram are not a bigram of the model")
-        trigram_keys = places[order[found]] * size + trigrams.ids[:, 2] if len(contexts) else contexts
+        trigram_keys = indices[order[found]] * size + trigrams.ids[:, 2] if len(contexts) else contexts
         trigram_values = _steps(trigrams.log_probs, _TRIGRAM_STEP, _TRIGRAM_BITS)
         triples, _ = NgramTable.pack(trigram_keys, trigram_values, _triple_bits(len(keys), size), _TRIGRAM_BITS)
         return cls(
@@ -182,16 +182,16 @@ class LanguageModel:
         size = len(self.words)
         # One look-up for both pairs: the context, and the last word of the context with the word.
         pairs = torch.stack([older, last]).mul_(size).add_(torch.stack([last, word]))
-        seen, steps, places = (part.view(2, -1) for part in self._bigrams.find(pairs.view(-1)))
+        seen, steps, indices = (part.view(2, -1) for part in self._bigrams.find(pairs.view(-1)))
         lower = torch.where(
             seen[1],
             steps[1] * -_BIGRAM_STEP,
             self._back_offs.index_select(0, last) + self.unigrams.index_select(0, word),
         )
-        # The place of a key that is absent may lie after the end, because the window of the last bucket does.
-        place = places[0].clamp(max=len(self._pair_back_offs) - 1)
-        weight = (self._pair_back_offs.index_select(0, place).float() - _BACK_OFF_ZERO) * _BACK_OFF_STEP
-        held, fine_steps, _ = self._trigrams.find(place * size + word)
+        # The index of a key that is absent may lie after the end, because the window of the last bucket does.
+        index = indices[0].clamp(max=len(self._pair_back_offs) - 1)
+        weight = (self._pair_back_offs.index_select(0, index).float() - _BACK_OFF_ZERO) * _BACK_OFF_STEP
+        held, fine_steps, _ = self._trigrams.find(index * size + word)
         scores = torch.where(seen[0], torch.where(held, fine_steps * -_TRIGRAM_STEP, weight + lower), lower)
         return scores.view(words.shape)
 

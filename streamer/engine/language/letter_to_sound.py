@@ -96,10 +96,10 @@ class LetterToSound:
         scores = np.full((len(able), beam), -np.inf, np.float32)
         scores[:, 0] = 0.0
         paths: list[list[tuple[str, ...]]] = [[()] * beam for _ in able]
-        for place in range(len(spelled[able[0]]) + 1 if able else 0):
-            rows = [number for number in able if len(spelled[number]) >= place]
+        for position in range(len(spelled[able[0]]) + 1 if able else 0):
+            rows = [number for number in able if len(spelled[number]) >= position]
             candidates = [
-                self._by_letter[spelled[number][place]] if place < len(spelled[number]) else self._end
+                self._by_letter[spelled[number][position]] if position < len(spelled[number]) else self._end
                 for number in rows
             ]
             most = max(map(len, candidates))
@@ -120,7 +120,7 @@ class LetterToSound:
                     paths[row][number] + self._phones[graphone]
                     for number, graphone in zip(source, taken[row], strict=True)
                 ]
-                if len(spelled[rows[row]]) == place:
+                if len(spelled[rows[row]]) == position:
                     found[rows[row]] = _merged(paths[row], scores[row].tolist())
         return found
 
@@ -143,9 +143,9 @@ class LetterToSound:
         # Most long contexts are absent, so look up only those that exist.
         there = nodes >= 0
         wanted = keys[there]
-        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        indices = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
         below = np.full(keys.shape, -1)
-        below[there] = np.where(self._keys[places] == wanted, places + 1, -1)
+        below[there] = np.where(self._keys[indices] == wanted, indices + 1, -1)
         return below
 
 

@@ -74,17 +74,17 @@ class Lexicon:
             ends.setdefault(node, set()).add(word)
         if not ends:
             raise ValueError("a lexicon needs at least one pronunciation")
-        places, bases = _place(children)
-        size = max(max(places), max(bases)) + MOST_UNITS
+        indices, bases = _node_indices(children)
+        size = max(max(indices), max(bases)) + MOST_UNITS
         base, parent = np.zeros(size, np.int32), np.full(size, NO_NODE, np.int32)
         look_ahead = np.full(size, -np.inf, np.float16)
-        base[places] = bases
-        look_ahead[places] = best
+        base[indices] = bases
+        look_ahead[indices] = best
         for node, row in enumerate(children):
             for child in row.values():
-                parent[places[child]] = places[node]
+                parent[indices[child]] = indices[node]
         pairs = [
-            (places[node], word)
+            (indices[node], word)
             for node, found_words in ends.items()
             for word in sorted(found_words, key=lambda word: (-scores[word], word))
         ]
@@ -153,9 +153,9 @@ class Lexicon:
         return torch.arange(len(self.base), device=self.base.device) - self.base[self.parent]
 
 
-def _place(children: list[dict[int, int]]) -> tuple[list[int], list[int]]:
+def _node_indices(children: list[dict[int, int]]) -> tuple[list[int], list[int]]:
     """An index for every node and a base for its children, by first fit, so that no two nodes share an index."""
-    places, bases = [ROOT] * len(children), [0] * len(children)
+    indices, bases = [ROOT] * len(children), [0] * len(children)
     taken = bytearray(1)
     taken[ROOT] = 1
     # For each row size the search starts where the last row of that size went. Shorter rows fill the gaps.
@@ -178,5 +178,5 @@ def _place(children: list[dict[int, int]]) -> tuple[list[int], list[int]]:
         bases[node] = base
         for unit in units:
             taken[base + unit] = 1
-            places[row[unit]] = base + unit
-    return places, bases
+            indices[row[unit]] = base + unit
+    return indices, bases

@@ -26,7 +26,7 @@ _TRIALS = 64
 
 @dataclass(frozen=True)
 class NgramTable:
-    """Distinct keys with small values. Each key has a place, which is a number below the size of the table."""
+    """Distinct keys with small values. Each key has an index, which is a number below the size of the table."""
 
     starts: Tensor  # int32: where each bucket begins
     entries: Tensor  # tag and value; the first bit is inverted, so that signed numbers sort like unsigned ones
@@ -44,7 +44,7 @@ class NgramTable:
 
     @classmethod
     def pack(cls, keys: Integers, values: Integers, key_bits: int, value_bits: int) -> tuple[NgramTable, Integers]:
-        """The table of these keys (below 2 ** key_bits) and values (below 2 ** value_bits); and each key's place."""
+        """The table of these keys (below 2 ** key_bits) and values (below 2 ** value_bits); and each key's index."""
         low_bits, entry_bits = _layout(len(keys), key_bits, value_bits)
         reach = 1 << min(entry_bits - value_bits - low_bits, key_bits - low_bits + 1)
         rng = np.random.default_rng(0)
@@ -61,15 +61,15 @@ class NgramTable:
         # Padding for the window after the last entry: entries of a bucket that does not exist.
         entries = np.full(len(keys) + window, 1 << key_bits + value_bits, dtype=np.int64)
         entries[: len(keys)] = (mixed[order] << value_bits) | values[order]
-        places = np.empty(len(keys), dtype=np.int64)
-        places[order] = np.arange(len(keys))
+        indices = np.empty(len(keys), dtype=np.int64)
+        indices[order] = np.arange(len(keys))
         inverted = entries ^ (1 << 31) if entry_bits == 32 else entries ^ np.int64(-(1 << 63))
         packed = torch.from_numpy(inverted.astype(np.int32 if entry_bits == 32 else np.int64))
         starts = torch.from_numpy(bounds[:-1].astype(np.int32))
-        return cls(starts, packed, multiplier, key_bits, low_bits, value_bits, window), places
+        return cls(starts, packed, multiplier, key_bits, low_bits, value_bits, window), indices
 
     def find(self, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For each key: whether it is in the table, its value and its place. Both are meaningless if it is not."""
+        """For each key: whether it is in the table, its value and its index. Both are meaningless if it is not."""
         mixed = (keys * self.multiplier) & ((1 << self.key_bits) - 1)
         starts = self.starts.index_select(0, mixed >> self.low_bits)
         # Overlapping rows of the table, so a window is copied at once. That is much faster than entry by entry.

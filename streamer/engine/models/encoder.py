@@ -316,8 +316,8 @@ class StepContext:
         start = state["frames"].index_select(0, slots).unsqueeze(1)
         self._positions = start + torch.arange(chunk, device=slots.device)
         ring = self._kv.shape[3]
-        self._places = self._positions % ring
-        # The newest frame that each place of the ring can hold once this chunk is stored.
+        self._ring_positions = self._positions % ring
+        # The newest frame that each position of the ring can hold once this chunk is stored.
         newest = start + chunk - 1
         held = newest - (newest - torch.arange(ring, device=slots.device)) % ring
         seen = (held >= 0) & (held >= start - encoder.config.left_frames)
@@ -329,8 +329,8 @@ class StepContext:
         query, key = self._rotation(turning, self._positions).unbind(2)
         kept = self._kv[:, layer]
         rows = self._slots.unsqueeze(1)
-        kept[rows, 0, self._places] = key
-        kept[rows, 1, self._places] = value.squeeze(2)
+        kept[rows, 0, self._ring_positions] = key
+        kept[rows, 1, self._ring_positions] = value.squeeze(2)
         keys, values = kept.index_select(0, self._slots).unbind(1)
         return _attention(query, keys, values, self._mask)
 

@@ -184,20 +184,20 @@ class BeamExpander:
         plus the row of another of these words), the word, its first frame, the frame after its last, its posterior.
         """
         emitted = self._reader.read(log_probabilities, beams.frames)
-        place = self._workspace if bonuses is None else self._hotword_workspace
-        assert place is not None  # made with the first hotwords
-        place.views(len(emitted.order))[0].load(beams, emitted.order)
+        workspace = self._workspace if bonuses is None else self._hotword_workspace
+        assert workspace is not None  # made with the first hotwords
+        workspace.views(len(emitted.order))[0].load(beams, emitted.order)
         if bonuses:
             bonuses = bonuses.take(emitted.order)
         ended: list[_EndedWords] = []
         for number, frame in enumerate(emitted.frames):
-            now, then, candidates = place.views(len(frame.times))
+            now, then, candidates = workspace.views(len(frame.times))
             if number % 2:
                 now, then = then, now
             if frame.after_blanks is not None:
                 torch.where(frame.after_blanks, now.total, now.in_blank, out=now.in_blank)
             self._grow(now, then, candidates, frame, bonuses and bonuses.first(len(frame.times)), ended)
-        self._store(beams, emitted, place)
+        self._store(beams, emitted, workspace)
         beams.frames += log_probabilities.shape[1]
         return torch.cat([one.listed() for one in ended]) if ended else torch.zeros(0, 5, dtype=torch.float64)
 
@@ -224,9 +224,9 @@ class BeamExpander:
         key = torch.add(now.history, now.nodes, alpha=NODE_MIX)
         wanted = torch.add(now.history, parent, alpha=NODE_MIX)
         keys, row = key.sort(1)
-        place = torch.searchsorted(keys, wanted).clamp_(max=beam - 1)
-        absent = keys.gather(1, place) != wanted
-        source = row.gather(1, place)
+        index = torch.searchsorted(keys, wanted).clamp_(max=beam - 1)
+        absent = keys.gather(1, index) != wanted
+        source = row.gather(1, index)
         inflow = now.mass.flatten(1).gather(1, torch.add(source, doubled, alpha=beam)) * here
         inflow.masked_fill_(absent, 0.0)
         origin = source + self._width
@@ -280,7 +280,7 @@ class BeamExpander:
     def _redundant(self, then: BeamBuffer) -> Tensor:
         """Which hypotheses have a better one at the same node with the same last two words.
 
-        Both have the same future, so the worse one hardly ever wins. If the beam is full, its place is freed for
+        Both have the same future, so the worse one hardly ever wins. If the beam is full, its row is freed for
         others. This is checked where words end, because most of these hypotheses arise there.
         """
         future = torch.add(then.context, then.nodes, alpha=NODE_MIX)
@@ -303,12 +303,12 @@ class BeamExpander:
             )
             bonuses = bonuses and bonuses.take(where)
         batch, beam = total.shape
-        places = rows[:, :, FIRST_WORD, None] + self._homophones
-        guess = self._nodes.likely.index_select(0, places.flatten()).view_as(places) * total.unsqueeze(2)
+        indices = rows[:, :, FIRST_WORD, None] + self._homophones
+        guess = self._nodes.likely.index_select(0, indices.flatten()).view_as(indices) * total.unsqueeze(2)
         guess.masked_fill_(self._homophones >= rows[:, :, WORD_COUNT, None], 0.0)
         values, picked = guess.flatten(1).topk(self._endings)
         source = torch.div(picked, len(self._homophones), rounding_mode="floor")
-        words = self._nodes.words[places.flatten(1).gather(1, picked)]
+        words = self._nodes.words[indices.flatten(1).gather(1, picked)]
         theirs = numbers.gather(2, source.unsqueeze(1).expand(-1, NUMBERS, -1))
         contexts = theirs[:, SECOND_LAST_WORD : LAST_WORD + 1].transpose(1, 2)
         reached = total.gather(1, source)
@@ -342,9 +342,9 @@ class BeamExpander:
             found.ended_total.copy_(mass)
         return _EndedWords(words, theirs, reached, rows[:, :, DEPTH].gather(1, source), inflow, likeliest)
 
-    def _store(self, beams: Beams, emitted: StepFrames, place: BeamWorkspace) -> None:
+    def _store(self, beams: Beams, emitted: StepFrames, workspace: BeamWorkspace) -> None:
         """Copy the workspace back into the beams. How many frames a stream had says which buffer is current."""
-        one, other, _ = place.views(len(emitted.order))
+        one, other, _ = workspace.views(len(emitted.order))
         sizes = [len(emitted.order), *(len(frame.times) for frame in emitted.frames), 0]
         for number, (size, more) in enumerate(itertools.pairwise(sizes)):
             if number % 2:

@@ -104,7 +104,7 @@ class BeamBuffer:
 class CandidateBuffer:
     """Views of the candidates for the next frame of the first `batch` streams.
 
-    The columns in order: a place to write what is dropped; hypotheses that grew by a phone (in the lexicon and, for
+    The columns in order: one to write what is dropped; hypotheses that grew by a phone (in the lexicon and, for
     streams with hotwords, in a second block for their own trie); those that stayed; those that ended a word.
     """
 

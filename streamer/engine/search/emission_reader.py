@@ -76,10 +76,10 @@ class EmissionReader:
         order = torch.tensor(rows)
         padded = [row + [0] * (longest - len(row)) for row in kept_frames]
         kept = torch.tensor(padded, dtype=torch.int64).view(batch, longest)
-        sizes = [sum(len(row) > place for row in kept_frames) for place in range(longest)]
+        sizes = [sum(len(row) > index for row in kept_frames) for index in range(longest)]
         gaps = [
-            [row[place] > (row[place - 1] if place else -1) + 1 for row in kept_frames[:size]]
-            for place, size in enumerate(sizes)
+            [row[index] > (row[index - 1] if index else -1) + 1 for row in kept_frames[:size]]
+            for index, size in enumerate(sizes)
         ]
         frames = self._frames(
             scores[order.unsqueeze(1), kept], before.index_select(0, order).unsqueeze(1) + kept, sizes,
@@ -92,8 +92,8 @@ class EmissionReader:
         self, scores: Tensor, times: Tensor, sizes: list[int], after_blanks: list[Tensor | None]
     ) -> list[BatchFrame]:
         probabilities = scores.exp()
-        likely, places = probabilities[:, :, self.phones].topk(self.tokens)
-        units = self.phones[places]
+        likely, indices = probabilities[:, :, self.phones].topk(self.tokens)
+        units = self.phones[indices]
         # The extra last column takes the values of all units that are not among the likeliest.
         ranks = torch.full_like(probabilities, self.tokens, dtype=torch.int64)
         ranks.scatter_(2, units, torch.arange(self.tokens, device=units.device).expand_as(units))
@@ -104,15 +104,15 @@ class EmissionReader:
         found = ends.T.tolist() if self.inspecting else [[True] * len(ends)] * len(sizes)
         return [
             BatchFrame(
-                probabilities=probabilities[:size, place],
-                blank=probabilities[:size, place, BLANK, None],
-                boundary=boundary[:size, place],
-                units=units[:size, place],
-                likely=likely[:size, place],
-                ranks=ranks[:size, place],
-                times=times[:size, place, None],
-                after_blanks=after_blanks[place],
-                ending=[row for row, may in enumerate(found[place][:size]) if may],
+                probabilities=probabilities[:size, index],
+                blank=probabilities[:size, index, BLANK, None],
+                boundary=boundary[:size, index],
+                units=units[:size, index],
+                likely=likely[:size, index],
+                ranks=ranks[:size, index],
+                times=times[:size, index, None],
+                after_blanks=after_blanks[index],
+                ending=[row for row, may in enumerate(found[index][:size]) if may],
             )
-            for place, size in enumerate(sizes)
+            for index, size in enumerate(sizes)
         ]

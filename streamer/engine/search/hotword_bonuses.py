@@ -85,22 +85,22 @@ class HotwordBonuses:
             extend_hash(extend_hash(nothing, last), words),
             extend_hash(before, words),
         )
-        place, found = self._find(torch.cat((one, two, three), 1))
+        index, found = self._find(torch.cat((one, two, three), 1))
         earned, lent = (
-            (part.gather(1, place) * found).unflatten(1, (3, -1)).unbind(1) for part in (self.earned, self.lent)
+            (part.gather(1, index) * found).unflatten(1, (3, -1)).unbind(1) for part in (self.earned, self.lent)
         )
-        own = self.own.gather(1, place[:, : words.shape[1]]) & found[:, : words.shape[1]]
+        own = self.own.gather(1, index[:, : words.shape[1]]) & found[:, : words.shape[1]]
         gained = torch.maximum(torch.maximum(earned[0], earned[1]), earned[2])
         return gained + torch.maximum(lent[0], lent[1]) - self.lent_after(older, last), own
 
     def lent_after(self, older: Tensor, last: Tensor) -> Tensor:
         """What hypotheses that end in these two words [streams, n] have on loan."""
         nothing = torch.zeros_like(last)
-        place, found = self._find(
+        index, found = self._find(
             torch.cat((extend_hash(nothing, last), extend_hash(extend_hash(nothing, older), last)), 1)
         )
-        return (self.lent.gather(1, place) * found).unflatten(1, (2, -1)).amax(1)
+        return (self.lent.gather(1, index) * found).unflatten(1, (2, -1)).amax(1)
 
     def _find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        place = torch.searchsorted(self.keys, keys).clamp_(max=self.keys.shape[1] - 1)
-        return place, self.keys.gather(1, place) == keys
+        index = torch.searchsorted(self.keys, keys).clamp_(max=self.keys.shape[1] - 1)
+        return index, self.keys.gather(1, index) == keys

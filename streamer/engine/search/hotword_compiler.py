@@ -86,7 +86,9 @@ class HotwordCompiler:
         ]
         scores = torch.tensor(chances).double() * options.language_weight + options.word_bonus
         scores += torch.tensor([most[number] for number in listed])
-        trie = Lexicon.build(((place, way) for place, number in enumerate(listed) for way in ways[number]), scores)
+        trie = Lexicon.build(
+            ((index, pronunciation) for index, number in enumerate(listed) for pronunciation in ways[number]), scores
+        )
         by_last_words = HotwordBonuses.of(self._by_last_words(bonuses, listed))
         return CompiledHotwords(trie, torch.tensor(listed), scores.exp(), by_last_words, tuple(texts))
 

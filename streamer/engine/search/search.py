@@ -24,7 +24,7 @@ class HypothesisWord:
     start: int
     end: int
     confidence: float  # geometric mean of the posteriors of its phones
-    share: float = 1.0  # the part of the search's probability that has this word at about this place; set by `finish`
+    share: float = 1.0  # the part of the search's probability that has this word at about this time; set by `finish`
 
 
 @dataclass(frozen=True)

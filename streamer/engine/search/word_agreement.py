@@ -1,6 +1,6 @@
 """How much of a beam agreed on each word of its best hypothesis while the word could still change.
 
-The share of a word is the part of the mass of all hypotheses that have the word at about the same place.
+The share of a word is the part of the mass of all hypotheses that have the word at about the same time.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class WordAgreement:
             if mass:
                 alike[id(words)] = words, alike.get(id(words), (words, 0.0))[1] + mass
         for word, share in zip(rows[0], agreement_shares(rows[0], alike.values()), strict=True):
-            place = self._place(word)
-            if place is None:
+            index = self._index_of(word)
+            if index is None:
                 self._notes.append((word, share, 1))
             else:
-                _, total, steps = self._notes[place]
-                self._notes[place] = word, total + share, steps + 1
+                _, total, steps = self._notes[index]
+                self._notes[index] = word, total + share, steps + 1
 
     def of(self, word: HypothesisWord, now: float) -> float:
         """The mean share of a word over the steps in which it was open, and its share now."""
-        place = self._place(word, everywhere=True)
-        _, total, steps = self._notes[place] if place is not None else (word, 0.0, 0)
+        index = self._index_of(word, everywhere=True)
+        _, total, steps = self._notes[index] if index is not None else (word, 0.0, 0)
         return min((total + now) / (steps + 1), 1.0)
 
-    def _place(self, word: HypothesisWord, everywhere: bool = False) -> int | None:
+    def _index_of(self, word: HypothesisWord, everywhere: bool = False) -> int | None:
         first = 0 if everywhere else max(0, len(self._notes) - _RECENT)
-        for place in range(len(self._notes) - 1, first - 1, -1):
-            if is_same_word(self._notes[place][0], word):
-                return place
+        for index in range(len(self._notes) - 1, first - 1, -1):
+            if is_same_word(self._notes[index][0], word):
+                return index
         return None
 
 
@@ -56,11 +56,11 @@ def is_same_word(one: HypothesisWord, other: HypothesisWord) -> bool:
 def agreement_shares(
     words: Sequence[HypothesisWord], hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]]
 ) -> list[float]:
-    """For each of these words the part of the mass of the hypotheses that have it at about the same place."""
+    """For each of these words the part of the mass of the hypotheses that have it at about the same time."""
     found, total = [0.0] * len(words), 0.0
     for others, mass in hypotheses:
         total += mass
-        for place, word in enumerate(words):
+        for index, word in enumerate(words):
             if any(is_same_word(word, other) for other in others):
-                found[place] += mass
+                found[index] += mass
     return [share / total for share in found] if total else found

@@ -28,16 +28,16 @@ class WordHistories:
         beam = len(self.open)
         known = dict(enumerate(self.open))
         known[NO_HISTORY] = ()
-        for place in set(rows):
+        for history in set(rows):
             missing = []
-            while place not in known:
-                missing.append((place, ended(place - beam)))
-                place = missing[-1][1][0]
-            words = known[place]
+            while history not in known:
+                missing.append((history, ended(history - beam)))
+                history = missing[-1][1][0]
+            words = known[history]
             for number, (_, word) in reversed(missing):
                 known[number] = words = (*words, word)
-        self.open = [known[place] for place in rows]
-        count = _common([words for words, place in zip(self.open, rows, strict=True) if place != NO_HISTORY])
+        self.open = [known[history] for history in rows]
+        count = _common([words for words, history in zip(self.open, rows, strict=True) if history != NO_HISTORY])
         if count:
             self.settled += self.open[0][:count]
             self.open = [words[count:] for words in self.open]

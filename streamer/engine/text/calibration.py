@@ -138,13 +138,13 @@ class Calibration:
         fit = self.fit(step_ms, search)
         starts = [max(0.0, word.start * frame_ms + fit.start_ms) for word in words]
         found = []
-        for place, word in enumerate(words):
-            end = max(starts[place], word.end * frame_ms + fit.end_ms)
+        for index, word in enumerate(words):
+            end = max(starts[index], word.end * frame_ms + fit.end_ms)
             # Frames are in order, but after two different corrections their times need not be.
-            if place + 1 < len(starts):
-                starts[place + 1] = max(starts[place + 1], starts[place])
-                end = min(end, starts[place + 1])
-            found.append((starts[place], end))
+            if index + 1 < len(starts):
+                starts[index + 1] = max(starts[index + 1], starts[index])
+                end = min(end, starts[index + 1])
+            found.append((starts[index], end))
         return found
 
 

@@ -33,7 +33,7 @@ class ResultBuilder:
     _agreed: tuple[str, ...] = ()  # the texts of the previous hypothesis
     _shown: tuple[str, int] = field(default=("", 0))
 
-    def partial(self, found: Hypothesis, stable: int, place: SegmentPosition) -> Partial | None:
+    def partial(self, found: Hypothesis, stable: int, position: SegmentPosition) -> Partial | None:
         """The partial for a hypothesis whose first `stable` words will not change. None if it shows nothing new."""
         texts = tuple(word.text for word in found.words)
         shown = len(texts)
@@ -42,7 +42,7 @@ class ResultBuilder:
         elif self.options.stability == "medium":
             shown = max(stable, _common(texts, self._agreed))
         self._agreed = texts
-        words = self._timed(found.words[:shown], place)
+        words = self._timed(found.words[:shown], position)
         if not words or not self.options.partials:
             return None
         sure = min(stable, shown)
@@ -59,18 +59,18 @@ class ResultBuilder:
             return None
         self._shown = showing
         return Partial(
-            place.segment,
+            position.segment,
             *showing,
             words[0].start_ms,
-            place.audio_ms,
+            position.audio_ms,
             tuple(words) if self.options.partial_words else None,
         )
 
     def final(
-        self, found: Sequence[HypothesisWord], ranked: Sequence[LikelyWords], place: SegmentPosition, *, pause: bool
+        self, found: Sequence[HypothesisWord], ranked: Sequence[LikelyWords], position: SegmentPosition, *, pause: bool
     ) -> Final:
         """The final for the words of a segment that has ended. `pause`: the next word begins a sentence."""
-        timed = self._timed(found, place)
+        timed = self._timed(found, position)
         fit = self.calibration.fit(self.options.step_ms, self.options.search)
         confidences = [fit.confidence(word) for word in found]
         words = [
@@ -81,11 +81,11 @@ class ResultBuilder:
         if self.options.written:
             spoken, words = _text(words), self._written(words)
         final = Final(
-            place.segment,
+            position.segment,
             _text(words),
             words[0].start_ms,
             words[-1].end_ms,
-            place.audio_ms,
+            position.audio_ms,
             round(self.calibration.final(confidences), 3),
             tuple(words) if self.options.words else None,
             spoken,
@@ -100,12 +100,12 @@ class ResultBuilder:
         self.begins = self.begins or pause
         self._agreed, self._shown = (), ("", 0)
 
-    def _timed(self, found: Sequence[HypothesisWord], place: SegmentPosition) -> list[SpokenWord]:
+    def _timed(self, found: Sequence[HypothesisWord], position: SegmentPosition) -> list[SpokenWord]:
         """The words with times in the stream, in ascending order."""
-        spans = self.calibration.spans(found, place.frame_ms, self.options.step_ms, self.options.search)
+        spans = self.calibration.spans(found, position.frame_ms, self.options.step_ms, self.options.search)
 
         def within(time: float) -> int:
-            return min(max(place.start_ms + round(time), self._last_end_ms), place.audio_ms)
+            return min(max(position.start_ms + round(time), self._last_end_ms), position.audio_ms)
 
         return [
             SpokenWord(word.text, within(start), within(end)) for word, (start, end) in zip(found, spans, strict=True)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 
 def _numbered(words: str, first: int, step: int = 1) -> dict[str, int]:
-    return {word: first + step * place for place, word in enumerate(words.split())}
+    return {word: first + step * index for index, word in enumerate(words.split())}
 
 
 DIGITS = _numbered("zero one two three four five six seven eight nine", 0)

@@ -71,8 +71,8 @@ def _clusters(sample: CorpusSample) -> Counts:
     numbers: dict[object, int] = {}
     # An utterance without a known speaker counts as a speaker of its own.
     owners = [
-        numbers.setdefault(place if speaker is None else speaker, len(numbers))
-        for place, speaker in enumerate(sample.speakers)
+        numbers.setdefault(index if speaker is None else speaker, len(numbers))
+        for index, speaker in enumerate(sample.speakers)
     ]
     sums = np.zeros((len(numbers), sample.counts.shape[1]))
     np.add.at(sums, owners, sample.counts)

@@ -15,8 +15,8 @@ NO_WORDS: Final = ShownWords([], 0, TimePoint(0, 0.0))
 class PartialCounts:
     """Counts of shown and changed words, which can be added up.
 
-    A word is shown when it appears in a place of its segment. It is changed when another word or nothing takes that
-    place. If it comes back, it counts as shown once more.
+    A word is shown when it appears at a position in its segment. It is changed when another word or nothing takes that
+    position. If it comes back, it counts as shown once more.
     """
 
     shown: int = 0

@@ -36,7 +36,7 @@ def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, lis
     except UnicodeDecodeError as error:
         raise ManifestError(f"the alignment {path} is not text in UTF-8: {error}.") from error
     read = _json_line if lines and lines[0][1].lstrip().startswith("{") else _ctm_line
-    placed: dict[str, list[AlignedWord]] = {}
+    alignments: dict[str, list[AlignedWord]] = {}
     for number, line in lines:
         try:
             name, words = read(line)
@@ -44,16 +44,16 @@ def read_alignment(path: Path, utterances: Sequence[Utterance]) -> dict[str, lis
             raise ManifestError(
                 f"{path}, line {number}, is neither JSON with 'name' and 'words' nor a line of CTM."
             ) from None
-        placed.setdefault(name, []).extend(words)
-    if not any(utterance.name in placed for utterance in utterances):
-        example = f"'{next(iter(placed))}'" if placed else "nothing at all"
+        alignments.setdefault(name, []).extend(words)
+    if not any(utterance.name in alignments for utterance in utterances):
+        example = f"'{next(iter(alignments))}'" if alignments else "nothing at all"
         raise ManifestError(
             f"{path} holds no utterance of the manifest: it has {example}, the manifest '{utterances[0].name}'."
         )
     return {
-        utterance.name: placed[utterance.name]
+        utterance.name: alignments[utterance.name]
         for utterance in utterances
-        if tuple(word.word for word in placed.get(utterance.name, ())) == utterance.words
+        if tuple(word.word for word in alignments.get(utterance.name, ())) == utterance.words
     }
 
 
@@ -61,8 +61,8 @@ def _json_line(line: str) -> tuple[str, list[AlignedWord]]:
     content: dict[str, Any] = json.loads(line)
     if not content.get("aligned", True):
         return str(content["name"]), []
-    placed = [_placed(word, start, start + length) for word, start, length in content["words"]]
-    return str(content["name"]), [word for words in placed for word in words]
+    aligned = [_aligned_words(word, start, start + length) for word, start, length in content["words"]]
+    return str(content["name"]), [word for words in aligned for word in words]
 
 
 def _ctm_line(line: str) -> tuple[str, list[AlignedWord]]:
@@ -70,10 +70,10 @@ def _ctm_line(line: str) -> tuple[str, list[AlignedWord]]:
     if len(columns) not in CTM_COLUMNS:
         raise ValueError(line)
     name, _, start, length, word = columns[:5]
-    return name, list(_placed(word, round(1000 * float(start)), round(1000 * (float(start) + float(length)))))
+    return name, list(_aligned_words(word, round(1000 * float(start)), round(1000 * (float(start) + float(length)))))
 
 
-def _placed(word: str, start_ms: int, end_ms: int) -> Iterator[AlignedWord]:
+def _aligned_words(word: str, start_ms: int, end_ms: int) -> Iterator[AlignedWord]:
     """A word of the aligner may be several of our words. They all get its times."""
     parts = normalise(word)
     return (AlignedWord(part, int(start_ms), int(end_ms), len(parts) == 1) for part in parts)

@@ -62,12 +62,12 @@ def pair_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Word
     for step in Levenshtein.opcodes(reference, hypothesis):
         references = range(step.src_start, step.src_end)
         hypotheses = range(step.dest_start, step.dest_end)
-        for place in range(max(len(references), len(hypotheses))):
+        for index in range(max(len(references), len(hypotheses))):
             pairs.append(
                 WordPair(
                     _KINDS[step.tag],
-                    references[place] if place < len(references) else None,
-                    hypotheses[place] if place < len(hypotheses) else None,
+                    references[index] if index < len(references) else None,
+                    hypotheses[index] if index < len(hypotheses) else None,
                 )
             )
     return pairs

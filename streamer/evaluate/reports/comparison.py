@@ -37,8 +37,8 @@ def comparison_text(evaluations: Sequence[tuple[Setting, Evaluation]]) -> str:
         "changed %", "confidence", "CPU",
     ]  # fmt: skip
     rows = [[_name(setting), *_cells(evaluation)] for setting, evaluation in evaluations]
-    used = [place for place in range(len(header)) if any(row[place] != _NOTHING for row in rows)]
-    lines = table([header[place] for place in used], [[row[place] for place in used] for row in rows])
+    used = [index for index in range(len(header)) if any(row[index] != _NOTHING for row in rows)]
+    lines = table([header[index] for index in used], [[row[index] for index in used] for row in rows])
     [*_, (setting, last)] = evaluations
     compared = {name.removeprefix("--").replace("-", "_") for name in setting[::2]}
     alike = {name: value for name, value in last.options.items() if name not in compared}

@@ -37,7 +37,7 @@ class Evaluation:
         return [result for result in self.scored if result.failure]
 
     @property
-    def placed(self) -> int | None:
+    def aligned(self) -> int | None:
         """How many utterances have an alignment."""
         if self.alignments is None:
             return None
@@ -54,7 +54,7 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
     parts = [report_heading(evaluation), _rates(evaluation), _kinds(evaluation), _speed(evaluation.run)]
     parts += [paragraph(figures) for paragraph in (partials_text, confidence_text)]
     if evaluation.alignments is not None:
-        parts += [delays_text(figures, evaluation.paced), times_text(figures), _placed(evaluation)]
+        parts += [delays_text(figures, evaluation.paced), times_text(figures), _aligned_note(evaluation)]
     listed = worst(evaluation.scored, number_of_worst)
     if listed:
         parts.append("\n\n".join(["The utterances with the most errors:", *map(side_by_side, listed)]))
@@ -90,7 +90,7 @@ def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
             "times_real_time": round(run.seconds / run.wall_s, 2) if run.wall_s else None,
             "cpu_per_audio_s": {name: round(used, 4) for name, used in _cpu(run).items()},
         },
-        **words_json(evaluation.word_figures(), evaluation.placed, evaluation.paced),
+        **words_json(evaluation.word_figures(), evaluation.aligned, evaluation.paced),
         "worst": [hypothesis_line(result) for result in worst(evaluation.scored, number_of_worst)],
         "failed": [{"name": result.utterance.name, "reason": result.failure} for result in evaluation.failed],
         "intervals": {"confidence": INTERVAL_PERCENT, "resamples": RESAMPLES},
@@ -190,9 +190,9 @@ def _cpu(run: EvaluationRun) -> dict[str, float]:
     return {name: used / run.seconds for name, used in run.cpu.items()} if run.seconds else {}
 
 
-def _placed(evaluation: Evaluation) -> str:
+def _aligned_note(evaluation: Evaluation) -> str:
     note = (
-        f"Delays and times are those of the words that were understood rightly, in the {evaluation.placed} of "
+        f"Delays and times are those of the words that were understood rightly, in the {evaluation.aligned} of "
         f"{len(evaluation.scored)} utterances that the alignment places: medians and 90th percentiles."
     )
     return textwrap.fill(note, LINE)

@@ -85,7 +85,7 @@ def changed_share(found: PartialCounts) -> float:
     return found.changed / found.shown if found.shown else 0.0
 
 
-def words_json(figures: Figures, placed: int | None, paced: bool) -> dict[str, Any]:
+def words_json(figures: Figures, aligned: int | None, paced: bool) -> dict[str, Any]:
     """The same figures as JSON values. Delays and times are None without an alignment."""
     content: dict[str, Any] = {
         "partials": {
@@ -99,9 +99,9 @@ def words_json(figures: Figures, placed: int | None, paced: bool) -> dict[str, A
         "delay": None,
         "times": None,
     }
-    if placed is not None:
+    if aligned is not None:
         content["delay"] = {
-            "utterances_placed": placed,
+            "utterances_placed": aligned,
             "audio": {name: _delays_content(of.delays) for name, of in figures.items() if of.delays},
             "wall": {
                 name: _delays_content(of.delays_by_wall) for name, of in figures.items() if paced and of.delays_by_wall

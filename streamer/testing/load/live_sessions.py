@@ -44,8 +44,8 @@ class LiveSession:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: asyncio.Task[None] | None = None
 
-    async def begin(self, url: str, audio: bytes, place: int = 0) -> Refusal | None:
-        """Open the session and begin at this place of the audio; why it was refused, if it was."""
+    async def begin(self, url: str, audio: bytes, offset: int = 0) -> Refusal | None:
+        """Open the session and begin at this offset in the audio; why it was refused, if it was."""
         websocket = await connect(url, compression=None)
         await websocket.send(json.dumps({"type": "start", "live": True}))
         event = await _next_event(websocket)
@@ -53,7 +53,7 @@ class LiveSession:
             await websocket.wait_closed()
             told = TOLD.search(websocket.close_reason or "")
             return Refusal(event.get("code", event["type"]), int(told[1]) if told else None)
-        self._sending = asyncio.create_task(self._send(websocket, audio, place))
+        self._sending = asyncio.create_task(self._send(websocket, audio, offset))
         return None
 
     async def end(self) -> None:
@@ -62,7 +62,7 @@ class LiveSession:
         if self._sending is not None:
             await self._sending
 
-    async def _send(self, websocket: ClientConnection, audio: bytes, place: int) -> None:
+    async def _send(self, websocket: ClientConnection, audio: bytes, offset: int) -> None:
         began = time.monotonic()
         receiving = asyncio.create_task(self._receive(websocket, began))
         try:
@@ -71,7 +71,7 @@ class LiveSession:
                 number += 1
                 # A frame is there when its last sample was spoken.
                 await asyncio.sleep(began + number * FRAME_S - time.monotonic())
-                at = (place + number * FRAME) % (len(audio) - FRAME) // 2 * 2
+                at = (offset + number * FRAME) % (len(audio) - FRAME) // 2 * 2
                 await websocket.send(audio[at : at + FRAME])
             await websocket.send('{"type":"stop"}')
             await asyncio.wait({receiving}, timeout=END_LIMIT_S)
@@ -146,11 +146,11 @@ async def open_sessions(url: str, audio: bytes, number: int, over_s: float) -> l
     """So many sessions that have begun, evenly over these seconds; ConnectionError if one is refused."""
     sessions = [LiveSession() for _ in range(number)]
 
-    async def join(place: int) -> None:
-        await asyncio.sleep(place * over_s / number)
-        refusal = await sessions[place].begin(url, audio, place * len(audio) // number)
+    async def join(index: int) -> None:
+        await asyncio.sleep(index * over_s / number)
+        refusal = await sessions[index].begin(url, audio, index * len(audio) // number)
         if refusal is not None:
-            raise ConnectionError(f"session {place + 1} of {number} was refused: {refusal.code}")
+            raise ConnectionError(f"session {index + 1} of {number} was refused: {refusal.code}")
 
     refusals = [error for error in await asyncio.gather(*map(join, range(number)), return_exceptions=True) if error]
     if refusals:

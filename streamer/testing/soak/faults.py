@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tritonclient.grpc import aio as triton  # type: ignore[import-untyped]
+from tritonclient.grpc import aio  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from streamer.testing.soak.service_under_test import ServiceUnderTest, TritonUnderTest, send_signal
@@ -43,7 +43,7 @@ class Fault:
     """Something that breaks, by what it is and where; times are of the run."""
 
     kind: str
-    place: str
+    triton: str
     at: float
     seconds: float
     over: float | None = None
@@ -75,11 +75,11 @@ class FaultInjector:
         """Until cancelled; what lasts is over by itself."""
         for kind, seconds in self._sequence():
             await asyncio.sleep(self._rng.uniform(0.3, 1.7) * self._every)
-            places = self._service.places
-            place = self._rng.choice(places[:-1] or places if kind in ENDING else places)
-            fault = Fault(kind, place.name, self._now(), round(seconds, 1))
+            tritons = self._service.tritons
+            triton = self._rng.choice(tritons[:-1] or tritons if kind in ENDING else tritons)
+            fault = Fault(kind, triton.name, self._now(), round(seconds, 1))
             self.log.append(fault)
-            task = asyncio.create_task(self._happen(fault, place))
+            task = asyncio.create_task(self._happen(fault, triton))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
@@ -88,32 +88,32 @@ class FaultInjector:
         await asyncio.gather(*self._running)
 
     def _sequence(self) -> Iterator[tuple[str, float]]:
-        kinds = HERE if any(place.proxy is None for place in self._service.places) else {**HERE, **ON_THE_WAY}
+        kinds = HERE if any(triton.proxy is None for triton in self._service.tritons) else {**HERE, **ON_THE_WAY}
         while True:
             bag = list(kinds)
             self._rng.shuffle(bag)
             for kind in bag:
                 yield kind, self._rng.uniform(*kinds[kind])
 
-    async def _happen(self, fault: Fault, place: TritonUnderTest) -> None:
+    async def _happen(self, fault: Fault, triton: TritonUnderTest) -> None:
         try:
             if fault.kind == "service stopped":
                 await self._stop([self._service.bridge], fault.seconds)
             elif fault.kind in ON_THE_WAY:
-                await self._on_the_way(fault, place)
+                await self._on_the_way(fault, triton)
             elif fault.kind == "Triton killed":
-                send_signal(place.pid, KILL)
+                send_signal(triton.pid, KILL)
             elif fault.kind == "model's process killed":
-                for pid in self._rng.sample(place.stubs, min(1, len(place.stubs))):
+                for pid in self._rng.sample(triton.stubs, min(1, len(triton.stubs))):
                     send_signal(pid, KILL)
             elif fault.kind == "model reloaded":
-                await _reload(place)
+                await _reload(triton)
             else:
-                held = place.stubs if fault.kind == "model's process stopped" else [place.pid]
-                place.paused = True
+                held = triton.stubs if fault.kind == "model's process stopped" else [triton.pid]
+                triton.paused = True
                 await self._stop(held, fault.seconds)
         finally:
-            place.paused = False
+            triton.paused = False
             fault.over = self._now()
 
     async def _stop(self, pids: list[Any], seconds: float) -> None:
@@ -125,31 +125,31 @@ class FaultInjector:
             for pid in pids:
                 send_signal(pid, CONTINUE)
 
-    async def _on_the_way(self, fault: Fault, place: TritonUnderTest) -> None:
-        assert place.proxy is not None
+    async def _on_the_way(self, fault: Fault, triton: TritonUnderTest) -> None:
+        assert triton.proxy is not None
         try:
             if fault.kind == "link stalled":
-                place.proxy.stall()
+                triton.proxy.stall()
             else:
-                place.proxy.refusing = fault.kind == "link refused"
-                await place.proxy.cut()
+                triton.proxy.refusing = fault.kind == "link refused"
+                await triton.proxy.cut()
             await asyncio.sleep(fault.seconds)
         finally:
-            place.proxy.resume()
-            place.proxy.refusing = False
+            triton.proxy.resume()
+            triton.proxy.refusing = False
 
     def _now(self) -> float:
         return time.monotonic() - self._began
 
 
-async def _reload(place: TritonUnderTest) -> None:
+async def _reload(triton: TritonUnderTest) -> None:
     """What whoever runs a Triton may do at any time: it loses all sequences."""
-    address = place.address("grpc")
+    address = triton.address("grpc")
     if address is None:
         return
     # It may be gone, or go while it is asked.
     with suppress(InferenceServerException, asyncio.TimeoutError):
-        async with triton.InferenceServerClient(address) as client:
+        async with aio.InferenceServerClient(address) as client:
             found = await client.get_model_config(MODEL, as_json=True, client_timeout=RELOAD_LIMIT_S)
             # A model that has not changed is not loaded again.
             config = {**found["config"], "parameters": {"reloaded": {"string_value": secrets.token_hex(8)}}}

@@ -43,7 +43,7 @@ SPARE_DESCRIPTORS = 4
 # What belongs to sessions, by the service's own metrics, and what it is called here.
 OWED = {
     "sessions": "streamer_sessions",
-    "leases": "streamer_sequences",
+    "reservations": "streamer_sequences",
     "connections": "streamer_sessions_by_state{",
     "bytes queued": "streamer_backlog_bytes",
     "requests": "streamer_computing",

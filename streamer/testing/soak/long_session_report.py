@@ -87,9 +87,9 @@ def _shifts(said: Mapping[Turn, Sequence[Word]]) -> list[tuple[Turn, float]]:
         first = firsts[turn.recording, turn.exact]
         same = difflib.SequenceMatcher(None, [w.text for w in first], [w.text for w in words], autojunk=False)
         moved = [
-            words[block.b + place].start_ms - first[block.a + place].start_ms
+            words[block.b + index].start_ms - first[block.a + index].start_ms
             for block in same.get_matching_blocks()
-            for place in range(block.size)
+            for index in range(block.size)
         ]
         if moved:
             found.append((turn, float(median(moved))))

@@ -56,9 +56,9 @@ async def session(
                 if turn.exact or turn.recording == 0:
                     await opened.flush()
                 step = SENT_AT_ONCE_MS * PER_MS
-                for place in range(0, len(audio), step):
-                    piece = audio[place : place + step]
-                    so_far = turn.start_ms + (place + len(piece)) // PER_MS
+                for offset in range(0, len(audio), step):
+                    piece = audio[offset : offset + step]
+                    so_far = turn.start_ms + (offset + len(piece)) // PER_MS
                     while so_far > record.heard_ms + AHEAD_MS and not pace:
                         heard.clear()
                         await heard.wait()

@@ -68,10 +68,10 @@ def draw_recorded_plan(seed: int, number: int, recorded: list[RecordedSession]) 
     session = rng.choice(recorded)
     [kind] = rng.choices(list(KINDS), list(KINDS.values()))
     items: list[Item] = []
-    size, place, length = rng.choice(FRAMES), 0, 2 * len(session.speech.audio)
-    while place < length:
-        items.append(Audio(place, min(place + size, length)))
-        place += size
+    size, offset, length = rng.choice(FRAMES), 0, 2 * len(session.speech.audio)
+    while offset < length:
+        items.append(Audio(offset, min(offset + size, length)))
+        offset += size
     items.append(STOP)
     if kind in ("cut", "takeover"):
         for _ in range(rng.choice((1, 2))):

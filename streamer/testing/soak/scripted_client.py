@@ -314,15 +314,15 @@ class ScriptedClient:
             self._paced_since = now
         await asyncio.sleep(self._paced_since + due - now)
 
-    def _rewind(self, place: int, flushes: int) -> None:
+    def _rewind(self, offset: int, flushes: int) -> None:
         """The service has got so much: what follows is sent again."""
-        if place > self.record.sent:
-            self.record.wrong.append(f"{place} bytes of audio are said to have come, {self.record.sent} were sent")
+        if offset > self.record.sent:
+            self.record.wrong.append(f"{offset} bytes of audio are said to have come, {self.record.sent} were sent")
         self._skip = 0
         for number, item in enumerate(self._plan.items):
             self._next = number
-            if isinstance(item, Audio) and item.end > place:
-                self._skip = max(0, place - item.begin)
+            if isinstance(item, Audio) and item.end > offset:
+                self._skip = max(0, offset - item.begin)
                 return
             if item == STOP or (isinstance(item, Text) and item.flush is not None and item.flush >= flushes):
                 return

@@ -75,7 +75,7 @@ class ServiceUnderTest:
         `logs` is a folder for what they write meanwhile.
         """
         self.url = ""
-        self.places: list[TritonUnderTest] = []
+        self.tritons: list[TritonUnderTest] = []
         self.left: list[str] = []  # what was still there at the end
         self.restarts = 0  # of Tritons of our own
         self.log = logs / "service.log"
@@ -109,8 +109,8 @@ class ServiceUnderTest:
             task.cancel()
         await asyncio.gather(*self._keeping, return_exceptions=True)
         processes = {pid: program(pid) for pid in descendants(os.getpid()) if program(pid) in (SERVER, STUB)}
-        for place in self.places:
-            _ = place.pid  # so that its regions are known
+        for triton in self.tritons:
+            _ = triton.pid  # so that its regions are known
         if self._bridge is not None:
             self._bridge.terminate()
             try:
@@ -122,20 +122,20 @@ class ServiceUnderTest:
                 self._bridge.wait()
         for server in self._servers:
             await asyncio.to_thread(server.stop)
-        for place in self.places:
-            if place.proxy is not None:
-                await place.proxy.close()
+        for triton in self.tritons:
+            if triton.proxy is not None:
+                await triton.proxy.close()
         self.left += [f"process {pid} ({name}) is left" for pid, name in processes.items() if program(pid) == name]
-        prefixes = tuple(region for place in self.places for region in place.regions)
+        prefixes = tuple(region for triton in self.tritons for region in triton.regions)
         self.left += [f"shared memory {name} is left" for name in _shared(prefixes)]
 
     def processes(self) -> dict[tuple[str, int], float]:
         """The memory of each process, by what it is and its number."""
         found = {}
         watched = [("bridge", self.bridge)]
-        for place in self.places:
-            watched += [] if (pid := place.pid) is None else [("Triton", pid)]
-            watched += [("model", pid) for pid in place.stubs]
+        for triton in self.tritons:
+            watched += [] if (pid := triton.pid) is None else [("Triton", pid)]
+            watched += [("model", pid) for pid in triton.stubs]
         for name, pid in watched:
             with suppress(OSError):  # it has just ended
                 found[name, pid] = memory_mb(pid)
@@ -153,8 +153,8 @@ class ServiceUnderTest:
     async def slots_live(self) -> float:
         """How many streams the models hold."""
         live = 0.0
-        for place in self.places:
-            address = place.address("metrics")
+        for triton in self.tritons:
+            address = triton.address("metrics")
             if address is None:
                 return float("inf")
             found = await asyncio.to_thread(_metrics, f"http://{address}/metrics")
@@ -173,12 +173,12 @@ class ServiceUnderTest:
         if self._number:
             for number in range(self._number):
                 await self._start(f"Triton {number + 1}")
-            addresses = ",".join(place.proxy.address for place in self.places if place.proxy is not None)
+            addresses = ",".join(triton.proxy.address for triton in self.tritons if triton.proxy is not None)
             program_of = [sys.executable, "-m", "streamer", *serve, "--triton", addresses]
         else:
             size = ["--instances", "2", "--slots", str(self._slots)]
             program_of = [sys.executable, "-m", "streamer", *serve, "--repository", str(self._repository), *size]
-            self.places.append(TritonUnderTest("embedded Triton", self._embedded))
+            self.tritons.append(TritonUnderTest("embedded Triton", self._embedded))
         self.url = await asyncio.to_thread(self._serve, program_of)
 
     def _serve(self, program_of: Sequence[str]) -> str:
@@ -193,16 +193,16 @@ class ServiceUnderTest:
         await asyncio.to_thread(server.wait_ready)
         proxy = FaultyProxy(lambda: _address(server))
         await proxy.open()
-        place = TritonUnderTest(name, lambda: _pid(server), proxy)
-        self.places.append(place)
-        self._keeping.append(asyncio.create_task(self._keep(server, place)))
+        triton = TritonUnderTest(name, lambda: _pid(server), proxy)
+        self.tritons.append(triton)
+        self._keeping.append(asyncio.create_task(self._keep(server, triton)))
 
-    async def _keep(self, server: TritonServer, place: TritonUnderTest) -> None:
+    async def _keep(self, server: TritonServer, triton: TritonUnderTest) -> None:
         """What whoever runs a Triton does: start it again when it has gone, or is ill for long."""
         well_at = time.monotonic()
         while True:
             await asyncio.sleep(WATCHED_EVERY_S)
-            if place.paused or (server.running and place.stubs and await asyncio.to_thread(_ready, place)):
+            if triton.paused or (server.running and triton.stubs and await asyncio.to_thread(_ready, triton)):
                 well_at = time.monotonic()
             if server.running and time.monotonic() - well_at < ILL_LIMIT_S:
                 continue
@@ -244,8 +244,8 @@ def _options(pid: int, name: str) -> list[str]:
     return [word.rpartition("=")[2] for word in command(pid) if name in word]
 
 
-def _ready(place: TritonUnderTest) -> bool:
-    address = place.address("http")
+def _ready(triton: TritonUnderTest) -> bool:
+    address = triton.address("http")
     try:
         with urllib.request.urlopen(f"http://{address}/v2/models/{MODEL}/ready", timeout=3) as answer:
             return bool(answer.status == 200)

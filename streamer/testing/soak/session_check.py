@@ -58,7 +58,7 @@ def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
         count(told, spoken.words, owed_ms, verdict, exact=plan.exact)
         verdict.broken += _segments(own)
         verdict.broken += _times(own, sent_ms)
-        verdict.broken += _places(finals, [said for said in spoken.words if said.end_ms <= sent_ms], plan.late_ms)
+        verdict.broken += _word_times(finals, [said for said in spoken.words if said.end_ms <= sent_ms], plan.late_ms)
         verdict.broken += _promises(own)
         if plan.exact:
             verdict.broken += _partials(own, [said.text for said in spoken.words])
@@ -185,7 +185,7 @@ def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
             yield f"message {event['n']} tells {event['audio_ms']} ms of {sent_ms:.0f}"
 
 
-def _places(
+def _word_times(
     finals: Iterable[Mapping[str, Any]], spoken: Sequence[SpokenWord], late_ms: tuple[int, int]
 ) -> Iterator[str]:
     """Each word is told where it was said, by whichever sequence."""
@@ -233,10 +233,10 @@ def _speech(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _answers(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
-    """A flush is answered once, in its place; acknowledgements only grow."""
+    """A flush is answered once, where it was asked for; acknowledgements only grow."""
     plan = record.plan
     flushed = [event["audio_ms"] for event in events if event["type"] == "flushed"]
-    asked = [place // plan.bytes_per_ms for place in plan.flush_places]
+    asked = [offset // plan.bytes_per_ms for offset in plan.flush_offsets]
     if flushed != asked[: len(flushed)] or (record.ended in ("done", "odd_bytes") and flushed != asked):
         yield f"flushes at {asked} ms were answered at {flushed}"
     heard = [event["audio_ms"] for event in events if event["type"] in ("heard", "flushed", "done")]

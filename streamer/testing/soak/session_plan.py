@@ -134,14 +134,14 @@ class SessionPlan:
         return self.frame_bytes * PER_MS
 
     @property
-    def flush_places(self) -> tuple[int, ...]:
+    def flush_offsets(self) -> tuple[int, ...]:
         """The bytes of audio before each of its flushes."""
-        found, place = [], 0
+        found, offset = [], 0
         for item in self.items:
             if isinstance(item, Audio):
-                place = item.end
+                offset = item.end
             elif isinstance(item, Text) and item.flush is not None:
-                found.append(place)
+                found.append(offset)
         return tuple(found)
 
 
@@ -225,7 +225,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
     items = list(_sent(made, rng))
     if kind == "half_sample":
         # Half a sample is missing at the end, so it cannot be said that all is well.
-        last = next(place for place in reversed(range(len(items))) if isinstance(items[place], Audio))
+        last = next(index for index in reversed(range(len(items))) if isinstance(items[index], Audio))
         items[last] = Audio(items[last].begin, items[last].end - 1)  # type: ignore[union-attr]
         return [*items, STOP], {"odd_bytes"}
     if kind == "too_fast":
@@ -243,14 +243,14 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
     elif kind == "garbage":
         code = rng.choice([*_GARBAGE, "after_stop"])
         if code != "after_stop":
-            place = rng.randint(0, len(items) - 1)
+            index = rng.randint(0, len(items) - 1)
             # Who is still sending when the service closes may not get to see why.
             ends = {code, "lost"} if code == "1009" else {code}
-            return [*items[:place], rng.choice(_GARBAGE[code]), *items[place:]], ends
+            return [*items[:index], rng.choice(_GARBAGE[code]), *items[index:]], ends
         items += [Raw(bytes(6400)), Text("hello")]
     elif kind == "idle":
-        place = rng.randint(1, len(items) - 1)
-        return [*items[:place], Action("sleep", SHORT_IDLE_S + 60)], {"idle"}
+        index = rng.randint(1, len(items) - 1)
+        return [*items[:index], Action("sleep", SHORT_IDLE_S + 60)], {"idle"}
     elif kind == "unread":
         # Until the service gives up, or for as long as what it says finds room on the way.
         return [Action("stop_reading", 30.0), *items], {"done", "4008", "lost"}
@@ -258,11 +258,11 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
         for _ in range(2):
             items.insert(rng.randint(0, len(items)), Action("stop_reading", rng.uniform(0.5, 4)))
     elif kind == "silent" and rng.random() < 0.5:
-        place = rng.randint(0, len(items) - 1)
+        index = rng.randint(0, len(items) - 1)
         waiting: list[Item] = []
         for _ in range(rng.randint(2, 4)):
             waiting += [Action("sleep", SHORT_IDLE_S / 2), KEEPALIVE]
-        items[place:place] = waiting
+        items[index:index] = waiting
     return items, {"done"}
 
 
@@ -280,13 +280,13 @@ def _sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
         gaps = made.speeches[0].gaps if len(made.speeches) == 1 else (len(made.audio) // made.frame_bytes,)
         flushes = sorted(rng.sample(gaps, min(len(gaps), rng.randint(1, 3))))
         flushes += flushes[-1:] * rng.choice((0, 0, 1, 20 if not made.options.get("live") else 3))
-    number, place = 0, 0
+    number, offset = 0, 0
     for gap in [*flushes, None]:
         until = len(made.audio) if gap is None else gap * made.frame_bytes
-        while place < until:
-            end = min(place + rng.choice(sizes), until)
-            yield Audio(place, end)
-            place = end
+        while offset < until:
+            end = min(offset + rng.choice(sizes), until)
+            yield Audio(offset, end)
+            offset = end
         if gap is not None:
             yield Text(json.dumps({"type": "flush"}), number)
             number += 1

@@ -19,9 +19,9 @@ from streamer.testing.exact_speech import FRAME, say, silence
 
 PER_MS = SAMPLE_RATE // 1000
 BASE = len(ascii_lowercase)
-VOICE_LETTERS, PLACE_LETTERS = 3, 2
+VOICE_LETTERS, INDEX_LETTERS = 3, 2
 VOICES = BASE**VOICE_LETTERS
-MOST_WORDS = BASE**PLACE_LETTERS
+MOST_WORDS = BASE**INDEX_LETTERS
 # Voices that follow one another have nothing in common: what is taken for a neighbour's was the neighbour's.
 _STRIDE = 7919
 PAUSES_MS = (0, 0, 0, 55, 310, 640, 1090, 2411)
@@ -46,14 +46,14 @@ class Speech:
     gaps: tuple[int, ...]
 
 
-def word(voice: int, place: int) -> str:
+def word(voice: int, index: int) -> str:
     """The word that this voice says there."""
-    return _letters(voice * _STRIDE % VOICES, VOICE_LETTERS) + _letters(place % MOST_WORDS, PLACE_LETTERS)
+    return _letters(voice * _STRIDE % VOICES, VOICE_LETTERS) + _letters(index % MOST_WORDS, INDEX_LETTERS)
 
 
 def origin(text: str) -> tuple[int, int] | None:
-    """The voice and the place of a word; None if no voice says it."""
-    if len(text) != VOICE_LETTERS + PLACE_LETTERS or not set(text) <= set(ascii_lowercase):
+    """The voice and the index of a word; None if no voice says it."""
+    if len(text) != VOICE_LETTERS + INDEX_LETTERS or not set(text) <= set(ascii_lowercase):
         return None
     number = _number(text[:VOICE_LETTERS])
     return number * pow(_STRIDE, -1, VOICES) % VOICES, _number(text[VOICE_LETTERS:])
@@ -62,14 +62,14 @@ def origin(text: str) -> tuple[int, int] | None:
 def draw_speech(voice: int, words: int, rng: random.Random, pauses_ms: Sequence[int] = PAUSES_MS) -> Speech:
     """So many words with random pauses between them."""
     parts = [silence(rng.choice((0, 37, 900)))]
-    for place in range(words):
-        parts += [say(word(voice, place)), silence(rng.choice(pauses_ms))]
+    for index in range(words):
+        parts += [say(word(voice, index)), silence(rng.choice(pauses_ms))]
     ends = list(accumulate(len(part) for part in parts))
     said = []
-    for place in range(words):
-        start, end = ends[2 * place], ends[2 * place + 1]
+    for index in range(words):
+        start, end = ends[2 * index], ends[2 * index + 1]
         # Behind its letters come the silence of the last one and the space.
-        said.append(SpokenWord(word(voice, place), start // PER_MS, (end - 4 * FRAME) // PER_MS))
+        said.append(SpokenWord(word(voice, index), start // PER_MS, (end - 4 * FRAME) // PER_MS))
     return Speech(voice, np.concatenate(parts), tuple(said), tuple(ends[1 : 2 * words : 2]))
 
 

@@ -83,14 +83,14 @@ class Augmentation:
 
     def _gain(self, row: Tensor, generator: torch.Generator) -> Tensor:
         """A factor that puts the peak between -26 and 0 dB of full scale; in one row of ten down to -56 dB."""
-        place = float(torch.rand((), generator=generator))
-        decibels = -26 * place / 0.9 if place < 0.9 else -26 - 300 * (place - 0.9)
+        drawn = float(torch.rand((), generator=generator))
+        decibels = -26 * drawn / 0.9 if drawn < 0.9 else -26 - 300 * (drawn - 0.9)
         return 10 ** (decibels / 20) / row.abs().max().clamp(min=1e-3)
 
 
-def _between(places: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    device = places.device
-    return (places >= start.to(device).unsqueeze(1)) & (places < end.to(device).unsqueeze(1))
+def _between(positions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    device = positions.device
+    return (positions >= start.to(device).unsqueeze(1)) & (positions < end.to(device).unsqueeze(1))
 
 
 def _unit_energy(response: Tensor) -> Tensor:

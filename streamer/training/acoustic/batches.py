@@ -161,15 +161,15 @@ class Batches:
 
     def _row(self, utterances: list[Utterance], rng: random.Random) -> _Row:
         parts = []
-        place = self._silence(rng, 0.2)
+        offset = self._silence(rng, 0.2)
         for utterance in utterances:
             alignment = self._alignments[utterance.name]
             first, last = 0, utterance.samples
             if alignment.aligned and rng.random() < self._recipe.trimmed:
                 first = int(rng.uniform(0, alignment.phones[0][1]) * SAMPLE_RATE / 1000)
-            parts.append(_Part(utterance, alignment, place, first))
-            place += last - first + self._silence(rng, 0.3)
-        return _Row(parts, place, rng.uniform(0, 1), rng.randrange(2**31))
+            parts.append(_Part(utterance, alignment, offset, first))
+            offset += last - first + self._silence(rng, 0.3)
+        return _Row(parts, offset, rng.uniform(0, 1), rng.randrange(2**31))
 
     def _silence(self, rng: random.Random, usual: float) -> int:
         longest = 3.0 if rng.random() < self._recipe.long_silence else usual
@@ -182,11 +182,11 @@ class Batches:
             audio = self._made_audio if part.utterance.name in self._made else self._audio
             piece = audio[part.utterance.start + part.first : part.utterance.start + part.utterance.samples]
             scaled = piece.float() / 32768.0
-            row[part.place : part.place + len(scaled)] = scaled
-            covered.append((part.place, part.place + len(scaled)))
+            row[part.offset : part.offset + len(scaled)] = scaled
+            covered.append((part.offset, part.offset + len(scaled)))
             if len(scaled) >= FRAME:
                 quietest = min(quietest, float(scaled.unfold(0, FRAME, FRAME).square().mean(1).min().sqrt()))
-        # Silence around the speech is as loud as the quietest place inside it, or less.
+        # Silence around the speech is as loud as the quietest moment inside it, or less.
         generator = torch.Generator(row.device).manual_seed(plan.seed)
         level = quietest * plan.loudness if quietest < 1.0 else 0.0
         edges = [0, *(edge for span in covered for edge in span), len(row)]
@@ -203,7 +203,7 @@ def _on(device: torch.device, corpus: Corpus) -> torch.Tensor:
 class _Part:
     utterance: Utterance
     alignment: Alignment
-    place: int
+    offset: int
     first: int
 
 
@@ -221,7 +221,7 @@ class _Row:
             labels[:] = UNLABELLED
             return labels
         for part in self.parts:
-            shift = (part.place - part.first) * 1000 / SAMPLE_RATE
+            shift = (part.offset - part.first) * 1000 / SAMPLE_RATE
             for phone, start, length, _ in part.alignment.phones:
                 first, last = ((shift + time) / speed / FRAME_MS for time in (start, start + length))
                 labels[round(first) + DELAY_FRAMES : round(last) + DELAY_FRAMES] = units.PHONE_NUMBER[phone]

@@ -93,7 +93,7 @@ class Run:
         tell(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
 
     def _trainer(self, processes: ProcessGroup) -> Trainer:
-        """At the place where the run was left."""
+        """Where the run was left."""
         if self.device == "cpu":
             torch.set_num_threads(1)
         torch.manual_seed(self.seed)

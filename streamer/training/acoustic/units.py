@@ -41,9 +41,9 @@ def errors(reference: Sequence[object], found: Sequence[object]) -> int:
     row = list(range(len(found) + 1))
     for number, wanted in enumerate(reference, start=1):
         diagonal, row[0] = row[0], number
-        for place, got in enumerate(found, start=1):
-            diagonal, row[place] = (
-                row[place],
-                min(row[place] + 1, row[place - 1] + 1, diagonal + (wanted != got)),
+        for index, got in enumerate(found, start=1):
+            diagonal, row[index] = (
+                row[index],
+                min(row[index] + 1, row[index - 1] + 1, diagonal + (wanted != got)),
             )
     return row[-1]

@@ -57,24 +57,24 @@ class ExampleSource:
 
     def _speak(self, rng: Generator, spoken: Audio, speaking: NDArray[np.bool_]) -> None:
         samples = len(spoken)
-        place = 0 if rng.random() < 0.5 else int(rng.uniform(0, 4) * SAMPLE_RATE)
+        offset = 0 if rng.random() < 0.5 else int(rng.uniform(0, 4) * SAMPLE_RATE)
         restless = rng.random() < 0.4
-        while place < samples:
+        while offset < samples:
             utterance, spans = self._speech.utterances[rng.integers(len(self._speech.utterances))]
             clip = self._speech.corpus.samples(utterance).astype(np.float32) / 32768
             mask = np.zeros(len(clip), bool)
             for start, end in spans:
                 mask[start * 16 : end * 16] = True
             # After a cut a segment may begin in the middle of a word; some recordings begin at once, too.
-            first = int(rng.integers(len(clip))) if place == 0 and rng.random() < 0.4 else 0
+            first = int(rng.integers(len(clip))) if offset == 0 and rng.random() < 0.4 else 0
             if first == 0 and rng.random() < 0.5:
                 first = max(spans[0][0] * 16 - int(rng.uniform(0, 0.1) * SAMPLE_RATE), 0)
             last = min(spans[-1][1] * 16 + int(rng.uniform(0, 0.5) * SAMPLE_RATE), len(clip))
             clip, mask = clip[first:last] * 10 ** (rng.uniform(-8, 0) / 20), mask[first:last]
-            end = min(place + len(clip), samples)
-            spoken[place:end] = clip[: end - place]
-            speaking[place:end] = mask[: end - place]
-            place = end + int(np.exp(rng.uniform(np.log(0.1), np.log(1.0 if restless else 5.0))) * SAMPLE_RATE)
+            end = min(offset + len(clip), samples)
+            spoken[offset:end] = clip[: end - offset]
+            speaking[offset:end] = mask[: end - offset]
+            offset = end + int(np.exp(rng.uniform(np.log(0.1), np.log(1.0 if restless else 5.0))) * SAMPLE_RATE)
 
 
 def _heard(rng: Generator, mixed: Audio) -> Samples:

@@ -28,21 +28,21 @@ def conversation(
     total = STREAM_SECONDS * SAMPLE_RATE
     spoken = np.zeros(total, np.float32)
     truth: list[tuple[int, int]] = []
-    place = int(rng.uniform(0.5, 2) * SAMPLE_RATE)
+    offset = int(rng.uniform(0.5, 2) * SAMPLE_RATE)
     while True:
         utterance, spans = speech.utterances[rng.integers(len(speech.utterances))]
         clip = speech.corpus.samples(utterance).astype(np.float32) / 32768
-        if place + len(clip) + SAMPLE_RATE > total:
+        if offset + len(clip) + SAMPLE_RATE > total:
             break
         # Silences of digital zeros between recordings would give starts away: a recording's own fade in and out.
-        spoken[place : place + len(clip)] = clip * (0.2 / max(float(np.abs(clip).max()), 1e-3))
+        spoken[offset : offset + len(clip)] = clip * (0.2 / max(float(np.abs(clip).max()), 1e-3))
         for start, end in spans:
-            start, end = start + place // 16, end + place // 16
+            start, end = start + offset // 16, end + offset // 16
             if truth and start - truth[-1][1] < 1000:
                 truth[-1] = (truth[-1][0], end)
             else:
                 truth.append((start, end))
-        place += len(clip) + int(rng.uniform(1.2, 5) * SAMPLE_RATE)
+        offset += len(clip) + int(rng.uniform(1.2, 5) * SAMPLE_RATE)
     loudness = float(np.sqrt(np.mean([spoken[a * 16 : b * 16].std() ** 2 for a, b in truth])))
     if "dB" in condition and "quiet" not in condition:
         kind, decibels, _ = condition.split()
@@ -98,10 +98,10 @@ def _strung(rng: Generator, clips: Sequence[Audio], streams: int) -> list[Audio]
     typed = []
     for _ in range(5 * streams):
         line = np.zeros((CLIP_SECONDS + 2) * SAMPLE_RATE, np.float32)
-        place = 0
-        while place < CLIP_SECONDS * SAMPLE_RATE:
+        offset = 0
+        while offset < CLIP_SECONDS * SAMPLE_RATE:
             key = clips[rng.integers(len(clips))]
-            line[place : place + len(key)] += key[: len(line) - place]
-            place += int(min(rng.lognormal(np.log(0.14), 0.5), 2.0) * SAMPLE_RATE)
+            line[offset : offset + len(key)] += key[: len(line) - offset]
+            offset += int(min(rng.lognormal(np.log(0.14), 0.5), 2.0) * SAMPLE_RATE)
         typed.append(line[: CLIP_SECONDS * SAMPLE_RATE])
     return typed

@@ -46,7 +46,7 @@ def drawn(corpus: Corpus, number: int, rng: np.random.Generator) -> list[Utteran
         for utterance in corpus.utterances
         if utterance.seconds <= LONGEST_SECONDS and len(utterance.text.split()) >= 2 * EDGE_WORDS
     ]
-    return [short[place] for place in rng.permutation(len(short))[:number]]
+    return [short[index] for index in rng.permutation(len(short))[:number]]
 
 
 def measure(
@@ -70,13 +70,13 @@ def measure(
     for group, found in zip(groups, together, strict=True):
         errors = errors_by_word([word for i in group for word in words[i]], found)
         all_joined += sum(errors)
-        place = 0
+        begin = 0
         for i in group:
             own = errors_by_word(words[i], alone[i])
             all_alone += sum(own)
-            end = place + len(words[i])
+            end = begin + len(words[i])
             following = next(bound for bound in BOUNDS_MS if pauses[i] < bound)
-            # The first place of the errors is before the first word: what is inserted there belongs to both sides.
+            # The first of the errors is before the first word: what is inserted there belongs to both sides.
             by_pause[following].words += EDGE_WORDS
             by_pause[following].alone += sum(own[-EDGE_WORDS:])
             by_pause[following].joined += sum(errors[end - EDGE_WORDS + 1 : end + 1])
@@ -84,8 +84,8 @@ def measure(
                 before = next(bound for bound in BOUNDS_MS if pauses[i - 1] < bound)
                 by_pause[before].words += EDGE_WORDS
                 by_pause[before].alone += sum(own[: EDGE_WORDS + 1])
-                by_pause[before].joined += sum(errors[place + 1 : place + EDGE_WORDS + 1])
-            place = end
+                by_pause[before].joined += sum(errors[begin + 1 : begin + EDGE_WORDS + 1])
+            begin = end
     total = sum(map(len, words))
     lines = [
         f"{len(chosen)} utterances, {total} words, {cuts} cuts; of all words wrong: "

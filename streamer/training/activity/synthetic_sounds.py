@@ -45,7 +45,7 @@ def music(rng: Generator, samples: int) -> Audio:
         if "drums" in parts:
             _add(mixed, start, _drum(rng, "kick" if number % 2 == 0 else "snare"), rng.uniform(0.5, 0.9))
             _add(mixed, start + beat // 2, _drum(rng, "hat"), rng.uniform(0.1, 0.4))
-    return _placed(rng, mixed[:samples], wet=0.6)
+    return _recorded(rng, mixed[:samples], wet=0.6)
 
 
 def singing(rng: Generator, samples: int) -> Audio:
@@ -65,7 +65,7 @@ def singing(rng: Generator, samples: int) -> Audio:
         tone = _harmonics(phase, np.array(heights)) * _envelope(length, rng.uniform(0.03, 0.2), None)
         _add(mixed, start, tone, rng.uniform(0.4, 1))
         start += length + (int(rng.uniform(0, 0.8) * SAMPLE_RATE) if rng.random() < 0.3 else 0)
-    return _placed(rng, mixed[:samples], wet=0.7)
+    return _recorded(rng, mixed[:samples], wet=0.7)
 
 
 def keyboard(rng: Generator, samples: int) -> Audio:
@@ -81,7 +81,7 @@ def keyboard(rng: Generator, samples: int) -> Audio:
             _add(mixed, start + int(delay * SAMPLE_RATE), struck, level * rng.uniform(0.5, 1))
         gap = rng.lognormal(np.log(median), 0.45) if rng.random() < 0.93 else rng.uniform(0.5, 2.5)
         start += int(gap * SAMPLE_RATE)
-    return _placed(rng, mixed[:samples], wet=0.5)
+    return _recorded(rng, mixed[:samples], wet=0.5)
 
 
 def knocks(rng: Generator, samples: int) -> Audio:
@@ -96,7 +96,7 @@ def knocks(rng: Generator, samples: int) -> Audio:
             _add(mixed, start, _struck(rng, tones * rng.uniform(0.97, 1.03, 4), decay, sharp), rng.uniform(0.4, 1))
             start += int(gap * rng.uniform(0.85, 1.15) * SAMPLE_RATE)
         start += int(rng.uniform(0.3, 3) * SAMPLE_RATE)
-    return _placed(rng, mixed[:samples], wet=0.6)
+    return _recorded(rng, mixed[:samples], wet=0.6)
 
 
 def signals(rng: Generator, samples: int) -> Audio:
@@ -113,7 +113,7 @@ def signals(rng: Generator, samples: int) -> Audio:
             heights = np.array([1.0, *rng.uniform(0, 0.4, 3)])
             _add(mixed, start, _harmonics(phase, heights) * _envelope(len(t), 0.005, None), 0.4)
         start += int((on + off) * SAMPLE_RATE)
-    return _placed(rng, mixed[:samples], wet=0.4)
+    return _recorded(rng, mixed[:samples], wet=0.4)
 
 
 def hum(rng: Generator, samples: int) -> Audio:
@@ -131,7 +131,7 @@ def hum(rng: Generator, samples: int) -> Audio:
         noise *= np.interp(np.linspace(0, knots - 1, samples), np.arange(knots), rng.random(knots) ** 2)
     if rng.random() < 0.3:
         noise += rng.uniform(0.1, 0.5) * _harmonics(2 * np.pi * rng.choice([50, 60, 100, 120]) * t, rng.random(8))
-    return _placed(rng, noise.astype(np.float32), wet=0.0)
+    return _recorded(rng, noise.astype(np.float32), wet=0.0)
 
 
 KINDS: dict[str, Callable[[Generator, int], Audio]] = {
@@ -241,7 +241,7 @@ def _add(mixed: Audio, start: int, sound: Audio, level: float) -> None:
         mixed[start:end] += level * sound[: end - start]
 
 
-def _placed(rng: Generator, sound: Audio, wet: float) -> Audio:
+def _recorded(rng: Generator, sound: Audio, wet: float) -> Audio:
     """The sound as a microphone may hear it, with a peak of 1."""
     if rng.random() < wet:
         sound = reverberated(rng, sound, rng.uniform(0.1, 1.4))

@@ -67,19 +67,19 @@ class Corpus:
 
 def write_corpus(folder: Path, name: str, recordings: Iterable[tuple[Utterance, Samples]]) -> list[Utterance]:
     """Write recordings as a prepared set; their `start` is filled in. Nothing half-written is left behind."""
-    placed: list[Utterance] = []
+    written: list[Utterance] = []
     with replacing(folder / f"{name}.samples", "wb") as audio:
         position = 0
         for utterance, samples in recordings:
             audio.write(samples.astype("<i2").tobytes())
             values = {**vars(utterance), "start": position, "samples": len(samples)}
-            placed.append(Utterance(**values))
+            written.append(Utterance(**values))
             position += len(samples)
     with replacing(folder / f"{name}.tsv", "w") as table:
         writer = csv.writer(table, delimiter="\t", lineterminator="\n")
         writer.writerow([field.name for field in fields(Utterance)])
-        writer.writerows(astuple(utterance) for utterance in placed)
-    return placed
+        writer.writerows(astuple(utterance) for utterance in written)
+    return written
 
 
 def _read_table(path: Path) -> Iterator[Utterance]:

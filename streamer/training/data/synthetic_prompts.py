@@ -116,7 +116,7 @@ class _Slots:
     def filled(self, sentence: str) -> str:
         """The sentence with every gap filled."""
         parts = sentence.replace("}", "{").split("{")
-        return "".join(self._fillers[part]() if place % 2 else part for place, part in enumerate(parts))
+        return "".join(self._fillers[part]() if index % 2 else part for index, part in enumerate(parts))
 
     def _shuffled(self, words: list[str]) -> Iterator[str]:
         while True:

@@ -26,7 +26,7 @@ class BackOffModel:
     trigram: Floats
     word_back_off: Floats = field(init=False)  # by word
     pair_back_off: Floats = field(init=False)  # by bigram
-    contexts: Keys = field(init=False)  # place of each trigram's context among the bigrams
+    contexts: Keys = field(init=False)  # index of each trigram's context among the bigrams
     suffixes: Floats = field(init=False)  # probability of each trigram's last word after its middle one
 
     def __post_init__(self) -> None:

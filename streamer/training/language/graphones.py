@@ -60,10 +60,10 @@ class _Groups:
             members = list(group)
             letters = np.array([[letter[name] for name in word] for word, _ in members])
             phones = np.array([[phone[name] for name in found] for _, found in members])
-            self._groups.append([self._options(letters[:, place], phones) for place in range(letters.shape[1])])
+            self._groups.append([self._options(letters[:, position], phones) for position in range(letters.shape[1])])
 
     def _options(self, letters: Numbers, phones: Numbers) -> list[Numbers]:
-        """Codes of a letter with no phone [words, 1], each one phone and each two neighbours [words, places]."""
+        """Codes of a letter with no phone [words, 1], each one phone and each two neighbours [words, positions]."""
         first = letters[:, None] * self._size**2
         return [first, first + phones, first + phones[:, :-1] * self._size + phones[:, 1:]]
 
@@ -84,8 +84,8 @@ class _Groups:
             backward = [row[:, ::-1] for row in backward[::-1]]
             whole = forward[-1][:, -1:]
             used, shares = [], []
-            for place, (options, codes) in enumerate(zip(chances, group, strict=True)):
-                before, after = forward[place], backward[place + 1]
+            for position, (options, codes) in enumerate(zip(chances, group, strict=True)):
+                before, after = forward[position], backward[position + 1]
                 for size, chance in enumerate(options):
                     share = before[:, : before.shape[1] - size] * chance * after[:, size:] / whole
                     used.append(np.broadcast_to(codes[size], share.shape).ravel())
@@ -102,17 +102,17 @@ class _Groups:
             rows = np.arange(len(forward[0]))
             column = np.full(len(rows), forward[0].shape[1] - 1)
             path = np.zeros((len(rows), len(group)), np.int64)
-            for place in range(len(group) - 1, -1, -1):
+            for position in range(len(group) - 1, -1, -1):
                 scores = np.full((3, len(rows)), -1.0)
                 codes = np.zeros((3, len(rows)), np.int64)
-                for size, chance in enumerate(chances[place]):
+                for size, chance in enumerate(chances[position]):
                     start = column - size
                     able = rows[start >= 0]
                     at = start[able] if size else np.zeros(len(able), np.int64)
-                    scores[size, able] = forward[place][able, start[able]] * chance[able, at]
-                    codes[size, able] = group[place][size][able, at]
+                    scores[size, able] = forward[position][able, start[able]] * chance[able, at]
+                    codes[size, able] = group[position][size][able, at]
                 size = scores.argmax(axis=0)
-                path[:, place] = codes[size, rows]
+                path[:, position] = codes[size, rows]
                 column = column - size
             words += list(path)
         return words
@@ -142,7 +142,7 @@ class _Counts:
     def __init__(self, words: Sequence[Sequence[Graphone]], order: int) -> None:
         self._order = order
         self._graphones = [BEGIN, END, *sorted({graphone for word in words for graphone in word})]
-        number = {graphone: place for place, graphone in enumerate(self._graphones)}
+        number = {graphone: index for index, graphone in enumerate(self._graphones)}
         tokens = np.array([number[token] for word in words for token in (BEGIN, *word, END)])
         ends = np.flatnonzero(tokens == 1)
         left = ends[np.searchsorted(ends, np.arange(len(tokens)))] - np.arange(len(tokens)) + 1

@@ -26,9 +26,9 @@ class HeldOutText:
         numbers = {word: number for number, word in enumerate(vocabulary)}
         corpora = sorted({reference.corpus for reference in references})
         rows = []
-        for place, reference in enumerate(references):
+        for index, reference in enumerate(references):
             ids = [START_ID, START_ID, *(numbers.get(word, 0) for word in reference.words), END_ID]
-            label = corpora.index(reference.corpus), 1 - place % 2
+            label = corpora.index(reference.corpus), 1 - index % 2
             rows += [(*triple, *label) for triple in zip(ids, ids[1:], ids[2:], strict=False)]
         table = np.array(rows, dtype=np.int32)
         return cls(corpora, table[:, :3], table[:, 3], table[:, 4])

@@ -58,8 +58,8 @@ def look_up(sorted_keys: Keys, values: Floats, keys: Keys, missing: Floats | flo
     """The value of each key, or what stands in for those that are not there."""
     if not len(sorted_keys):
         return np.broadcast_to(missing, keys.shape).astype(np.float64)
-    places = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
-    return np.where(sorted_keys[places] == keys, values[places], missing)
+    indices = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return np.where(sorted_keys[indices] == keys, values[indices], missing)
 
 
 def _counted(keys: Keys) -> tuple[Keys, Keys]:

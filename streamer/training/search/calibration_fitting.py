@@ -53,28 +53,28 @@ class Found:
 
     words: tuple[HypothesisWord, ...]
     right: tuple[bool, ...]
-    places: Mapping[int, tuple[int, int]]  # by the number of the word
+    times: Mapping[int, tuple[int, int]]  # by the number of the word
 
 
 def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignment: Alignment) -> Found:
     """What a search found, beside the reference and where its words lie."""
     pairs = pair_words(spoken.words, [word.text for word in words])
     matches = {pair.hypothesis: pair.reference for pair in pairs if pair.kind == RIGHT}
-    places = {}
+    times = {}
     if alignment.aligned and [word for word, _, _ in alignment.words] == spoken.words:
         for number, reference in matches.items():
             if number is not None and reference is not None:
                 _, start, length = alignment.words[reference]
-                places[number] = start, start + length
-    return Found(words, tuple(number in matches for number in range(len(words))), places)
+                times[number] = start, start + length
+    return Found(words, tuple(number in matches for number in range(len(words))), times)
 
 
 def fitted(found: Sequence[Found]) -> StepCalibration:
     """The delays and the evidence that suit these utterances."""
-    starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.places.items()]
-    ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.places.items()]
+    starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.times.items()]
+    ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.times.items()]
     if not starts:
-        raise CorpusError("the alignment places no word that was understood rightly: nothing can be calibrated")
+        raise CorpusError("the alignment has no word that was understood rightly: nothing can be calibrated")
     told = np.array([confidence_features(word) for one in found for word in one.words])
     right = np.array([right for one in found for right in one.right], dtype=np.float64)
     return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))
@@ -86,7 +86,7 @@ def evidence(told: Values, right: Values) -> ConfidenceWeights:
     used = list(range(len(names)))
     while True:
         weights = _regression(told[:, used], right)
-        by_name = {names[place]: round(float(weight), 4) + 0.0 for place, weight in zip(used, weights, strict=True)}
+        by_name = {names[index]: round(float(weight), 4) + 0.0 for index, weight in zip(used, weights, strict=True)}
         negative = [name for name in ("confidence", "share") if by_name.get(name, 0.0) < 0]
         if not negative:
             return ConfidenceWeights(**by_name)
@@ -115,7 +115,7 @@ def judged(found: Sequence[Found], calibration: Calibration, search: str, step_m
     for one in found:
         spans = calibration.spans(one.words, FRAME_MS, step_ms, search)
         offsets += [
-            TimeOffset(spans[number][0] - start, spans[number][1] - end) for number, (start, end) in one.places.items()
+            TimeOffset(spans[number][0] - start, spans[number][1] - end) for number, (start, end) in one.times.items()
         ]
         sure = [calibration.confidence(word, step_ms, search) for word in one.words]
         words += [JudgedConfidence(each, right) for each, right in zip(sure, one.right, strict=True)]
@@ -153,7 +153,7 @@ def calibrate(
             found[search, step_ms] = [
                 [
                     found_in(one, words, alignments[one.utterance.name])
-                    for one, words in zip(half, run(half).placed, strict=True)
+                    for one, words in zip(half, run(half).hypotheses, strict=True)
                 ]
                 for half in halves(spoken)
             ]
@@ -165,7 +165,7 @@ def calibrate(
     tell(f"wrote {path}")
     header = ["search, step", "start", "90th %", "end", "90th %", "words", "calibration error", "ranking", "of finals"]
     tables = []
-    for place, title in enumerate(("the half it was fitted on", "the other half")):
-        rows = [judged(each[place], calibration, *which) for which, each in found.items()]
+    for index, title in enumerate(("the half it was fitted on", "the other half")):
+        rows = [judged(each[index], calibration, *which) for which, each in found.items()]
         tables.append(f"{title}:\n{table(header, rows)}")
     return "\n\n".join(tables)

@@ -55,7 +55,7 @@ class Language:
     def rare(self, spoken: Sequence[EmittedUtterance], most: float) -> tuple[set[str], list[str]]:
         """The rare words of the references, and those together with some of the language model's."""
         spelled = set(self.lexicon.words.tolist())
-        number = {word: place for place, word in enumerate(self.model.words)}
+        number = {word: index for index, word in enumerate(self.model.words)}
         chances = self.model.unigrams.tolist()
 
         def is_rare(word: str) -> bool:

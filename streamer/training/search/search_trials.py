@@ -30,7 +30,7 @@ class Trial:
     words: list[list[str]]
     frames: int
     cpu_seconds: float
-    placed: list[tuple[HypothesisWord, ...]] = field(
+    hypotheses: list[tuple[HypothesisWord, ...]] = field(
         default_factory=list
     )  # the words with their frames, if it tells them
 
@@ -68,17 +68,19 @@ def run_beam(
             if not steps:
                 found[number] = search.finish([slot])[0].words
                 del running[slot]
-    placed = [found[number] for number in range(len(spoken))]
-    texts = [[word.text for word in words] for words in placed]
-    return Trial(texts, frames, time.process_time() - started, placed)
+    hypotheses = [found[number] for number in range(len(spoken))]
+    texts = [[word.text for word in words] for words in hypotheses]
+    return Trial(texts, frames, time.process_time() - started, hypotheses)
 
 
 def run_greedy(spoken: Sequence[EmittedUtterance]) -> Trial:
     """The greedy search on emissions of the characters' head."""
     search = GreedySearch(units.CHARACTERS, 1, CHARACTERS_HEAD)
-    placed, frames, started = [], 0, time.process_time()
+    hypotheses, frames, started = [], 0, time.process_time()
     for one in spoken:
         search.reset([0])
-        placed.append(search.advance([0], {CHARACTERS_HEAD: one.emissions.unsqueeze(0)})[0].words)
+        hypotheses.append(search.advance([0], {CHARACTERS_HEAD: one.emissions.unsqueeze(0)})[0].words)
         frames += len(one.emissions)
-    return Trial([[word.text for word in words] for words in placed], frames, time.process_time() - started, placed)
+    return Trial(
+        [[word.text for word in words] for words in hypotheses], frames, time.process_time() - started, hypotheses
+    )

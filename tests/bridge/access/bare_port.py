@@ -28,8 +28,8 @@ ADMITTED = ("not_ready", 1013)
 @asynccontextmanager
 async def listening(access: AccessRules | None = None, **settings: Any) -> AsyncIterator[BridgeServer]:
     """A port without a recogniser."""
-    entrance = PortPolicy(access or AccessRules(), **settings)
-    server = BridgeServer("127.0.0.1", 0, models_at(), Metrics(), entrance=entrance)
+    policy = PortPolicy(access or AccessRules(), **settings)
+    server = BridgeServer("127.0.0.1", 0, models_at(), Metrics(), policy=policy)
     await server.start()
     try:
         yield server

@@ -245,7 +245,7 @@ async def admitted_again(url: str, headers: dict[str, str]) -> None:
 async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
     """A session that uses up the audio of its key gets its words, then the reason; the next one is refused."""
     access = AccessRules(keys, shares=QuotaLimits(audio_per_key_s=6))
-    async with serving(triton, entrance=PortPolicy(access)) as service:
+    async with serving(triton, policy=PortPolicy(access)) as service:
         async with connect(service.url, additional_headers=bearer(ALICE.secret)) as websocket:
             await websocket.send(START)
             for start in range(0, 256_000, 32_000):
@@ -287,9 +287,9 @@ async def test_logs_have_no_secrets(
 ) -> None:
     """At the lowest level of all, over every place of a key: no key, no hash of it, no token, no hot word, no words."""
     caplog.set_level(logging.DEBUG)
-    entrance = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
+    policy = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
     secrets = [ALICE.secret, BOB.secret, ALICE.line.rpartition(":")[2]]
-    async with serving(triton, entrance=entrance) as service:
+    async with serving(triton, policy=policy) as service:
         url = service.url.replace("127.0.0.1", "localhost")
         ways: list[dict[str, Any]] = [
             {"uri": url, "additional_headers": bearer(ALICE.secret)},
@@ -328,8 +328,8 @@ async def test_logs_have_no_secrets(
 
 async def test_a_session_with_a_key(triton: TritonServer, keys: KeyFile, authority: Authority) -> None:
     """Words come back over TLS to who has a key, as they do without either."""
-    entrance = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
-    async with serving(triton, entrance=entrance) as service:
+    policy = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
+    async with serving(triton, policy=policy) as service:
         url = service.url.replace("127.0.0.1", "localhost")
         async with connect(url, ssl=authority.trusted, additional_headers=bearer(ALICE.secret)) as websocket:
             await websocket.send(START)

@@ -226,7 +226,7 @@ async def test_a_model_with_too_few_places(tmp_path: Path) -> None:
     add_exact_model(tmp_path, "small", slots=2)
     async with Service(TritonServer(tmp_path, models=["one"]), port=0, models={"default": "one"}) as service:
         async with session(service.url), session(service.url):
-            with pytest.raises(RollError, match="It has places for 1 sequences, and sessions hold 2"):
+            with pytest.raises(RollError, match="It has slots for 1 sequences, and sessions hold 2"):
                 await service.models.default.roll("small")
         assert await recognise(service.url, say("abc").tobytes())
 

@@ -39,7 +39,7 @@ TALK = str(ROOT / "audio_samples" / "talk.flac")
         (["--triton", "a:1", "--triton-tls", "--triton-ca", "none"], "none cannot be read: No such file"),
     ],
 )
-def test_an_unsafe_or_impossible_entrance_is_refused(
+def test_an_unsafe_or_impossible_port_policy_is_refused(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In one sentence, before anything is started."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamer.commands.arguments.hearing import add_hearing_arguments
-from streamer.commands.arguments.recognition import add_recognition_arguments, wishes
+from streamer.commands.arguments.recognition import add_recognition_arguments, session_options
 from streamer.wire.native import encode, parse
 
 
@@ -18,7 +18,7 @@ def asked(*arguments: str) -> dict[str, Any]:
     """The session's options that come of these arguments."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_recognition_arguments(parser)
-    return wishes(parser.parse_args(arguments))
+    return session_options(parser.parse_args(arguments))
 
 
 def test_nothing_is_asked_for() -> None:
@@ -109,4 +109,4 @@ def test_evaluate_has_them_too() -> None:
     parser = argparse.ArgumentParser()
     add_hearing_arguments(parser)
     options = parser.parse_args(["samples.tsv", "--stability", "medium"])
-    assert wishes(options) == {"step_ms": 320, "stability": "medium"}
+    assert session_options(options) == {"step_ms": 320, "stability": "medium"}

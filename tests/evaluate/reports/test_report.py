@@ -99,7 +99,7 @@ def test_words_stand_over_words() -> None:
     """Right words are in small letters, wrong ones in capitals, missing ones are stars; long texts are in rows."""
     wrong = score_utterance(CAT, ["a", "the", "cat"])
     assert side_by_side(wrong).splitlines()[1:] == ["    said: *** the cat SAT", "    text: A   the cat ***"]
-    long = Utterance("long", "c", None, tuple(f"word{number}" for number in range(50)), CAT.place)
+    long = Utterance("long", "c", None, tuple(f"word{number}" for number in range(50)), CAT.location)
     rows = side_by_side(score_utterance(long, long.words[:49])).splitlines()[1:]
     assert len(rows) > 2
     assert {len(rows[place]) - len(rows[place + 1]) for place in range(0, len(rows) - 2, 2)} == {0}

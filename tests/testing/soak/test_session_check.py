@@ -241,7 +241,7 @@ def test_a_session_that_failed(whole: SessionRecord) -> None:
         if event["type"] == "flushed":
             break
         record.events.append((0.0, {**event, "n": number}))
-    reached = whole.plan.flush_places[0] // whole.plan.bytes_per_ms
+    reached = whole.plan.flush_offsets[0] // whole.plan.bytes_per_ms
     missing = record.sent // whole.plan.bytes_per_ms - reached
     record.events.append((0.0, {"type": "heard", "n": len(record.events) + 1, "audio_ms": reached}))
     record.ended, record.close_code = "failed", 1011

@@ -82,7 +82,7 @@ def _check_audio(each: SessionPlan) -> None:
             assert (item.begin, item.begin < item.end) == (place, True)
             place = item.end
     if each.kind != "half_sample":
-        assert all(flush % each.frame_bytes == 0 for flush in each.flush_places)
+        assert all(flush % each.frame_bytes == 0 for flush in each.flush_offsets)
     if each.ends == {"done"}:
         assert place == len(each.audio)
         assert STOP in each.items

@@ -63,7 +63,7 @@ def test_every_degradation_is_a_manifest_of_whole_files(work: Path, manifest: Pa
         for entry, before in zip(found, given, strict=True):
             assert len(entry.samples()) == len(before.samples())
             assert not np.array_equal(entry.samples(), before.samples())
-            assert entry.place.path.read_bytes() == (tmp_path / "two" / entry.name).read_bytes()
+            assert entry.location.path.read_bytes() == (tmp_path / "two" / entry.name).read_bytes()
 
 
 def test_noise_is_as_far_below_the_speech_as_it_says() -> None:

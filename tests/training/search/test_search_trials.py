@@ -34,6 +34,6 @@ def test_every_utterance_is_searched(lexicon: Lexicon, language: LanguageModel, 
     spoken = [said(text) for text in ("a dog", "cats", "dog a cat", "a", "cat cats dog a", "dog")]
     trial = run_beam(spoken, lexicon, language, BeamOptions(), streams)
     assert trial.words == [one.words for one in spoken]
-    assert [[word.text for word in words] for words in trial.placed] == trial.words
+    assert [[word.text for word in words] for words in trial.hypotheses] == trial.words
     assert trial.frames == sum(len(whole_steps(one.emissions)) for one in spoken)
     assert error_rates(spoken, trial.words) == {"one": 0.0, "all": 0.0}
