@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -131,11 +131,18 @@ async def command_line(url: str, gate: Gate) -> list[Event]:
     return [*events, {"type": "exit", "status": await process.wait()}]
 
 
+async def all_there(gate: Gate, clients: Iterable[asyncio.Task[list[Event]]]) -> None:
+    """Unless one of them has failed."""
+    waiting = asyncio.create_task(gate.full.wait())
+    await asyncio.wait([waiting, *clients], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
 async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
     """What all of them are told, of one service that is killed while all of them speak."""
     served = RestartableService("--triton", triton.grpc_address)
     await served.start()
-    gate, loop = Gate(5), asyncio.get_running_loop()
+    gate, last_gate, loop = Gate(4), Gate(1), asyncio.get_running_loop()
 
     def at_gate() -> None:
         asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
@@ -146,12 +153,14 @@ async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
             "two channels": asyncio.create_task(speak(served.site, gate, BOTH, **STEREO)),
             "flushes": asyncio.create_task(flush(served.site, gate)),
             "blocking": asyncio.create_task(asyncio.to_thread(speak_blocking, served.site, at_gate)),
-            "command line": asyncio.create_task(command_line(served.site, gate)),
         }
-        all_there = asyncio.create_task(gate.full.wait())
-        await asyncio.wait([all_there, *clients.values()], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await all_there(gate, clients.values())
+        # It does not wait for the others: it comes last.
+        clients["command line"] = asyncio.create_task(command_line(served.site, last_gate))
+        await all_there(last_gate, clients.values())
         served.send(signal.SIGSTOP)
         gate.opened.set()
+        last_gate.opened.set()
         await asyncio.sleep(0.3)  # what they send now, no service reads
         await served.stop(signal.SIGKILL)
         await served.start()
