@@ -252,6 +252,8 @@ class SessionDriver:
     def _advance(self) -> None:
         """Send what the session has for the model now."""
         self._admit()
+        if not self._reservations:  # not let in yet, or everything is given back
+            return
         for stream, request in self.session.requests(time.monotonic()):
             self._asking.add(asyncio.create_task(self._ask(stream, request)))
 
