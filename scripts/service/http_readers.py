@@ -204,7 +204,8 @@ async def serve_hypercorn(port: int, files: Files) -> None:
     config.loglevel = "CRITICAL"
     if files is not None:
         config.certfile, config.keyfile = files
-    await serve(asgi, config)  # type: ignore[arg-type]
+    application: Any = asgi  # its own types of ASGI are narrower
+    await serve(application, config)
 
 
 CANDIDATES: dict[str, Callable[[int, Files], Coroutine[Any, Any, None]]] = {
