@@ -136,7 +136,6 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_resumed_kinds.py",
     "tests/client/test_restart.py",
     "tests/engine/test_pauses.py",
-    "tests/scripts/test_search_scripts.py",
     "tests/scripts/test_setup.py",
     "tests/test_architecture.py",
     "tests/test_documents.py",

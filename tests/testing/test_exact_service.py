@@ -14,9 +14,12 @@ from streamer.testing import ExactService, say
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ExactService]:
-    """One for all tests here."""
+    """One for all tests here; its port is free once it is left."""
     with ExactService(slots=4) as service:
         yield service
+    parts = urlsplit(service.url)
+    with socket.socket() as free:
+        free.bind((str(parts.hostname), int(parts.port or 0)))
 
 
 def finals(session: object) -> str:
@@ -73,11 +76,3 @@ def test_a_start_that_fails_is_told() -> None:
     """The reason is that of the service; nothing is left of it."""
     with pytest.raises(TypeError, match="unknown"), ExactService(unknown=1):
         pass
-
-
-def test_nothing_is_left() -> None:
-    """The port is free once it is left."""
-    with ExactService() as service:
-        parts = urlsplit(service.url)
-    with socket.socket() as free:
-        free.bind((str(parts.hostname), int(parts.port or 0)))

@@ -1,4 +1,4 @@
-"""The soak as a program: many sessions and Tritons that break, or one session."""
+"""Half a minute of the soak as a program: many sessions, Tritons that break, no word lost."""
 
 from __future__ import annotations
 
@@ -29,10 +29,3 @@ def test_half_a_minute(tmp_path: Path) -> None:
     assert report["resumes"] > 3
     assert report["recoveries"] > 0
     assert len(report["ends"]) > 3
-
-
-def test_a_long_session() -> None:
-    """A few seconds of it, at a service of its own: a table, and how many words were told in how many turns."""
-    done = run(SCRIPT, "long", "--minutes", 0.1, "--limit", 1)
-    assert done.stdout.startswith("| minute | bridge MB | "), done.stderr
-    assert " words in 1 turns; 1 of them parted by a flush, 0 of these differ from the first." in done.stdout

@@ -19,10 +19,3 @@ def test_a_model_is_built(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "as written, other half (all): a " in done.stdout
     assert "quokka" in LanguageModel.load(tmp_path / "l.safetensors").words
-
-
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    """One sentence."""
-    done = run(SCRIPT, "none.tar.xz", "--dev", "none.tsv", "--output", "l.safetensors", folder=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == "build_language_model: none.tsv is missing: give the manifest of a speech corpus\n"
