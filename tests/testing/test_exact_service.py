@@ -18,8 +18,8 @@ def service() -> Iterator[ExactService]:
     with ExactService(slots=4) as service:
         yield service
     parts = urlsplit(service.url)
-    with socket.socket() as free:
-        free.bind((str(parts.hostname), int(parts.port or 0)))
+    with socket.create_server((str(parts.hostname), int(parts.port or 0))):
+        pass
 
 
 def finals(session: object) -> str:
