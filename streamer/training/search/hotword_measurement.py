@@ -84,8 +84,8 @@ class HotwordCounts:
         recall = f"{100 * self.found / self.said:5.1f}" if self.said else "    -"
         words = self.said + self.others
         return (
-            f"{self.said:4d} | {recall} | {self.inserted:4d} | {1000 * self.inserted / words:5.2f} | "
-            f"{100 * self.errors / self.others:5.1f}"
+            f"{self.said:4d} | {recall} | {self.inserted:4d} | {1000 * self.inserted / max(words, 1):5.2f} | "
+            f"{100 * self.errors / max(self.others, 1):5.1f}"
         )
 
 
