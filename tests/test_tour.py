@@ -99,4 +99,4 @@ def test_every_line_does_what_the_tour_says(newcomer: Newcomer) -> None:
         else:
             with urllib.request.urlopen(address, timeout=10) as page:
                 assert "<button" in page.read().decode()
-    assert (commands, answers) == (8, 5)
+    assert (commands, answers) == (9, 6)
