@@ -17,6 +17,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from streamer.bridge.service import Service
+from streamer.bridge.session.session import Limits
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
@@ -41,7 +42,8 @@ def service(triton: TritonServer) -> Iterator[Service]:
 
     async def serve() -> None:
         try:
-            async with Service(triton.grpc_address, port=0) as running:
+            # A client that a test kills leaves its session behind: others that share the Triton wait for its slots.
+            async with Service(triton.grpc_address, port=0, limits=Limits(resume_s=5.0)) as running:
                 over = asyncio.Event()
                 opened.append((running, asyncio.get_running_loop(), over))
                 ready.set()
