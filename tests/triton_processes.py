@@ -28,7 +28,7 @@ def stubs(server: int) -> Iterator[psutil.Process]:
                 yield process
 
 
-async def no_streams(triton: TritonServer, seconds: float = 12.0) -> None:
+async def no_streams(triton: TritonServer, seconds: float = 10.0) -> None:
     """Wait until the model has no stream. One that nobody ends expires only after 15 s and more."""
     for _ in range(int(seconds * 10)):
         if await asyncio.to_thread(live_streams, triton) == 0:

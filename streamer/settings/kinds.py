@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,7 @@ class WrongValueError(ValueError):
     """A value that cannot be: the message follows the name of the setting, as "must be 1 or more, not 0"."""
 
 
-class Kind:
+class Kind(ABC):
     """What a value is."""
 
     def __init__(self, right: str, metavar: str = "", words: Sequence[str] = ()) -> None:
@@ -30,13 +31,13 @@ class Kind:
         self.metavar = metavar
         self.words = words
 
+    @abstractmethod
     def of_text(self, text: str) -> Any:
         """The value that a flag or a variable has; WrongValueError if it is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def of_toml(self, value: object, folder: Path) -> Any:
         """The value that a file in this folder has; WrongValueError if it is none."""
-        raise NotImplementedError
 
     def to_toml(self, value: Any) -> str:
         """The value as TOML."""
