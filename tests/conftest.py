@@ -20,6 +20,7 @@ from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
+from tests.triton_processes import no_streams
 
 
 def pytest_configure() -> None:
@@ -32,6 +33,13 @@ def triton() -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""
     with TritonServer(asr_repository()) as server:
         yield server
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_streams_of_others(request: pytest.FixtureRequest) -> None:
+    """Tests that look for streams left open do not find those of another file, whose link was cut: they expire."""
+    if hasattr(request.module, "no_streams"):
+        asyncio.run(no_streams(request.getfixturevalue("triton"), 60))
 
 
 @pytest.fixture(scope="session")

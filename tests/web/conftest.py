@@ -122,10 +122,11 @@ def elsewhere(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def open_bench(open_page: OpenPage, elsewhere: tuple[str, Path], site: str) -> OpenPage:
+async def open_bench(elsewhere: tuple[str, Path], open_page: OpenPage, site: str) -> OpenPage:
     """`await open_bench(…)`: an empty page of another site that has the tools of `bench.js`, and the recordings.
 
-    The modules come from `site`, also where a session is to go elsewhere.
+    The modules come from `site`, also where a session is to go elsewhere. The other site comes first, so that it ends
+    after the page: a short test may be over while the browser still asks it for an icon.
     """
     address, folder = elsewhere
     (folder / "bench.html").write_text("<!doctype html><title>Bench</title>")
