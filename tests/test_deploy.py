@@ -1,4 +1,4 @@
-"""What lies in deploy/: its metrics exist, its alerts say what to do, and docs/operations.md knows them all."""
+"""What lies in deploy/: its metrics exist, its alerts say what to do, and docs/how-to/operations.md knows them all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encodi
 SCRAPING = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text(encoding="utf-8"))
 DASHBOARD = json.loads((ROOT / "deploy/grafana/streamer.json").read_text(encoding="utf-8"))
 MODEL = (ROOT / "asr_repo/streaming_asr/1/model.py").read_text(encoding="utf-8")
-OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs/how-to/operations.md").read_text(encoding="utf-8")
 # What Prometheus adds to a sample, and what it makes itself.
 ADDED = {"job", "instance"}
 OF_PROMETHEUS = {"up"}

@@ -48,10 +48,10 @@ def run(command: list[str], place: Path, service: Service) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python.md", "python"))))
+@pytest.mark.parametrize("number", range(len(blocks("how-to/python.md", "python"))))
 def test_a_python_program_runs(service: Service, place: Path, number: int) -> None:
     """Each by itself, without a warning, and it shows what it is there for."""
-    program = blocks("python.md", "python")[number]
+    program = blocks("how-to/python.md", "python")[number]
     shown = run([sys.executable, "-W", "error", "-c", program], place, service)
     if "SessionError" in program:
         assert re.fullmatch(r"away No service answers at \S+: .*\nmissing\.wav: there is no such file\.\n", shown)
@@ -62,16 +62,16 @@ def test_a_python_program_runs(service: Service, place: Path, number: int) -> No
     assert " ".join(right[:4]) in " ".join(re.sub(r" \(\?\)", "", shown).split())
 
 
-@pytest.mark.parametrize("number", range(len(blocks("testing.md", "python"))))
+@pytest.mark.parametrize("number", range(len(blocks("how-to/testing.md", "python"))))
 def test_a_program_that_tests_a_client_runs(service: Service, place: Path, number: int) -> None:
     """Without a warning, and it shows what was said."""
-    shown = run([sys.executable, "-W", "error", "-c", blocks("testing.md", "python")[number]], place, service)
+    shown = run([sys.executable, "-W", "error", "-c", blocks("how-to/testing.md", "python")[number]], place, service)
     assert shown.strip() in ("nothing is lost and nothing is doubled", "a program of mine")
 
 
 def test_python_programs_are_there() -> None:
     """Both ways of both things, and mistakes."""
-    programs = blocks("python.md", "python")
+    programs = blocks("how-to/python.md", "python")
     for words in (
         "with connect()",
         "async with connect()",
@@ -82,7 +82,9 @@ def test_python_programs_are_there() -> None:
         assert any(words in program for program in programs)
 
 
-@pytest.mark.parametrize("command", [line for block in blocks("command-line.md", "sh") for line in block.splitlines()])
+@pytest.mark.parametrize(
+    "command", [line for block in blocks("how-to/command-line.md", "sh") for line in block.splitlines()]
+)
 def test_a_command_runs(service: Service, place: Path, command: str) -> None:
     """As it is typed, and something comes of it."""
     if "ffmpeg" in command and shutil.which("ffmpeg") is None and not os.environ.get("CI"):

@@ -1,4 +1,7 @@
-"""Writes the tables of docs/settings.md from the list of settings; with --check it only says whether they are right."""
+"""Writes the tables of docs/reference/settings.md from the list of settings.
+
+With --check it only says whether they are right.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 
 from streamer.settings.markdown import tables
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "settings.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference/settings.md"
 BEGIN: Final = "<!-- The tables are made by `python scripts/service/settings_page.py`. -->\n"
 END: Final = "<!-- The end of the tables. -->\n"
 

@@ -5,7 +5,8 @@
 
 `long` is one session of an hour: does memory grow, do results come later, do times drift, do words change? `faults` is
 thousands of sessions while clients vanish and Tritons die: is a word lost, doubled, or told to another session? Both
-print a table; the exit status is 0 only if everything holds. Linux only. docs/soak.md and docs/evaluation.md tell more.
+print a table; the exit status is 0 only if everything holds. Linux only. docs/explanation/soak.md and
+docs/how-to/evaluation.md tell more.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@
 
 Events are the protocol's own objects as dicts. A connection that is lost is made again, and the session goes on: each
 event comes once. It also goes on where the service itself was started anew. Whatever else goes wrong with the service
-is one exception, SessionError. docs/python.md has examples.
+is one exception, SessionError. docs/how-to/python.md has examples.
 """
 
 from __future__ import annotations

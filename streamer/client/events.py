@@ -1,7 +1,7 @@
 """What a session tells, typed: `event["type"]` says which of these it is, for a program and for its type checker.
 
-docs/protocol.md has the meaning of each but `restarted`, which is the client's own. A service that is newer may tell
-more: what is not known here is passed on.
+docs/reference/protocol.md has the meaning of each but `restarted`, which is the client's own. A service that is newer
+may tell more: what is not known here is passed on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a client has given to a session, as far as it may be needed again: audio, and where flushes and the end stand.
 
 Pure. Audio is kept until no further final can have any of it: until then another session of the service may have to
-hear it again. docs/protocol.md says what a client has to keep. The JavaScript client has the same in
+hear it again. docs/reference/protocol.md says what a client has to keep. The JavaScript client has the same in
 streamer/web/kept-audio.js. Places are bytes of audio since the start of the session.
 """
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = """\
 A manifest is a table with tabs and a header: `file` and `text`, and perhaps `corpus` and `speaker`; or `shard`,
-`member` and `text` for audio inside tar files. Paths are relative to it. docs/evaluation.md says the rest: what counts
-as the same word, and what the figures mean.
+`member` and `text` for audio inside tar files. Paths are relative to it. docs/how-to/evaluation.md says the rest:
+what counts as the same word, and what the figures mean.
 
 examples:
   streamer evaluate audio_samples/samples.tsv

@@ -21,7 +21,8 @@ SILENCE_S: Final = 700.0
 EXAMPLES: Final = """\
 NAME is the folder of the new model in Triton's model repository, beside the folder of the present one. Each Triton that
 can load models loads it, and it has to answer a short sequence there. Then new sessions go to it, the others move to it
-at their next cut, and the former model is unloaded. If it fails, nothing changes. docs/operations.md has the rest.
+at their next cut, and the former model is unloaded. If it fails, nothing changes. docs/how-to/operations.md has
+the rest.
 
 examples:
   cp -r better/ models/streaming_asr_2 && streamer roll streaming_asr_2

@@ -45,8 +45,9 @@ examples:
   STREAMER_SERVE_PORT=9000 streamer serve
 
 Each setting is a flag, a variable STREAMER_SERVE_… or a line of a file; the flag is the strongest, the file the weakest
-(docs/settings.md). The service stays in the foreground until Ctrl-C or SIGTERM; `/readyz` tells when it is ready.
-docs/operations.md says what to watch, docs/security.md who may come in. The exit status is 0 after SIGTERM."""
+(docs/reference/settings.md). The service stays in the foreground until Ctrl-C or SIGTERM; `/readyz` tells when it is
+ready. docs/how-to/operations.md says what to watch, docs/how-to/security.md who may come in. The exit status is 0 after
+SIGTERM."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

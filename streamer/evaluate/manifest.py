@@ -1,7 +1,7 @@
 """Reads manifests: tables of recordings and of what is said in them.
 
 A manifest is a table with tabs and a header. The columns are `shard member … text` for audio in tar shards, or
-`file … text` for audio files. Paths are relative to the manifest. docs/evaluation.md describes both.
+`file … text` for audio files. Paths are relative to the manifest. docs/how-to/evaluation.md describes both.
 """
 
 from __future__ import annotations

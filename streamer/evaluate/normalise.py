@@ -1,4 +1,7 @@
-"""Normalises text before words are compared, the same for references and hypotheses. See docs/evaluation.md. Pure."""
+"""Normalises text before words are compared, the same for references and hypotheses.
+
+Pure. docs/how-to/evaluation.md says what counts as the same word.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ AUTO: Final = "auto"
 
 _LISTENING: Final = "Where it listens"
 _RECOGNISER: Final = "The recogniser"
-_ACCESS: Final = "Who may come in (docs/security.md)"
+_ACCESS: Final = "Who may come in (docs/how-to/security.md)"
 _SHARES: Final = "What one caller may have"
 _ELSEWHERE: Final = "Tritons elsewhere"
 _RUNNING: Final = "Its log, and its end"
@@ -56,7 +56,7 @@ class ServeSettings:
     control: Path | None = setting(
         FilePath("PATH"),
         _LISTENING,
-        "The Unix socket for `streamer roll` (docs/operations.md).",
+        "The Unix socket for `streamer roll` (docs/how-to/operations.md).",
         unset="named after the port, in the user's runtime folder",
         example='"/run/streamer/control"',
     )

@@ -10,7 +10,7 @@
         assert [event["text"] for event in session if event["type"] == "final"] == ["hello world"]
 
 Triton, the bridge and the protocol are the real ones; only the model is another, which reads letters from the level of
-the audio. It needs the packages of `streamer-asr[embedded]`. docs/testing.md tells the rest.
+the audio. It needs the packages of `streamer-asr[embedded]`. docs/how-to/testing.md tells the rest.
 """
 
 from streamer.testing.exact_service import ExactService

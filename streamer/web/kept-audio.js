@@ -2,7 +2,7 @@
  * What was given to a session, as far as it may be needed again: audio, and where flushes and the end stand in it.
  *
  * Pure. Audio is kept until no further final can have any of it: until then another session of the service may have to
- * hear it again. docs/protocol.md says what a client has to keep. The Python client has the same in
+ * hear it again. docs/reference/protocol.md says what a client has to keep. The Python client has the same in
  * streamer/client/kept_audio.py. Places are bytes of audio since the start of the session.
  */
 

@@ -1,5 +1,5 @@
 /**
- * A session with a Streamer service: audio in, text out. docs/javascript.md shows its use.
+ * A session with a Streamer service: audio in, text out. docs/how-to/javascript.md shows its use.
  *
  *     const session = new Session({url: "wss://speech.example.org"});
  *     session.addEventListener("final", (event) => console.log(event.detail.text));

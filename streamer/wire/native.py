@@ -1,6 +1,6 @@
 """The native protocol: what a client may say, checked, and what the service says, encoded.
 
-Pure: strings in, values out. `docs/protocol.md` is the same thing for people.
+Pure: strings in, values out. `docs/reference/protocol.md` is the same thing for people.
 """
 
 from __future__ import annotations

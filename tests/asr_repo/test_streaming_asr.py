@@ -1,4 +1,4 @@
-"""The model `streaming_asr` in a real Triton, through the real link: what its contract in docs/triton.md promises."""
+"""The model `streaming_asr` in a real Triton, through the real link: the promises of docs/reference/triton.md."""
 
 from __future__ import annotations
 
@@ -188,8 +188,8 @@ async def test_silence_says_nothing(link: Link) -> None:
 
 
 def test_the_example_of_the_contract_runs(triton: TritonServer, tmp_path: Path) -> None:
-    """The example in docs/triton.md prints what a session prints."""
-    document = DOCS / "triton.md"
+    """The example in docs/reference/triton.md prints what a session prints."""
+    document = DOCS / "reference/triton.md"
     [code] = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
     script = tmp_path / "example.py"
     script.write_text(code)

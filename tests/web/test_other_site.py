@@ -1,4 +1,4 @@
-"""Pages of other sites: they import the client from the service, as docs/javascript.md tells them to."""
+"""Pages of other sites: they import the client from the service, as docs/how-to/javascript.md tells them to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.project import DOCS
 from tests.web.conftest import OpenBrowser, OpenPage
 from tests.web.expected_words import alike, undisturbed
 
-DOCUMENT = DOCS / "javascript.md"
+DOCUMENT = DOCS / "how-to/javascript.md"
 AS_WRITTEN = "http://127.0.0.1:8080"
 PATIENCE_MS = 30_000
 

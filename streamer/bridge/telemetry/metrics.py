@@ -1,8 +1,8 @@
 """What the service tells Prometheus. Every metric is defined here; several services of one process do not clash.
 
 Labels take words from lists that are written down: whatever else comes is counted as `other`, so that no client and no
-model can make series. docs/operations.md says what each metric means. What batches the recogniser computes it tells
-itself, at Triton's /metrics.
+model can make series. docs/how-to/operations.md says what each metric means. What batches the recogniser computes
+it tells itself, at Triton's /metrics.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Probe:
 
 
 def _check(events: Sequence[Mapping[str, Any]]) -> None:
-    """Without this nobody can tell what was heard, so nothing could be played again: see docs/triton.md."""
+    """Without this nobody can tell what was heard, so nothing could be played again: see docs/reference/triton.md."""
     last = events[-1] if events else {}
     if last.get("type") != "heard" or last.get("sample") != _SAMPLES:
         raise LinkError("refused", f"an answer has to end with 'heard' and sample {_SAMPLES}")

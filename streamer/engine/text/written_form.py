@@ -1,7 +1,7 @@
 """The written form of spoken English words, by rules: figures for numbers, money, times and dates, and capitals.
 
 The words are read once from left to right. For every token it is known how far ahead the rules looked, which makes
-`settled_tokens` exact. docs/written.md lists the rules.
+`settled_tokens` exact. docs/reference/written.md lists the rules.
 """
 
 from __future__ import annotations

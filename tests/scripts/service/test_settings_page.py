@@ -18,7 +18,7 @@ def test_the_page_is_that_of_the_settings() -> None:
 
 def test_its_file_is_accepted(tmp_path: Path) -> None:
     """The one that it shows."""
-    page = (DOCS / "settings.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference/settings.md").read_text(encoding="utf-8")
     [shown] = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = tmp_path / "streamer.toml"
     file.write_text(shown, encoding="utf-8")
