@@ -27,16 +27,18 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.cues": (),
     "streamer.transcript": ("streamer.cues",),
     "streamer.address": ("streamer.wire",),
-    "streamer.triton": (),
+    "streamer.triton": ("streamer.wire",),
     "streamer.client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
-    "streamer.bridge.session": ("streamer.audio", "streamer.limits", "streamer.wire"),
-    "streamer.bridge.telemetry": ("streamer.bridge.session",),
+    "streamer.bridge.states": (),
+    "streamer.bridge.session": ("streamer.audio", "streamer.bridge.states", "streamer.limits", "streamer.wire"),
+    "streamer.bridge.telemetry": ("streamer.bridge.session", "streamer.wire"),
     "streamer.bridge.http.request": (),
     "streamer.bridge.access": (
         *("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.limits", "streamer.wire"),
     ),
     "streamer.bridge.upstreams": (
         *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.limits", "streamer.triton"),
+        "streamer.wire",
     ),
     "streamer.bridge.http": (
         *("streamer.bridge.access", "streamer.bridge.http.request", "streamer.bridge.session"),
@@ -45,7 +47,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     # What has a websocket and a session together.
     "streamer.bridge": (
         *("streamer.bridge.access", "streamer.bridge.http", "streamer.bridge.session", "streamer.bridge.telemetry"),
-        *("streamer.bridge.upstreams", "streamer.limits", "streamer.triton", "streamer.wire"),
+        *("streamer.bridge.states", "streamer.bridge.upstreams", "streamer.limits", "streamer.triton"),
+        "streamer.wire",
     ),
     "streamer.bridge.server": ("streamer.bridge", "streamer.triton", "streamer.wire"),
     "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton"),

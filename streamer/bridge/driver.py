@@ -9,24 +9,48 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from enum import Enum
 
 from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.holdings import Holdings
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.resumption import Resumption
+from streamer.bridge.session.outbox import Numbered
 from streamer.bridge.session.session import Session
 from streamer.bridge.session.stream import Request
+from streamer.bridge.states import States
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission, Refused
-from streamer.bridge.upstreams.reservation import Reservation
 from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.errors import CloseCode
+from streamer.wire.events import Ready
+from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")
+
+
+class DriverState(Enum):
+    """What has become of the session that is driven. Whether its client is there, the session knows itself."""
+
+    BARRED = "barred"  # its connection may resume another session, and not open this one
+    OPENING = "opening"  # the client was not told yet that it is there
+    READY = "ready"  # the client was told, and may resume it
+    PASSED_ON = "passed on"  # the client meant another session, which has the connection now
+    ENDED = "ended"  # everything was given back
+
+
+_ALLOWED: Mapping[DriverState, tuple[DriverState, ...]] = {
+    DriverState.BARRED: (DriverState.PASSED_ON, DriverState.ENDED),
+    DriverState.OPENING: (DriverState.READY, DriverState.PASSED_ON, DriverState.ENDED),
+    DriverState.READY: (DriverState.ENDED,),
+    DriverState.PASSED_ON: (DriverState.ENDED,),
+    DriverState.ENDED: (),
+}
 
 
 class SessionDriver:
@@ -46,19 +70,13 @@ class SessionDriver:
     ) -> None:
         """`key`: the name of its caller's; `barred`: why it may resume a session, but not open one."""
         self.session = session
+        self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, _ALLOWED)
         self._connection: WebSocket | None = connection
         self._resumption = resumption
         self._key = key
         self._barred = barred
-        self._admission = admission
-        self._reservations: list[Reservation] = []  # one a stream, all of them or none
-        self._metrics = metrics
+        self._holdings = Holdings(admission, visit)
         self._observed = SessionMetrics(session, metrics)
-        self._visit = visit  # what its caller may have
-        self._ready = False
-        self._gone = False  # nobody comes back
-        self._draining = False
-        self._passed_on = False  # its client meant another session, and has it
         self._told = 0  # the number of the last message that has left
         self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
         self._asking: set[asyncio.Task[None]] = set()  # requests to the model, one of each stream at most
@@ -73,17 +91,17 @@ class SessionDriver:
     @property
     def resumable(self) -> bool:
         """Whether its client may come back, or take it over from an older connection."""
-        return not self._gone and (self.parked or self.session.resumable)
+        return self.session.resumable
 
     @property
     def waiting(self) -> bool:
         """Whether a connection has no slot, and may want one."""
-        return not self._reservations and not self.parked
+        return not self._holdings and not self.parked
 
     @property
     def barred(self) -> bool:
         """Whether a connection may only resume a session, and has not done so."""
-        return self._barred is not None and not self._passed_on
+        return self._states.now is DriverState.BARRED
 
     async def read(self, connection: WebSocket) -> None:
         """Take frames until the connection is closed, by whomever, or replaced."""
@@ -98,11 +116,12 @@ class SessionDriver:
                     return
                 now = time.monotonic()
                 if isinstance(frame, str):
-                    session.receive_text(frame, now)
+                    resume = session.receive_text(frame, now)
                     if self._barred is not None and session.streams:
                         session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
-                    if session.resuming is not None and (other := self._meant()) is not None:
-                        self._passed_on, self._connection = True, None
+                    if resume is not None and (other := self._meant(resume, connection)) is not None:
+                        self._states.become(DriverState.PASSED_ON)
+                        self._connection = None
                         self._leave()
                         await other.read(connection)
                         return
@@ -111,7 +130,7 @@ class SessionDriver:
                     session.receive_audio(frame, now)
                     self._observed.received(len(frame), now)
                     seconds = len(frame) / session.start.bytes_per_s * max(1, len(session.streams))
-                    if self._visit is not None and (denied := self._visit.charge(seconds)) is not None:
+                    if (denied := self._holdings.charge(seconds)) is not None:
                         session.exhaust(denied.code, denied.message)
                 self._advance()
                 self._look()
@@ -129,10 +148,7 @@ class SessionDriver:
             while True:
                 self._wake.clear()
                 now = time.monotonic()
-                was_parked = session.parked
                 session.tick(now)
-                if was_parked and not session.parked:
-                    self._leave()
                 self._observed.ticked(now)
                 for task in [task for task in self._asking if task.done()]:
                     self._asking.discard(task)
@@ -145,10 +161,10 @@ class SessionDriver:
                 if session.close is not None and not unsaid and self._connection and not self._connection.closing:
                     self._close(self._connection, session.close.code, session.close.reason)
                 if session.over:
-                    self._release()
+                    self._holdings.give_back()
                     if self._connection is not None and self._connection.closed:
                         self._lose(self._connection)
-                    if self._gone:
+                    if session.left:
                         break
                 await self._rest()
             if self._closings:
@@ -177,7 +193,7 @@ class SessionDriver:
         if former is not None:
             former.interrupt()  # whatever is being sent there is sent here again
             self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
-        self._metrics.resumes.inc()
+        self._observed.resumed()
         logs.session.set(self.session.number)
         log.info("resumed", taken_over=former is not None)
         self._look()
@@ -185,24 +201,17 @@ class SessionDriver:
 
     def drain(self) -> None:
         """The service shuts down."""
-        self._draining = True
-        if self.parked:
-            self.session.vanish("shutting_down")
-            self._leave()
-        else:
-            self.session.drain()
+        self.session.drain()
         self._wake.set()
 
-    def _meant(self) -> SessionDriver | None:
+    def _meant(self, resume: Resume, connection: WebSocket) -> SessionDriver | None:
         """The session that the client wants to go on with, which has its connection now; None if it is told why not."""
-        session, resume = self.session, self.session.resuming
-        assert resume is not None
-        assert self._connection is not None
+        session = self.session
         other = self._resumption.find(resume.token, self._key)
         if other is None:
             limit = f"A session is kept for {session.limits.resume_s:g} s after its connection"
             session.misdirect("unknown_token", f"No session has this token: it has ended. {limit}; open a new one.")
-        elif not other.take_over(self._connection, resume.after):
+        elif not other.take_over(connection, resume.after):
             what = f"Message {resume.after} was never sent, or what follows it is not kept any more"
             session.misdirect("bad_resume", f"{what}; 'after' must be the last 'n' that was seen.")
             other = None
@@ -215,23 +224,20 @@ class SessionDriver:
         session = self.session
         # Our own close was answered, or it is a goodbye. Whoever has not answered `done` may not have it.
         wanted = connection.goodbye or (connection.agreed and session.close is not None)
-        kept_s = session.limits.resume_s
         # Without the first message a client has no token.
-        possible = session.resumable and kept_s > 0 and self._told > 0 and not self._draining
-        if possible and not (connection.fault or wanted or self._gone or self._resumption.full):
+        possible = session.parkable and self._told > 0
+        if possible and not (connection.fault or wanted or self._resumption.full):
             self._connection = None
             self._observed.outgoing = 0
             session.park(time.monotonic())
-            log.info("parked", seconds=kept_s)
+            log.info("parked", seconds=session.limits.resume_s)
+            self._look()
         else:
-            session.vanish(connection.fault or "vanished")
-            self._leave()
-        self._look()
+            self._leave(connection.fault or "vanished")
 
-    def _leave(self) -> None:
+    def _leave(self, reason: str = "vanished") -> None:
         """Nobody comes back any more."""
-        self.session.vanish()
-        self._gone = True
+        self.session.vanish(reason)
         self._look()
 
     def _look(self, *, wake: bool = True) -> None:
@@ -252,25 +258,24 @@ class SessionDriver:
     def _advance(self) -> None:
         """Send what the session has for the model now."""
         self._admit()
-        if not self._reservations:  # not let in yet, or everything is given back
+        if not self._holdings:  # not let in yet, or everything is given back
             return
         for stream, request in self.session.requests(time.monotonic()):
             self._asking.add(asyncio.create_task(self._ask(stream, request)))
 
     def _admit(self) -> None:
-        """The slots of all streams before any request, or none of them: half a session would wait for the other."""
+        """The slots of all streams before any request, or none of them."""
         session = self.session
-        if self._reservations or not session.wanted:
+        if self._holdings or not session.wanted:
             return
-        start = session.start
         try:
-            self._reservations = self._admission.take(start.model_options(), session.wanted, start.model)
+            self._holdings.take(session.start, session.wanted)
         except Refused as refused:
             session.refuse(refused.code, refused.message)
 
     async def _ask(self, stream: int, request: Request) -> None:
-        session, reservation, started = self.session, self._reservations[stream], time.monotonic()
-        moving = session.streams[stream].begun and session.streams[stream].lost_at is None
+        session, reservation, started = self.session, self._holdings[stream], time.monotonic()
+        moving = session.streams[stream].moving
         try:
             if request.start:
                 events = await reservation.begin(request.options)
@@ -288,7 +293,7 @@ class SessionDriver:
             if request.start:
                 session.serve(reservation.upstream.model)
                 if moving:
-                    self._metrics.moves.inc()
+                    self._observed.moved()
                     log.info("moved", stream=stream, model=reservation.upstream.model)
             session.answer(stream, events, now, leaving=reservation.leaving)
             self._observed.answered(now - started, now)
@@ -302,9 +307,9 @@ class SessionDriver:
         if connection is None or not messages:
             return
         # What comes once more was counted when it left for the first time.
-        fresh = [message for message in messages if message["n"] > self._told]
+        fresh = [message for message in messages if message.n > self._told]
         self._observed.outgoing = len(fresh)
-        if fresh and fresh[0]["type"] == "ready":
+        if fresh and isinstance(fresh[0].message, Ready):
             self._welcome()
         try:
             if not await connection.send(messages, self._sent):
@@ -317,16 +322,16 @@ class SessionDriver:
 
     def _welcome(self) -> None:
         """The session is about to be told that it is there."""
-        self._ready = True
-        self._metrics.sessions_opened.inc()
+        self._states.become(DriverState.READY)
+        self._observed.opened()
         self._resumption.add(self.session.token, self._key, self)
         start = self.session.start
         log.info("ready", encoding=start.encoding, sample_rate=start.sample_rate, channels=start.channels)
 
-    def _sent(self, message: dict[str, Any]) -> None:
-        if message["n"] > self._told:
-            self._told = message["n"]
-            self._observed.said(message, time.monotonic())
+    def _sent(self, sent: Numbered) -> None:
+        if sent.n > self._told:
+            self._told = sent.n
+            self._observed.said(sent.message, time.monotonic())
 
     def _close(self, connection: WebSocket, code: CloseCode, reason: str) -> None:
         closing = connection.close(code, reason)
@@ -334,28 +339,15 @@ class SessionDriver:
         closing.add_done_callback(self._closings.discard)
         closing.add_done_callback(lambda _: self._wake.set())
 
-    def _release(self) -> None:
-        """Give back what the session held of the recogniser and of its caller's share, once."""
-        reservations, self._reservations = self._reservations, []
-        if reservations:
-            self._admission.give_back(reservations)
-        visit, self._visit = self._visit, None
-        if visit is not None:
-            visit.leave()
-
     def _finish(self) -> None:
-        """Release what is left, once, however the session ended."""
+        """Give back what is left, once, however the session ended."""
         session = self.session
         session.vanish("cut_off")
-        self._gone = True
-        self._release()
+        self._holdings.give_back()
         self._resumption.remove(session.token)
         self._room.set()
         self._observed.end(time.monotonic())
-        if self._passed_on:
-            return
-        if self._ready:
-            self._metrics.sessions_ended.labels(session.ended_by).inc()
-        elif session.ended_by != "vanished":
-            self._metrics.refusals.labels(session.ended_by).inc()
-        log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)
+        former = self._states.become(DriverState.ENDED)
+        if former is not DriverState.PASSED_ON:
+            self._observed.ended(ready=former is DriverState.READY)
+            log.info("ended", reason=session.ended_by, audio_ms=session.heard_ms)

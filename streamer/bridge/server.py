@@ -31,7 +31,8 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.admission import Admission
 from streamer.bridge.upstreams.models import Models
 from streamer.triton.link import origin
-from streamer.wire.native import PATH, encode
+from streamer.wire.events import Error, render
+from streamer.wire.native import PATH
 
 log = Log("streamer.bridge")
 
@@ -207,8 +208,7 @@ class BridgeServer:
 
 
 async def _refuse(websocket: WebSocket, denied: Denied) -> None:
-    error = {"type": "error", "n": 1, "code": denied.code, "message": denied.message, "fatal": True}
-    await websocket.say(encode(error))
+    await websocket.say(render(1, Error(denied.code, denied.message, fatal=True)))
     await websocket.close(denied.close_code, denied.reason)
 
 

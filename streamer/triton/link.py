@@ -30,6 +30,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[impo
 
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
+from streamer.wire.model_events import ModelEvent, parse
 
 # Requests that wait to be written, over all sequences: from here on no sequence is begun. Those that there are have one
 # request on its way each, which is their own bound: a session that was let in is not cut off for others.
@@ -220,7 +221,7 @@ class Sequence:
 
     async def send(
         self, pcm: bytes = b"", *, end: bool = False, flush: bool = False, timeout: float = 30.0
-    ) -> list[dict[str, Any]]:
+    ) -> list[ModelEvent]:
         """Send int16 samples (or none) as one request and return its events.
 
         One request of a sequence is on its way at a time: a second one is refused as `busy`, so that nothing queues
@@ -320,13 +321,13 @@ def _error(text: str) -> LinkError:
     return LinkError(parts[1], parts[2]) if parts else LinkError("refused", text)
 
 
-def _events(answer: Any) -> list[dict[str, Any]]:
+def _events(answer: Any) -> list[ModelEvent]:
     """The JSON objects of the tensor EVENTS: strings, each after its length."""
-    events: list[dict[str, Any]] = []
+    events: list[ModelEvent] = []
     data = answer.raw_output_contents[0] if answer.raw_output_contents else b""
     position = 0
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "little")
-        events.append(json.loads(data[start:position]))
+        events.append(parse(data[start:position]))
     return events

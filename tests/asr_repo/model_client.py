@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from streamer.triton.link import Link
+from streamer.wire.events import content
+from streamer.wire.model_events import ModelEvent, Other
 
 STEP = 10_240  # bytes of 320 ms
 Events = list[dict[str, Any]]
@@ -18,9 +20,14 @@ async def recognise(link: Link, audio: bytes, sizes: Iterator[int] | None = None
     position = 0
     while position < len(audio):
         size = 2 * next(sizes) if sizes else STEP
-        events += await sequence.send(audio[position : position + size])
+        events += plain(await sequence.send(audio[position : position + size]))
         position += size
-    return events + await sequence.send(b"", end=True)
+    return events + plain(await sequence.send(b"", end=True))
+
+
+def plain(events: Iterable[ModelEvent]) -> Events:
+    """The events as the model wrote them."""
+    return [{"type": event.type, **(event.fields if isinstance(event, Other) else content(event))} for event in events]
 
 
 def said(events: Events) -> Events:

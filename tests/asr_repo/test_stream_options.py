@@ -12,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
-from tests.asr_repo.model_client import STEP, Events, recognise, text
+from tests.asr_repo.model_client import STEP, Events, plain, recognise, text
 from tests.samples import pcm, reference
 
 STEP_MS = 320
@@ -56,9 +56,9 @@ async def test_a_flush_takes_one_request_and_loses_nothing(link: Link) -> None:
     sequence = link.sequence({})
     for start in range(0, len(first), STEP):
         await sequence.send(first[start : start + STEP])
-    flushed = await sequence.send(b"", flush=True)
+    flushed = plain(await sequence.send(b"", flush=True))
     assert [event["type"] for event in flushed if event["type"] == "flushed"] == ["flushed"]
-    rest = await sequence.send(second) + await sequence.send(b"", end=True)
+    rest = plain(await sequence.send(second) + await sequence.send(b"", end=True))
     assert text(flushed)
     assert whole[0].endswith(text(flushed))
     assert text(rest) == whole[1]

@@ -18,7 +18,8 @@ from rapidfuzz.distance import Levenshtein
 
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
-from tests.asr_repo.model_client import STEP, Events, recognise, said, text
+from streamer.wire.model_events import Heard
+from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
 from tests.project import DOCS, SAMPLES
 from tests.samples import FILES, pcm, reference
 
@@ -147,10 +148,10 @@ async def test_flush_is_answered_within_the_request(link: Link) -> None:
     """A flush makes the words so far final at once, and the stream goes on."""
     audio = pcm("talk.flac")
     sequence = link.sequence({"partials": False, "speech": False})
-    events = await sequence.send(audio[:64_000], flush=True)
+    events = plain(await sequence.send(audio[:64_000], flush=True))
     assert [event["type"] for event in events] == ["opened", "final", "cut", "flushed", "heard"]
     assert events[2]["sample"] == 32_000
-    assert (await sequence.send(audio[64_000:128_000], end=True))[-1]["sample"] == 64_000
+    assert (await sequence.send(audio[64_000:128_000], end=True))[-1] == Heard(64_000, 4000)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ async def test_too_much_audio_in_one_request_is_refused(link: Link) -> None:
     with pytest.raises(LinkError, match="at most 30 s") as caught:
         await sequence.send(bytes(2 * 16_000 * 31))
     assert caught.value.code == "too_long"
-    assert (await sequence.send(b"", end=True))[-1] == {"type": "heard", "sample": 0, "audio_ms": 0}
+    assert (await sequence.send(b"", end=True))[-1] == Heard(0, 0)
 
 
 async def test_silence_says_nothing(link: Link) -> None:

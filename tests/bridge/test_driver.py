@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
 
 from streamer.bridge.http.websocket import WebSocket
+from streamer.bridge.session.outbox import Numbered
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
 from tests.bridge.service_client import receive, recognise, rest, serving
@@ -24,9 +24,7 @@ def slow_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sending takes a moment, as it does where a client reads slowly."""
     send = WebSocket.send
 
-    async def slowly(
-        self: WebSocket, messages: Iterable[dict[str, Any]], sent: Callable[[dict[str, Any]], None]
-    ) -> bool:
+    async def slowly(self: WebSocket, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
         done = await send(self, messages, sent)
         await asyncio.sleep(SLOW_S)
         return done

@@ -28,7 +28,7 @@ from streamer.bridge.http.listener import RECEIVE_BUFFER
 from streamer.bridge.http.websocket import FRAMES_HIGH
 from streamer.bridge.service import Service
 from streamer.bridge.session.backlog import BYTES_PER_S, HIGH_MARK, PORTION
-from streamer.bridge.session.session import LIVE_MARK
+from streamer.bridge.session.intake import LIVE_MARK
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE

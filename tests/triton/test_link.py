@@ -17,6 +17,7 @@ import pytest
 from streamer.triton import link as link_module
 from streamer.triton.link import ConnectionLost, Link, LinkError, Overdue, ready
 from streamer.triton.server import TritonServer
+from streamer.wire.model_events import Heard
 
 MODELS = Path(__file__).parent / "models"
 FAIL, RAISE, SILENT, DIE = (np.int16(command).tobytes() for command in (1, 2, 3, 4))  # see the model
@@ -58,22 +59,22 @@ async def test_the_events_of_a_request_come_back(link: Link) -> None:
     """Options travel with START, flush with its request, and events are decoded."""
     sequence = link.sequence({"words": True})
     seen, heard = await sequence.send(silence(160))
-    assert seen["options"] == {"words": True}
-    assert seen["text"] == "grün"
-    assert heard == {"type": "heard", "sample": 160}
+    assert seen.fields["options"] == {"words": True}
+    assert seen.fields["text"] == "grün"
+    assert heard == Heard(160)
     seen, heard = await sequence.send(silence(40), flush=True)
-    assert seen["options"] == {"flush": True}
-    assert heard["sample"] == 200
+    assert seen.fields["options"] == {"flush": True}
+    assert heard.sample == 200
     seen, heard = await sequence.send(end=True)
-    assert seen["options"] == {}
-    assert heard["sample"] == 200
+    assert seen.fields["options"] == {}
+    assert heard.sample == 200
 
 
 async def test_flush_joins_the_options_of_the_first_request(link: Link) -> None:
     """A recording in a single request."""
     (seen, heard) = await link.sequence({"words": True}).send(silence(7), flush=True, end=True)
-    assert seen["options"] == {"words": True, "flush": True}
-    assert heard["sample"] == 7
+    assert seen.fields["options"] == {"words": True, "flush": True}
+    assert heard.sample == 7
 
 
 async def test_many_sequences_share_the_stream(link: Link) -> None:
@@ -85,10 +86,10 @@ async def test_many_sequences_share_the_stream(link: Link) -> None:
             total += 10 * number + step
             flush = (number + step) % 5 == 0  # other options and lengths do not keep requests from one batch
             seen, heard = await sequence.send(silence(10 * number + step), end=step == 9, flush=flush)
-            assert seen["options"].get("flush", False) == flush
-            assert heard["sample"] == total
-            instances.add(seen["instance"])
-            largest = max(largest, seen["batch"])
+            assert seen.fields["options"].get("flush", False) == flush
+            assert heard.sample == total
+            instances.add(seen.fields["instance"])
+            largest = max(largest, seen.fields["batch"])
         return instances, largest
 
     results = await asyncio.gather(*(talk(number) for number in range(120)))
@@ -113,8 +114,8 @@ async def test_an_error_of_the_model_concerns_one_request(link: Link) -> None:
     with pytest.raises(LinkError) as caught:
         await one.send(FAIL)
     assert (caught.value.code, caught.value.message) == ("bad_samples", "I was told\nto fail")
-    assert (await one.send(silence(5), end=True))[-1]["sample"] == 10
-    assert (await other.send(silence(6), end=True))[-1]["sample"] == 12
+    assert (await one.send(silence(5), end=True))[-1].sample == 10
+    assert (await other.send(silence(6), end=True))[-1].sample == 12
 
 
 async def test_an_exception_in_the_model_leaves_the_link_alive(link: Link) -> None:
@@ -124,7 +125,7 @@ async def test_an_exception_in_the_model_leaves_the_link_alive(link: Link) -> No
     with pytest.raises(LinkError, match=r"refused: [^Z]*KeyError: 'probe'"):
         await sequence.send(RAISE)
     assert link.alive
-    assert (await sequence.send(end=True))[-1]["sample"] == 5
+    assert (await sequence.send(end=True))[-1].sample == 5
 
 
 async def test_an_overdue_answer_raises_and_leaves_nothing(link: Link) -> None:
@@ -136,14 +137,14 @@ async def test_an_overdue_answer_raises_and_leaves_nothing(link: Link) -> None:
         await sequence.send(SILENT, timeout=0.1)
     assert 0.1 <= time.monotonic() - began < 1
     assert link.in_flight == 0
-    assert (await sequence.send(end=True))[-1]["sample"] == 5
+    assert (await sequence.send(end=True))[-1].sample == 5
 
 
 async def test_a_late_answer_is_dropped(link: Link) -> None:
     """The next request gets its own answer, not the one that came too late."""
     sequence = link.sequence({"sleep_ms": 300})
     assert await code_of(sequence.send(silence(5), timeout=0.05)) == "overdue"
-    assert (await sequence.send(silence(6), end=True))[-1]["sample"] == 11
+    assert (await sequence.send(silence(6), end=True))[-1].sample == 11
 
 
 async def test_one_request_of_a_sequence_at_a_time(link: Link) -> None:
@@ -152,7 +153,7 @@ async def test_one_request_of_a_sequence_at_a_time(link: Link) -> None:
     first = asyncio.create_task(sequence.send(silence(5)))
     await asyncio.sleep(0.02)
     assert await code_of(sequence.send(silence(6))) == "busy"
-    assert (await first)[-1]["sample"] == 5
+    assert (await first)[-1].sample == 5
     await sequence.send(end=True)
     assert await code_of(sequence.send(silence(5))) == "over"
 
@@ -172,7 +173,7 @@ async def test_a_cancelled_request_leaves_nothing(link: Link) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert link.in_flight == 0
-    assert (await sequence.send(silence(6), end=True))[-1]["sample"] == 11
+    assert (await sequence.send(silence(6), end=True))[-1].sample == 11
 
 
 async def test_an_idle_sequence_is_unknown_after_a_while(link: Link) -> None:
@@ -234,7 +235,7 @@ async def test_close_waits_for_answers_that_are_due(server: TritonServer) -> Non
     assert link.in_flight == 20
     await link.close()
     assert not link.alive
-    assert [events[-1]["sample"] for events in await sending] == [9] * 20
+    assert [events[-1].sample for events in await sending] == [9] * 20
     assert await code_of(sequences[0].send(silence(9))) == "over"
     assert await code_of(link.sequence().send(silence(9))) == "unavailable"
     await link.close()
@@ -278,7 +279,7 @@ async def test_a_sequence_without_a_slot_is_told_so() -> None:
             await asyncio.sleep(0.1)
             assert not waiting.done()
             one.discard()
-            assert (await asyncio.wait_for(waiting, 1))[-1]["sample"] == 7
+            assert (await asyncio.wait_for(waiting, 1))[-1].sample == 7
             assert await code_of(one.send(silence(5))) == "over"
 
 
@@ -319,7 +320,7 @@ async def test_a_stopping_server_lets_sequences_end() -> None:
             stopping = asyncio.create_task(asyncio.to_thread(server.stop))
             await asyncio.sleep(0.2)
             assert await code_of(link.sequence().send(silence(5))) == "unavailable"
-            assert (await sequence.send(silence(5), end=True))[-1]["sample"] == 10
+            assert (await sequence.send(silence(5), end=True))[-1].sample == 10
             await asyncio.wait_for(stopping, 2)
 
 

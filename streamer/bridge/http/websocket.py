@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from streamer.bridge.http.channel import NOT_READ, Channel
 from streamer.bridge.http.messages import Messages
 from streamer.bridge.http.request import Request
+from streamer.bridge.session.outbox import Numbered
 from streamer.wire.errors import CloseCode
-from streamer.wire.native import close_reason, encode
+from streamer.wire.native import close_reason
 
 # Messages that may wait for the reader: at the high mark the socket is read no further, below the low mark it is again.
 FRAMES_HIGH, FRAMES_LOW = 4, 1
@@ -119,12 +119,12 @@ class WebSocket(Channel):
             self._parse()
         return message
 
-    async def send(self, messages: Iterable[dict[str, Any]], sent: Callable[[dict[str, Any]], None]) -> bool:
+    async def send(self, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
         """Send them in order, each told to `sent`; False if that was interrupted. NotRead, ConnectionEnded."""
         self._interrupted = False
         deadline = self._loop.time() + SEND_LIMIT_S
         for message in messages:
-            await self.say(encode(message), deadline)
+            await self.say(message.text, deadline)
             if self._interrupted:
                 return False
             sent(message)

@@ -5,13 +5,13 @@ Each ending is made here, with the sentence that tells a client what was wrong a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.wire.errors import CloseCode, WireError, shown
+from streamer.wire.events import Error
 from streamer.wire.options import Start
 
 # What a refused client is told to wait before it tries again, and the failures that are such refusals.
@@ -35,12 +35,17 @@ class Ending:
     close_code: CloseCode
     message: str = ""
     reason: str = ""  # of the close, if it is not the sentence
-    more: Mapping[str, Any] = field(default_factory=dict)  # what else the error says
+    unrecognised_ms: int | None = None  # audio that is in no final
 
     @property
     def close(self) -> Close:
         """How the connection is closed then."""
         return Close(self.close_code, self.reason or self.message or self.code)
+
+    @property
+    def error(self) -> Error:
+        """What is said last, where something was wrong."""
+        return Error(self.code, self.message, fatal=True, unrecognised_ms=self.unrecognised_ms)
 
 
 DONE = Ending("done", CloseCode.DONE)
@@ -123,7 +128,7 @@ def exhausted(code: str, message: str) -> Ending:
 def failed(what: str, rest_ms: int) -> Ending:
     """The recogniser failed for good; so much audio is in no final."""
     message = f"{what}; the last {rest_ms} ms of audio are not recognised: open a new session and send them again."
-    return Ending("failed", CloseCode.FAILED, message, more={"unrecognised_ms": rest_ms})
+    return Ending("failed", CloseCode.FAILED, message, unrecognised_ms=rest_ms)
 
 
 def not_read(limit_s: float) -> Close:

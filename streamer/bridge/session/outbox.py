@@ -6,14 +6,22 @@ Pure. Nobody says which messages have arrived: the last of them are kept, up to 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from dataclasses import dataclass
 
-from streamer.wire.native import encode
+from streamer.wire.events import Ready, ServerMessage, render
 
-Message = dict[str, Any]
 # Characters of JSON that are kept for a client that resumes: minutes of a session that is spoken. More than lies in the
 # buffers on the way to a client, so what is older has arrived.
 MOST_KEPT = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A message with its number, and as the text that is sent."""
+
+    n: int
+    message: ServerMessage
+    text: str
 
 
 class Outbox:
@@ -23,7 +31,7 @@ class Outbox:
         self.said = 0  # the number of the last message
         self._waiting = _Row()
         self._taken = _Row()  # from the front of it the oldest are forgotten
-        self._greeting: Message | None = None
+        self._greeting: Numbered | None = None
 
     @property
     def waiting(self) -> int:
@@ -35,16 +43,16 @@ class Outbox:
         """Whether more waits to be taken than is kept."""
         return self._waiting.size > MOST_KEPT
 
-    def say(self, type: str, **content: Any) -> None:
+    def say(self, message: ServerMessage) -> None:
         """One more message."""
         self.said += 1
-        message = {"type": type, "n": self.said, **content}
-        self._waiting.messages.append((message, size := len(encode(message))))
-        self._waiting.size += size
+        text = render(self.said, message)
+        self._waiting.messages.append(Numbered(self.said, message, text))
+        self._waiting.size += len(text)
 
-    def take(self) -> list[Message]:
+    def take(self) -> list[Numbered]:
         """The messages that nobody has taken, in order."""
-        messages = [message for message, _ in self._waiting.messages]
+        messages = list(self._waiting.messages)
         if self._greeting is not None:
             messages.insert(0, self._greeting)
             self._greeting = None
@@ -53,26 +61,27 @@ class Outbox:
         taken.size += self._waiting.size
         self._waiting = _Row()
         while taken.size > MOST_KEPT:
-            taken.size -= taken.messages.popleft()[1]
+            taken.size -= len(taken.messages.popleft().text)
         return messages
 
     def has_after(self, number: int) -> bool:
         """Whether everything that follows this message is still here, and the message itself was said."""
         kept = self._taken.messages or self._waiting.messages
-        first: int = kept[0][0]["n"] if kept else self.said + 1
+        first = kept[0].n if kept else self.said + 1
         return first <= number + 1 <= self.said + 1
 
-    def rewind(self, number: int, greeting: Message) -> None:
-        """What follows this message is to be taken once more, behind a greeting that is not kept."""
+    def rewind(self, number: int, greeting: Ready) -> None:
+        """What follows this message is to be taken once more, behind a greeting that has its number and is not kept."""
         taken, waiting = self._taken, self._waiting
-        while taken.messages and taken.messages[-1][0]["n"] > number:
-            waiting.messages.appendleft(taken.messages.pop())
-            taken.size -= waiting.messages[0][1]
-            waiting.size += waiting.messages[0][1]
-        self._greeting = greeting
+        while taken.messages and taken.messages[-1].n > number:
+            again = taken.messages.pop()
+            waiting.messages.appendleft(again)
+            taken.size -= len(again.text)
+            waiting.size += len(again.text)
+        self._greeting = Numbered(number, greeting, render(number, greeting))
 
 
 class _Row:
     def __init__(self) -> None:
-        self.messages: deque[tuple[Message, int]] = deque()  # with their lengths
-        self.size = 0
+        self.messages: deque[Numbered] = deque()
+        self.size = 0  # of their texts

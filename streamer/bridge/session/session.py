@@ -12,27 +12,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session import endings
-from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending
+from streamer.bridge.session.idleness import Idleness
+from streamer.bridge.session.intake import Intake
 from streamer.bridge.session.messages import Messages
-from streamer.bridge.session.outbox import Outbox
-from streamer.bridge.session.stream import Request
+from streamer.bridge.session.outbox import Numbered, Outbox
+from streamer.bridge.session.presence import ClientState, Presence
+from streamer.bridge.session.stream import Request, SequenceState
 from streamer.bridge.session.stream_group import StreamGroup
+from streamer.bridge.states import States
 from streamer.limits import IDLE_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
 from streamer.wire.errors import WireError
+from streamer.wire.events import Done, Error
+from streamer.wire.model_events import ModelEvent
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
 
-# A live client is always read, so it is closed instead when this much waits: after a stall of the network it
-# may send some seconds at once, but whoever stays behind would only fall back further.
-LIVE_MARK = 20 * BYTES_PER_S
 # Failures of a sequence that another one can go on from: what follows a lost one, and what was wrong with its slot.
 MENDABLE = ("unavailable", "overdue", "unknown_stream", "failed", "refused")
 
@@ -44,6 +41,14 @@ class State(Enum):
     STREAMING = "streaming"  # audio is welcome
     FINISHING = "finishing"  # no more audio: the rest goes to the model, its finals to the client
     CLOSED = "closed"  # nothing more for the client
+
+
+_ALLOWED: Mapping[State, tuple[State, ...]] = {
+    State.OPENING: (State.STREAMING, State.CLOSED),
+    State.STREAMING: (State.FINISHING, State.CLOSED),
+    State.FINISHING: (State.CLOSED,),
+    State.CLOSED: (),
+}
 
 
 @dataclass(frozen=True)
@@ -65,32 +70,43 @@ class Session:
     ) -> None:
         """`models`: the public names of those that it may ask for."""
         self.number = number
-        self.state = State.OPENING
-        self.start = Start()
-        self.streams = StreamGroup()  # none before `start`
-        self.close: Close | None = None
-        self.ended_by = ""  # the error's code, "done" or "vanished"; empty until the client's side is closed
-        self.resuming: Resume | None = None  # the session that this client means instead
-        self._parked_until: float | None = None
         self.token = token
         self.limits = limits or Limits()
-        self._outbox = Outbox()
+        self.streams = StreamGroup()  # none before `start`
+        self._states = States("session", State.OPENING, _ALLOWED)
+        self._client = Presence()
         self._models = models
-        self._messages = Messages(self.streams, self._outbox, {"session": number, "token": token}, now)
-        self._decoder = AudioDecoder(self.start.encoding, self.start.sample_rate)
-        self._ending = DONE
-        self._complained = False
-        self._failure = ""  # of the recogniser, the last one
-        self._live_mark = LIVE_MARK
-        self._flushes = 0  # how many the client asked for
-        self._opened_at = now
-        self._active_at = now
-        self._held_at: float | None = None  # since when the client is not read
+        self._intake = Intake(self.streams)
+        self._outbox = Outbox()
+        self._messages = Messages(self.streams, self._outbox, number, token, now)
+        self._idleness = Idleness(now)
+        self._ending = DONE  # how it ends when the model has said its last word
+        self._outcome = _Outcome("")
+
+    @property
+    def state(self) -> State:
+        """Where its client's side is."""
+        return self._states.now
+
+    @property
+    def start(self) -> Start:
+        """What its client asked for."""
+        return self._intake.start
+
+    @property
+    def close(self) -> Close | None:
+        """How the connection is to be closed, once it is."""
+        return self._outcome.close
+
+    @property
+    def ended_by(self) -> str:
+        """The error's code, "done" or "vanished"; empty until the client's side is closed."""
+        return self._outcome.code
 
     @property
     def full(self) -> bool:
         """Whether the client is to be read no further for now; a live one is always read."""
-        return not self.start.live and self.streams.full
+        return self._intake.full
 
     @property
     def over(self) -> bool:
@@ -100,7 +116,12 @@ class Session:
     @property
     def parked(self) -> bool:
         """Whether nobody is connected, but somebody may come back."""
-        return self._parked_until is not None
+        return self._client.parked
+
+    @property
+    def left(self) -> bool:
+        """Whether nobody is connected or comes back."""
+        return self._client.left
 
     @property
     def wanted(self) -> int:
@@ -124,14 +145,22 @@ class Session:
 
     @property
     def resumable(self) -> bool:
-        """Whether its client may know the token, and could still want something."""
-        return self._messages.ready and self.ended_by in ("", "done")
+        """Whether its client may come back, or take it over from an older connection."""
+        if self._client.state in (ClientState.PARKED, ClientState.LEFT):
+            return self.parked
+        # The client may know the token, and could still want something.
+        return self._messages.ready and self.ended_by in ("", DONE.code)
 
-    def receive_text(self, text: str, now: float) -> None:
-        """A text frame of the client."""
+    @property
+    def parkable(self) -> bool:
+        """Whether a client that loses its connection now is waited for."""
+        return self._client.state is ClientState.CONNECTED and self.resumable and self.limits.resume_s > 0
+
+    def receive_text(self, text: str, now: float) -> Resume | None:
+        """A text frame of the client; returns which session it means instead, if it wants to resume one."""
         if self.state is State.CLOSED:
-            return
-        self._stir(now)
+            return None
+        self._idleness.stir(now)
         try:
             message = parse(text)
         except WireError as error:
@@ -140,7 +169,7 @@ class Session:
                 self._complain("A message")
             else:
                 self._fail(endings.misunderstood(error))
-            return
+            return None
         if self.state is State.FINISHING:
             if not isinstance(message, (KeepAlive, Stop)):
                 self._complain(f"'{name_of(message)}'")
@@ -149,17 +178,15 @@ class Session:
             self._misplaced(f"'{name_of(message)}'", expected)
         elif isinstance(message, Start):
             if message.resume is not None:
-                self.resuming = message.resume
-            elif message.model not in self._models:
-                self._fail(endings.unknown_model(message.model, self._models))
-            else:
-                self._begin(message, now)
+                return message.resume
+            self._begin(message, now)
         elif isinstance(message, Flush):
-            self._flushes += 1
-            self.streams.flush()
+            self._intake.flush()
             self._check_pace()
         elif isinstance(message, Stop):
-            self._finish(endings.odd_bytes(self._decoder, self.start) if self._decoder.in_frame else self._ending)
+            decoder = self._intake.decoder
+            self._finish(endings.odd_bytes(decoder, self.start) if decoder.in_frame else self._ending)
+        return None
 
     def receive_audio(self, data: bytes, now: float) -> None:
         """A binary frame of the client, of any length: the next one goes on where it ends, also within a sample."""
@@ -168,42 +195,38 @@ class Session:
         elif self.state is State.FINISHING:
             self._complain("Audio")
         elif self.state is State.STREAMING:
-            self._stir(now)
-            self._add(self._decoder.decode(data))
+            self._idleness.stir(now)
+            self._intake.receive(data)
             self._check_pace()
 
     def vanish(self, reason: str = "vanished") -> None:
         """The client is gone: nothing more can be said to it, its sequence is still ended."""
-        self._parked_until = None
+        self._client.leave()
         if self.state is not State.CLOSED:
             self._shut(reason)
 
     def park(self, now: float) -> None:
         """The connection is lost: what was received goes on being computed, and what is said is kept for a while."""
-        self._parked_until = now + self.limits.resume_s
+        self._client.park(now + self.limits.resume_s)
 
     def resume(self, after: int, now: float) -> bool:
         """The client is back and has seen the messages up to this one; False if it cannot have, or too long ago."""
         after = max(after, 1)  # the greeting stands for the first `ready`
         if not self._outbox.has_after(after):
             return False
-        self._parked_until = None
-        self._stir(now)
-        # What was spoken meanwhile comes at once.
-        self._live_mark = LIVE_MARK + int(self.limits.resume_s) * BYTES_PER_S
-        self._messages.greet_again(after, self._decoder.drop_rest(), self._flushes)
+        self._client.come_back()
+        self._idleness.stir(now)
+        self._messages.greet_again(after, self._intake.go_on(self.limits.resume_s), self._intake.flushes)
         return True
 
     def misdirect(self, code: str, message: str) -> None:
         """The session that this client wants to resume is not to be had."""
-        self.resuming = None
         self._fail(endings.misdirected(code, message))
 
     def stall(self, limit_s: float) -> None:
         """The client has not read its results for so long that they are no longer kept for it."""
         if self.state is not State.CLOSED:
-            self._shut("not_read")
-            self.close = endings.not_read(limit_s)
+            self._shut("not_read", endings.not_read(limit_s))
 
     def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
         """No session is to be had at present: an error, and a close that says when to try again."""
@@ -212,6 +235,10 @@ class Session:
 
     def drain(self) -> None:
         """The service shuts down: what was heard becomes final, then the client is told to come back."""
+        if self.parked:
+            self.vanish("shutting_down")
+            return
+        self._client.dismiss()
         if self.state is State.OPENING:
             self.refuse("shutting_down", "The service is shutting down; try again later.")
         elif self.state is State.STREAMING:
@@ -233,15 +260,15 @@ class Session:
         """This Triton model recognises it, from the next answer on."""
         self._messages.serve(triton_model)
 
-    def answer(self, number: int, events: Iterable[Mapping[str, Any]], now: float, *, leaving: bool = False) -> None:
+    def answer(self, number: int, events: Iterable[ModelEvent], now: float, *, leaving: bool = False) -> None:
         """The model's events for the request under way in a stream; `leaving`: it has to go on elsewhere at a cut."""
-        request, told = self.streams[number].answered(events, now, leaving=leaving)
+        request, results = self.streams[number].answered(events, now, leaving=leaving)
         # Who waited for a slot until now has all of its time to speak still ahead.
         if request.pcm or request.flush or request.start:
-            self._stir(now)
+            self._idleness.stir(now)
         if self.state is State.CLOSED:
             return
-        self._messages.answer(number, told, now, flush=request.flush)
+        self._messages.answer(number, results, now, flush=request.flush)
         if self.streams.ended:
             self._conclude()
 
@@ -252,10 +279,9 @@ class Session:
         """
         stream = self.streams[number]
         # Whoever was let in waits for a slot that is taken or not there yet.
-        passing = code in MENDABLE or (code in TRY_LATER and (stream.begun or stream.lost_at is not None))
+        passing = code in MENDABLE or (code in TRY_LATER and stream.sequence is not SequenceState.OPENING)
         if passing and stream.mendable and self.state is not State.CLOSED:
-            stream.lose(now)
-            self._failure = f"{code}: {message}"
+            stream.lose(now, f"{code}: {message}")
             self._messages.lose(stream.lost_at)
             return True
         stream.failed(lost=lost)
@@ -271,98 +297,93 @@ class Session:
 
     def tick(self, now: float) -> None:
         """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
-        if self._parked_until is not None and now >= self._parked_until:
+        if (parked_until := self._client.due_at) is not None and now >= parked_until:
             self.vanish()
         elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
             self.vanish("not_fetched")
-        if self.state is State.OPENING and now - self._opened_at >= self.limits.start_s:
-            self._fail(endings.no_start(self.limits.start_s))
+        limits = self.limits
+        if self.state is State.OPENING and now >= self._idleness.start_due_at(limits.start_s):
+            self._fail(endings.no_start(limits.start_s))
             return
-        if (hopeless_at := self.streams.hopeless_at(self.limits.recover_s)) is not None and now >= hopeless_at:
-            waited = f"and did not come back within {self.limits.recover_s:g} s"
-            self._give_up(f"The recogniser failed ({self._failure}) {waited}")
+        if (hopeless_at := self.streams.hopeless_at(limits.recover_s)) is not None and now >= hopeless_at:
+            waited = f"and did not come back within {limits.recover_s:g} s"
+            self._give_up(f"The recogniser failed ({self.streams.failure}) {waited}")
         elif self.state is State.STREAMING:
             self._messages.acknowledge(now)
             if self.full:
-                self._held_at = now if self._held_at is None else self._held_at
-            elif self._held_at is not None:
-                # What it sends may come late: TCP tries again at intervals that grew to as long as nobody read.
-                self._stir(now + (now - self._held_at))
-                self._held_at = None
+                self._idleness.hold(now)
+            else:
+                self._idleness.let_go(now)
             if self.parked or self.full or self.streams.computing or self.streams.opening:
-                self._stir(now)
-            elif now - self._active_at >= self.limits.idle_s:
-                self._finish(endings.idle(self.limits.idle_s))
+                self._idleness.stir(now)
+            elif now >= self._idleness.due_at(limits.idle_s):
+                self._finish(endings.idle(limits.idle_s))
 
     def due_at(self) -> float | None:
         """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
         if self.state is State.OPENING:
-            return self._opened_at + self.limits.start_s
-        due = [self._parked_until, self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
+            return self._idleness.start_due_at(self.limits.start_s)
+        due = [self._client.due_at, self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
         if self.state is State.STREAMING:
             if not self.parked:
-                due.append(self._active_at + self.limits.idle_s)
+                due.append(self._idleness.due_at(self.limits.idle_s))
             due.append(self._messages.due_at)
         return min((at for at in due if at is not None), default=None)
 
-    def take_messages(self) -> list[dict[str, Any]]:
+    def take_messages(self) -> list[Numbered]:
         """The messages for the client since the last call, in order."""
         return self._outbox.take()
 
-    def _stir(self, now: float) -> None:
-        """There is a sign of life, or a reason for silence."""
-        self._active_at = max(self._active_at, now)
-
     def _begin(self, start: Start, now: float) -> None:
-        self.start = start
-        self.state = State.STREAMING
+        if start.model not in self._models:
+            self._fail(endings.unknown_model(start.model, self._models))
+            return
+        self._states.become(State.STREAMING)
         self._messages.begin(start)
-        self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
-        self.streams.begin(self._decoder.streams, start.step_ms, self.limits.refresh_s, now)
-
-    def _add(self, blocks: Iterable[npt.NDArray[np.int16]]) -> None:
-        """Audio for each stream."""
-        for stream, block in zip(self.streams, blocks, strict=True):
-            stream.add(block.tobytes())
+        self._intake.begin(start, self.limits.refresh_s, now)
 
     def _give_up(self, what: str) -> None:
         self._fail(endings.failed(what, self.streams.unrecognised_ms))
 
     def _check_pace(self) -> None:
-        if self.start.live and self.streams.exceeds(self._live_mark):
-            self._fail(endings.too_fast(self._live_mark))
+        if self._intake.too_fast:
+            self._fail(endings.too_fast(self._intake.live_mark))
 
     def _finish(self, ending: Ending) -> None:
         self._ending = ending
-        self.state = State.FINISHING
-        self._add(self._decoder.finish())
-        self.streams.finish()
+        self._states.become(State.FINISHING)
+        self._intake.finish()
 
     def _conclude(self) -> None:
         """The model has said its last word: so does the session."""
         if self._ending.message:
             self._fail(self._ending)
         else:
-            self._outbox.say("done", audio_ms=self.heard_ms)
-            self._shut(self._ending.code)
-            self.close = self._ending.close
+            self._messages.say(Done(self.heard_ms))
+            self._shut(self._ending.code, self._ending.close)
 
     def _misplaced(self, what: str, expected: State) -> None:
         advice = "a session is started once" if expected is State.OPENING else 'send {"type":"start"} first'
         self._fail(endings.misplaced(what, expected.value, self.state.value, advice))
 
     def _complain(self, what: str) -> None:
-        # Once is enough, and only if the client itself has ended its audio: otherwise it cannot know yet.
-        if not self._complained and self._ending.code in ("done", "odd_bytes"):
-            self._complained = True
-            self._outbox.say("error", code="after_stop", message=f"{what} after 'stop' is ignored.", fatal=False)
+        # Only if the client itself has ended its audio: otherwise it cannot know yet.
+        if self._ending.code in ("done", "odd_bytes"):
+            self._messages.complain(Error("after_stop", f"{what} after 'stop' is ignored.", fatal=False))
 
     def _fail(self, ending: Ending) -> None:
-        self._outbox.say("error", code=ending.code, message=ending.message, fatal=True, **ending.more)
-        self._shut(ending.code)
-        self.close = ending.close
+        self._messages.say(ending.error)
+        self._shut(ending.code, ending.close)
 
-    def _shut(self, ended_by: str) -> None:
-        self.state = State.CLOSED
-        self.ended_by = ended_by
+    def _shut(self, ended_by: str, close: Close | None = None) -> None:
+        self._states.become(State.CLOSED)
+        self._outcome = _Outcome(ended_by, close)
         self.streams.drop()
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """How the client's side ended, and how its connection is closed if it is there."""
+
+    code: str
+    close: Close | None = None

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog
 from streamer.bridge.session.replay import Replay
+from streamer.bridge.states import StateError, States
+from streamer.wire.events import Result
+from streamer.wire.model_events import ModelEvent
 
 # More than the longest segment that may be asked for, and what is sent until its cut is told. A model that cuts later
 # than that cannot be replayed.
@@ -26,20 +28,44 @@ MOST_KEPT = 70 * BYTES_PER_S
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 2.0
 
 
-class StreamState(Enum):
+class SequenceState(Enum):
     """Where the stream's sequence is."""
 
-    NONE = "none"
-    OPENING = "opening"  # START is under way: from now on the model may hold a slot
+    NEW = "new"  # there was none yet
+    OPENING = "opening"  # START of the first one is under way: from now on the model may hold a slot
     OPEN = "open"
+    BETWEEN = "between"  # the last one is lost or left, and another one goes on at the cut
+    REOPENING = "reopening"  # START of that one is under way
     ENDED = "ended"
 
 
-class StreamStateError(Exception):
-    """The stream was driven in a way that its state does not allow; names the expected and the met state."""
+_SEQUENCES: Mapping[SequenceState, tuple[SequenceState, ...]] = {
+    SequenceState.NEW: (SequenceState.OPENING,),
+    SequenceState.OPENING: (SequenceState.OPEN, SequenceState.BETWEEN, SequenceState.ENDED),
+    SequenceState.OPEN: (SequenceState.BETWEEN, SequenceState.ENDED),
+    SequenceState.BETWEEN: (SequenceState.REOPENING,),
+    SequenceState.REOPENING: (SequenceState.OPEN, SequenceState.BETWEEN, SequenceState.ENDED),
+    SequenceState.ENDED: (),
+}
+# Without a sequence that was accepted and is not ended.
+UNOPENED = (SequenceState.NEW, SequenceState.OPENING, SequenceState.BETWEEN, SequenceState.REOPENING)
+# With nothing that would have to be ended.
+_IDLE = (SequenceState.NEW, SequenceState.BETWEEN, SequenceState.ENDED)
 
-    def __init__(self, expected: str, met: str) -> None:
-        super().__init__(f"expected {expected}, met {met}")
+
+class Supply(Enum):
+    """What audio the stream has for its sequence."""
+
+    FLOWING = "flowing"  # more may come
+    COMPLETE = "complete"  # what was added is all
+    UNWANTED = "unwanted"  # nobody waits for its words
+
+
+_SUPPLIES: Mapping[Supply, tuple[Supply, ...]] = {
+    Supply.FLOWING: (Supply.COMPLETE, Supply.UNWANTED),
+    Supply.COMPLETE: (Supply.UNWANTED,),
+    Supply.UNWANTED: (),
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +76,7 @@ class Request:
     start: bool = False
     flush: bool = False
     end: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)  # of a new sequence that goes on for a lost one
+    options: Mapping[str, bool] = field(default_factory=dict)  # of a new sequence that goes on for a lost one
 
 
 @dataclass
@@ -64,29 +90,76 @@ class _Outage:
     reached: int = 0
     attempts: int = 0
     retry_at: float = 0.0
+    reason: str = ""  # of the last failure
+
+    def fail(self, reason: str, now: float) -> None:
+        """One more attempt has failed."""
+        pause = min(FIRST_PAUSE_S * 2 ** (self.attempts - 1), LONGEST_PAUSE_S) if self.attempts else 0.0
+        self.attempts += 1
+        self.retry_at = now + pause
+        self.reason = reason
+
+    def ends(self, heard: int, request: Request, now: float) -> bool:
+        """This request was answered, and so much was heard: whether everything is where it was."""
+        if heard > self.reached and request.pcm:
+            self.reached, self.alive_at = heard, now
+        # Once it has done what it failed at; a sequence that opens may still do so.
+        return heard >= self.mark and (request.flush or request.end or not self.owed)
+
+
+class _Kept:
+    """The audio that was sent since the last cut, as long as it can be kept."""
+
+    def __init__(self) -> None:
+        self._audio = bytearray()
+        self._dropped = 0  # bytes for which there was no room
+
+    def __len__(self) -> int:
+        return len(self._audio)
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything was kept."""
+        return not self._dropped
+
+    def add(self, pcm: bytes) -> None:
+        self._audio += pcm
+        if len(self._audio) > MOST_KEPT:
+            self._dropped += len(self._audio)
+            self._audio.clear()
+
+    def let_go(self, size: int) -> None:
+        """So many bytes are not needed again."""
+        del self._audio[:size]
+
+    def take(self) -> bytes:
+        """All of it."""
+        audio = bytes(self._audio)
+        self._audio.clear()
+        return audio
 
 
 class Stream:
     """One stream of the model, from START to END, in one sequence or several."""
 
-    def __init__(self, step_ms: int, refresh_s: float, now: float) -> None:
+    def __init__(self, step_ms: int, refresh_s: float, now: float, number: int = 0) -> None:
         """`refresh_s`: a sequence that is silent for so long gets an empty request, so that Triton keeps it."""
-        self.sequence = StreamState.NONE
-        self.told_ms = 0  # what the client knows of it
-        self.flushed = 0  # how many flushes the model has answered
-        self._replay = Replay()
+        self._sequence = States("sequence", SequenceState.NEW, _SEQUENCES, stream=number)
+        self._supply = States("supply", Supply.FLOWING, _SUPPLIES, stream=number)
+        self._replay = Replay(number)
         self._backlog = Backlog()
+        self._kept = _Kept()
+        self._outage: _Outage | None = None
+        self._extra = 0  # bytes that wait, or may, because of an outage
+        self._outstanding: Request | None = None
+        self._asked_at = now
         self._step_ms = step_ms
         self._refresh_s = refresh_s
-        self._asked_at = now
-        self._outstanding: Request | None = None
-        self._kept = bytearray()  # sent since the last cut
-        self._whole = True  # whether that is all of it
-        self._extra = 0  # bytes that wait, or may, because of an outage
-        self._outage: _Outage | None = None
-        self._last = False  # no audio follows what waits
-        self._dropped = False  # nobody waits for its words
-        self._begun = False
+
+    @property
+    def sequence(self) -> SequenceState:
+        """Where its sequence is."""
+        return self._sequence.now
 
     @property
     def heard_ms(self) -> int:
@@ -121,7 +194,7 @@ class Stream:
     @property
     def over(self) -> bool:
         """Whether nothing is under way and nothing is left to end."""
-        return self._outstanding is None and self.sequence in (StreamState.NONE, StreamState.ENDED)
+        return self._outstanding is None and self._sequence.now in _IDLE
 
     @property
     def lost_at(self) -> float | None:
@@ -129,14 +202,19 @@ class Stream:
         return None if self._outage is None else self._outage.since
 
     @property
-    def begun(self) -> bool:
-        """Whether the model has accepted a sequence of it, this one or one before."""
-        return self._begun
+    def failure(self) -> str:
+        """Why the model is missed; empty while it is there."""
+        return "" if self._outage is None else self._outage.reason
+
+    @property
+    def moving(self) -> bool:
+        """Whether a new sequence is opened for one that was left, and not lost."""
+        return self._sequence.now is SequenceState.REOPENING and self._outage is None
 
     @property
     def mendable(self) -> bool:
         """Whether a new sequence could go on where this one fails."""
-        return self._whole and not self._dropped
+        return self._kept.whole and self._supply.now is not Supply.UNWANTED
 
     def hopeless_at(self, limit_s: float) -> float | None:
         """When the model has been missed for so long that nothing is expected of it any more."""
@@ -158,43 +236,44 @@ class Stream:
 
     def finish(self) -> None:
         """What was added is all: the sequence is ended with it."""
-        self._last = True
+        self._supply.become(Supply.COMPLETE)
 
     def drop(self) -> None:
         """Nobody waits for its words any more: the sequence is ended without what has not been sent."""
-        self._dropped = True
+        self._supply.become(Supply.UNWANTED)
         self._outage = None
-        self._kept.clear()
+        self._kept.take()
         self._backlog.clear()
 
     def request(self, now: float, *, hold: bool = False) -> Request | None:
         """The next request, or None while there is none; at most one is under way. `hold`: no audio yet."""
-        if self._outstanding is not None or self.sequence is StreamState.ENDED:
+        if self._outstanding is not None or self._sequence.now is SequenceState.ENDED:
             return None
         request = self._next(now, hold)
         if request is not None:
             self._outstanding, self._asked_at = request, now
             if request.start:
-                self.sequence = StreamState.OPENING
-            self._keep(request.pcm)
+                first = self._sequence.now is SequenceState.NEW
+                self._sequence.become(SequenceState.OPENING if first else SequenceState.REOPENING)
+            self._kept.add(request.pcm)
         return request
 
     def answered(
-        self, events: Iterable[Mapping[str, Any]], now: float, *, leaving: bool = False
-    ) -> tuple[Request, list[dict[str, Any]]]:
+        self, events: Iterable[ModelEvent], now: float, *, leaving: bool = False
+    ) -> tuple[Request, list[Result]]:
         """The request under way has its answer; returns it and what the client has to be told.
 
         `leaving`: the sequence is to end at its next cut, or now if there is nothing since the last, for a new one.
         """
         request = self._settle()
-        self.sequence = StreamState.ENDED if request.end else StreamState.OPEN
-        self._begun = True
+        self._reach(SequenceState.ENDED if request.end else SequenceState.OPEN)
         leaving = leaving and not request.end and self._outage is None and self.mendable
         cut = self._replay.cut
         told = self._replay.take(events, leaving=leaving)
-        del self._kept[: (self._replay.cut - cut) * SAMPLE_BYTES]
+        self._kept.let_go((self._replay.cut - cut) * SAMPLE_BYTES)
         if self._outage is not None:
-            self._recover(self._outage, request, now)
+            if self._outage.ends(self._replay.replayed, request, now):
+                self._outage = None
         elif leaving and (self._replay.cut > cut or not self._kept):
             self._begin_anew()
         return request, told
@@ -202,38 +281,35 @@ class Stream:
     def failed(self, *, lost: bool) -> None:
         """The request under way failed for good; `lost` says that the sequence is gone and needs no END."""
         request = self._settle()
-        self.sequence = StreamState.ENDED if lost or request.end else StreamState.OPEN
+        self._reach(SequenceState.ENDED if lost or request.end else SequenceState.OPEN)
 
-    def lose(self, now: float) -> None:
+    def lose(self, now: float, reason: str) -> None:
         """The request under way failed, but not for good: a new sequence will go on at the last cut."""
         request = self._settle()
-        outage = self._outage
-        if outage is None:
+        if self._outage is None:
             sent = self._replay.cut + len(self._kept) // SAMPLE_BYTES
-            outage = _Outage(self._asked_at, now, sent, request.flush or request.end)
-        pause = min(FIRST_PAUSE_S * 2 ** (outage.attempts - 1), LONGEST_PAUSE_S) if outage.attempts else 0.0
-        outage.attempts += 1
-        outage.retry_at = now + pause
-        self._outage = outage
+            self._outage = _Outage(self._asked_at, now, sent, request.flush or request.end)
+        self._outage.fail(reason, now)
         self._begin_anew(flush=request.flush)
 
     def due_at(self) -> float | None:
         """When to call `request` again although nothing came; None if only an event can help."""
         if self._outstanding is not None:
             return None
-        if self.sequence is StreamState.NONE and self._outage is not None:
+        if self._sequence.now is SequenceState.BETWEEN and self._outage is not None:
             return self._outage.retry_at
-        return self._asked_at + self._refresh_s if self.sequence is StreamState.OPEN else None
+        return self._asked_at + self._refresh_s if self._sequence.now is SequenceState.OPEN else None
 
     def _next(self, now: float, hold: bool) -> Request | None:
-        if self.sequence is StreamState.NONE:
-            if self._dropped or (self._outage is not None and now < self._outage.retry_at):
+        unwanted = self._supply.now is Supply.UNWANTED
+        if self._sequence.now is not SequenceState.OPEN:
+            if unwanted or (self._outage is not None and now < self._outage.retry_at):
                 return None
             # It opens with no audio, so that its answer means: a slot is held, the options are accepted.
             return Request(start=True, options=self._replay.resume)
-        if self._dropped:
+        if unwanted:
             return Request(end=True)
-        portion = None if hold else self._backlog.take(self._step_ms, last=self._last)
+        portion = None if hold else self._backlog.take(self._step_ms, last=self._supply.now is Supply.COMPLETE)
         if len(self._backlog) <= LOW_MARK and self._outage is None:
             self._extra = 0
         if portion is not None:
@@ -242,28 +318,17 @@ class Stream:
 
     def _begin_anew(self, *, flush: bool = False) -> None:
         """A new sequence goes on at the last cut."""
-        self.sequence = StreamState.NONE
+        self._sequence.become(SequenceState.BETWEEN)
         self._extra += len(self._kept)
-        self._backlog.put_back(bytes(self._kept), flush=flush)
-        self._kept.clear()
+        self._backlog.put_back(self._kept.take(), flush=flush)
         self._replay.restart()
 
-    def _keep(self, pcm: bytes) -> None:
-        self._kept += pcm
-        if len(self._kept) > MOST_KEPT:
-            self._whole = False
-            self._kept.clear()
-
-    def _recover(self, outage: _Outage, request: Request, now: float) -> None:
-        heard = self._replay.replayed
-        if heard > outage.reached and request.pcm:
-            outage.reached, outage.alive_at = heard, now
-        # Once it has done what it failed at; a sequence that opens may still do so.
-        if heard >= outage.mark and (request.flush or request.end or not outage.owed):
-            self._outage = None
+    def _reach(self, state: SequenceState) -> None:
+        if self._sequence.now is not state:
+            self._sequence.become(state)
 
     def _settle(self) -> Request:
         request, self._outstanding = self._outstanding, None
         if request is None:
-            raise StreamStateError("a request under way", f"none while the sequence is {self.sequence.value}")
+            raise StateError("stream", ["a request under way"], f"none while its sequence is {self.sequence.value}")
         return request

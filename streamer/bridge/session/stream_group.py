@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 from collections.abc import Iterable, Iterator
 
-from streamer.bridge.session.stream import Stream, StreamState
+from streamer.bridge.session.stream import UNOPENED, SequenceState, Stream
 
 
 class StreamGroup(collections.abc.Collection[Stream]):
@@ -16,7 +16,7 @@ class StreamGroup(collections.abc.Collection[Stream]):
 
     def begin(self, number: int, step_ms: int, refresh_s: float, now: float) -> None:
         """So many of them, from now on."""
-        self._streams = [Stream(step_ms, refresh_s, now) for _ in range(number)]
+        self._streams = [Stream(step_ms, refresh_s, now, each) for each in range(number)]
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -33,17 +33,17 @@ class StreamGroup(collections.abc.Collection[Stream]):
     @property
     def opening(self) -> bool:
         """Whether one of them may still be refused its sequence."""
-        return any(stream.sequence in (StreamState.NONE, StreamState.OPENING) for stream in self._streams)
+        return any(stream.sequence in UNOPENED for stream in self._streams)
 
     @property
     def opened(self) -> bool:
         """Whether all of them have a sequence that was accepted and is not ended."""
-        return all(stream.sequence is StreamState.OPEN for stream in self._streams)
+        return all(stream.sequence is SequenceState.OPEN for stream in self._streams)
 
     @property
     def ended(self) -> bool:
         """Whether the model has said its last word in all of them."""
-        return all(stream.sequence is StreamState.ENDED for stream in self._streams)
+        return all(stream.sequence is SequenceState.ENDED for stream in self._streams)
 
     @property
     def over(self) -> bool:
@@ -76,14 +76,9 @@ class StreamGroup(collections.abc.Collection[Stream]):
         return min((stream.heard_ms for stream in self._streams), default=0)
 
     @property
-    def told_ms(self) -> int:
-        """What the client knows of every one of them."""
-        return min((stream.told_ms for stream in self._streams), default=0)
-
-    @property
-    def flushed(self) -> int:
-        """How many flushes the model has answered in every one of them."""
-        return min((stream.flushed for stream in self._streams), default=0)
+    def failure(self) -> str:
+        """Why one of them misses its model; empty while none does."""
+        return next((stream.failure for stream in self._streams if stream.failure), "")
 
     @property
     def unrecognised_ms(self) -> int:
@@ -116,11 +111,6 @@ class StreamGroup(collections.abc.Collection[Stream]):
         """Nobody waits for their words any more."""
         for stream in self._streams:
             stream.drop()
-
-    def tell(self, audio_ms: int) -> None:
-        """The client knows so much of the session."""
-        for stream in self._streams:
-            stream.told_ms = max(stream.told_ms, audio_ms)
 
 
 def _first(times: Iterable[float | None]) -> float | None:

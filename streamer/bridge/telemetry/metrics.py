@@ -15,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamer.bridge.session.presence import ClientState
 from streamer.bridge.session.session import State
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS: Final = ("native",)
 OTHER: Final = "other"
-PARKED: Final = "parked"  # its client lost the connection and may come back
+PARKED: Final = ClientState.PARKED.value
 STATES: Final = (*(state.value for state in State), PARKED)
 # Whether a client sends audio as it is spoken, or faster: then it makes itself wait, and its latencies tell nothing
 # about the service.

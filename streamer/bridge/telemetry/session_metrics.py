@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import Histogram
 
 from streamer.bridge.session.session import Session, State
 from streamer.bridge.telemetry.metrics import AHEAD, PARKED, REAL_TIME, Metrics
+from streamer.wire import events
+from streamer.wire.events import ServerMessage
 
 # Frames are remembered in groups of this length, so that a client with tiny ones costs no more than others.
 GROUP_MS: Final = 40
@@ -126,23 +127,41 @@ class SessionMetrics:
             self._finishing = True
             self.asked(now)
 
-    def said(self, message: Mapping[str, Any], now: float) -> None:
+    def opened(self) -> None:
+        """The client is about to be told that its session is there."""
+        self._metrics.sessions_opened.inc()
+
+    def moved(self) -> None:
+        """A stream goes on in another sequence, with nothing lost."""
+        self._metrics.moves.inc()
+
+    def resumed(self) -> None:
+        """The client goes on over another connection."""
+        self._metrics.resumes.inc()
+
+    def said(self, message: ServerMessage, now: float) -> None:
         """A message has left."""
-        kind = message["type"]
-        self._metrics.messages.labels(kind).inc()
+        self._metrics.messages.labels(message.type).inc()
         self.outgoing -= 1
         if self._trace is not None:
             self._trace.said(message, now)
-        if kind == "partial":
-            self._observe(self._metrics.partial_latency, message["audio_ms"], now)
-        elif kind == "final":
-            self._observe(self._metrics.final_latency, message["audio_ms"], now)
-            self._observe(self._metrics.time_to_final, message["end_ms"], now)
-        elif kind == "recovered":
+        if isinstance(message, events.Partial):
+            self._observe(self._metrics.partial_latency, message.audio_ms, now)
+        elif isinstance(message, events.Final):
+            self._observe(self._metrics.final_latency, message.audio_ms, now)
+            self._observe(self._metrics.time_to_final, message.end_ms, now)
+        elif isinstance(message, events.Recovered):
             self._metrics.recoveries.labels(self._cause).inc()
-            self._metrics.recovery_gap.observe(message["gap_ms"] / 1000)
+            self._metrics.recovery_gap.observe(message.gap_ms / 1000)
             self._metrics.replayed_seconds.inc(sum(self._kept_s.values()))
             self._cause, self._kept_s = "", {}
+
+    def ended(self, *, ready: bool) -> None:
+        """Count why; `ready`: the client was told that its session is there."""
+        if ready:
+            self._metrics.sessions_ended.labels(self.session.ended_by).inc()
+        elif self.session.ended_by != "vanished":
+            self._metrics.refusals.labels(self.session.ended_by).inc()
 
     def end(self, now: float) -> None:
         """Nothing more comes of it."""

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from streamer.distribution import install_command
+from streamer.wire import events
+from streamer.wire.events import ServerMessage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
@@ -133,17 +135,18 @@ class Trace:
         self._cause = self._cause or code
         self._root.add_event("request failed", {"code": code}, nanoseconds(now))
 
-    def said(self, message: Mapping[str, Any], now: float) -> None:
+    def said(self, message: ServerMessage, now: float) -> None:
         """A message has left."""
-        kind = message["type"]
-        if kind == "ready":
+        if isinstance(message, events.Ready):
             self._part("admission", self._since, now)
             self._since = now
-        elif kind == "recovered":
-            self._part("recovery", now - message["gap_ms"] / 1000, now, cause=self._cause)
+        elif isinstance(message, events.Recovered):
+            self._part("recovery", now - message.gap_ms / 1000, now, cause=self._cause)
             self._cause = ""
-        elif kind == "final":
-            numbers = {name: message[name] for name in ("segment", "channel", "start_ms", "end_ms") if name in message}
+        elif isinstance(message, events.Final):
+            numbers = {"segment": message.segment, "start_ms": message.start_ms, "end_ms": message.end_ms}
+            if message.channel is not None:
+                numbers["channel"] = message.channel
             asked = {"requests": self._requests, "answer_s": self._answer_s, "slowest_answer_s": self._slowest_s}
             self._part("segment", self._since, now, **numbers, **asked)
             self._since, self._requests, self._answer_s, self._slowest_s = now, 0, 0.0, 0.0

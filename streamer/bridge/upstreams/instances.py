@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from streamer.triton.link import Link, LinkError, Overdue, Sequence
+from streamer.wire.model_events import ModelEvent
 
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")
 MOST_AT_ONCE: Final = 256
@@ -71,7 +72,7 @@ class OpeningFailures:
 
 async def begin_past_the_dead(
     link: Link, options: Mapping[str, Any], taken: int, timeout: float
-) -> tuple[Sequence, list[dict[str, Any]]]:
+) -> tuple[Sequence, list[ModelEvent]]:
     """A sequence at an instance that lives, and its first events; LinkError if there is none.
 
     Triton gives a sequence the lowest free slot, whichever instance that is of: where `taken` are held by those that
@@ -97,14 +98,14 @@ async def begin_past_the_dead(
             ending.add_done_callback(_starting.discard)
 
 
-async def _begun(sequence: Sequence, timeout: float) -> list[dict[str, Any]] | LinkError:
+async def _begun(sequence: Sequence, timeout: float) -> list[ModelEvent] | LinkError:
     try:
         return await sequence.send(timeout=timeout)
     except LinkError as error:
         return error
 
 
-async def _end(beginning: asyncio.Task[list[dict[str, Any]] | LinkError], sequence: Sequence) -> None:
+async def _end(beginning: asyncio.Task[list[ModelEvent] | LinkError], sequence: Sequence) -> None:
     answer = await beginning
     if isinstance(answer, LinkError) and has_died(answer):
         sequence.abandon()

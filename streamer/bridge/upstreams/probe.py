@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.instances import begin_past_the_dead
 from streamer.triton.link import Link, LinkError
+from streamer.wire.model_events import Heard, ModelEvent, Opened
 
 log = Log("streamer.bridge")
 
@@ -53,7 +53,7 @@ class Probe:
             self.failure = error
         else:
             self.failure = None
-            self.reached = {str(event.get("instance")) for events in first for event in events[:1]}
+            self.reached = {_instance(events) for events in first}
             self._succeeded_at = time.monotonic()
         finally:
             for sequence in sequences:
@@ -72,13 +72,18 @@ class Probe:
         except LinkError as error:
             self.failure = error
             return False
-        self.reached = {str(event.get("instance")) for event in first[:1]}
+        self.reached = {_instance(first)}
         self._succeeded_at = time.monotonic()
         return True
 
 
-def _check(events: Sequence[Mapping[str, Any]]) -> None:
+def _instance(events: Sequence[ModelEvent]) -> str:
+    """The instance that answered; a model that does not tell has one without a name."""
+    return next((event.instance or "" for event in events if isinstance(event, Opened)), "")
+
+
+def _check(events: Sequence[ModelEvent]) -> None:
     """Without this nobody can tell what was heard, so nothing could be played again: see docs/reference/triton.md."""
-    last = events[-1] if events else {}
-    if last.get("type") != "heard" or last.get("sample") != _SAMPLES:
+    last = events[-1] if events else None
+    if not isinstance(last, Heard) or last.sample != _SAMPLES:
         raise LinkError("refused", f"an answer has to end with 'heard' and sample {_SAMPLES}")

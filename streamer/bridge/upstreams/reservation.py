@@ -9,6 +9,7 @@ from typing import Any
 from streamer.bridge.upstreams.instances import begin_past_the_dead
 from streamer.bridge.upstreams.upstream import Upstream
 from streamer.triton.link import ConnectionLost, LinkError, Overdue
+from streamer.wire.model_events import ModelEvent
 
 # Chooses where the next sequence of a stream begins, given where its last one was; None if no upstream has room.
 Chooser = Callable[[Upstream], Upstream | None]
@@ -34,7 +35,7 @@ class Reservation:
         """Whether the stream has to go on elsewhere as soon as it can, and there is an elsewhere."""
         return self._upstream.retiring and self._choose(self._upstream) is not None
 
-    async def begin(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def begin(self, options: Mapping[str, Any]) -> list[ModelEvent]:
         """Open a sequence and return its first events; each later one elsewhere if possible. LinkError.
 
         `options` are those of this sequence, beside the stream's own.
@@ -44,7 +45,7 @@ class Reservation:
         self._begun = True
         return await self.send()
 
-    async def send(self, audio: bytes = b"", *, flush: bool = False, end: bool = False) -> list[dict[str, Any]]:
+    async def send(self, audio: bytes = b"", *, flush: bool = False, end: bool = False) -> list[ModelEvent]:
         """See Sequence.send(); waits as long as makes sense at this upstream."""
         upstream, link = self._upstream, self._link
         # The close of a link ends its sequences, which is no mistake of whoever goes on with them.

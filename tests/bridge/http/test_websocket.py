@@ -23,7 +23,9 @@ from streamer.bridge.http.channel import UNSENT_HIGH
 from streamer.bridge.http.messages import Messages
 from streamer.bridge.http.routes import Endpoint, Route
 from streamer.bridge.http.websocket import FRAMES_HIGH, ConnectionEnded, NotRead, WebSocket
+from streamer.bridge.session.outbox import Numbered
 from streamer.wire.errors import CloseCode
+from streamer.wire.events import Heard
 from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.http.reader import HANDSHAKE, Peer, Port, port
 
@@ -353,11 +355,11 @@ async def test_who_does_not_read_what_is_sent(opened: Port, handler: Handler, mo
     """Sending waits, and tells when that took too long; closing has its limit, too."""
     monkeypatch.setattr(websocket, "SEND_LIMIT_S", 0.3)
     monkeypatch.setattr(websocket, "CLOSE_LIMIT_S", 0.2)
-    told: list[dict[str, Any]] = []
+    told: list[Numbered] = []
 
     async def act(websocket: WebSocket) -> None:
         with pytest.raises(NotRead):
-            await websocket.send([{"text": "a" * 10_000}] * 10_000, told.append)
+            await websocket.send([Numbered(1, Heard(0), "a" * 10_000)] * 10_000, told.append)
         assert websocket.unsent < UNSENT_HIGH + 11_000
         await websocket.close(CloseCode.IDLE, "results were not read")
 
@@ -373,11 +375,11 @@ async def test_who_does_not_read_what_is_sent(opened: Port, handler: Handler, mo
 
 async def test_interrupted(opened: Port, handler: Handler) -> None:
     """Whoever waits for room need not wait any longer."""
-    told: list[dict[str, Any]] = []
+    told: list[Numbered] = []
 
     async def act(websocket: WebSocket) -> None:
         asyncio.get_running_loop().call_later(0.2, websocket.interrupt)
-        while await websocket.send([{"text": "a" * 10_000}] * 10, told.append):
+        while await websocket.send([Numbered(1, Heard(0), "a" * 10_000)] * 10, told.append):
             pass
         assert await websocket.send([], told.append)
         websocket.abort()

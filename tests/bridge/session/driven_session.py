@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.session import Limits, Session, State
 from streamer.bridge.session.stream import Request
+from streamer.wire.model_events import ModelEvent, parse
 
 STEP = 320 * BYTES_PER_S // 1000
 START = '{"type":"start"}'
@@ -46,13 +48,13 @@ class Driven:
         return request
 
     def answer(self, *events: dict[str, Any]) -> None:
-        self.session.answer(0, [*events, heard(self.heard)], self.now)
+        self.session.answer(0, parsed(*events, heard(self.heard)), self.now)
 
     def fail(self, code: str = "unavailable", *, lost: bool = False) -> None:
         self.session.fail(0, code, "it broke", self.now, lost=lost)
 
     def messages(self) -> list[dict[str, Any]]:
-        return self.session.take_messages()
+        return told(self.session)
 
     def said(self) -> list[str]:
         return [message["type"] for message in self.messages()]
@@ -87,6 +89,16 @@ class Driven:
         assert self.session.over
 
 
+def parsed(*events: dict[str, Any]) -> list[ModelEvent]:
+    """Events as a model writes them, as the link reads them."""
+    return [parse(json.dumps(event)) for event in events]
+
+
+def told(session: Session) -> list[dict[str, Any]]:
+    """What the session says to its client, as that reads it."""
+    return [json.loads(message.text) for message in session.take_messages()]
+
+
 def heard(size: int) -> dict[str, Any]:
     """What a model says of so many bytes."""
     return {"type": "heard", "sample": size // 2, "audio_ms": size * 1000 // BYTES_PER_S}
@@ -103,5 +115,6 @@ def final(text: str, segment: int = 0) -> dict[str, Any]:
         "text": text,
         "start_ms": 0,
         "end_ms": 320,
+        "audio_ms": 320,
         "confidence": 0.9,
     }

@@ -16,6 +16,8 @@ from streamer.engine.stream_events import as_json
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS
+from streamer.wire.model_events import ModelEvent, parse
+from tests.bridge.session.driven_session import told
 
 SLOTS = 16
 UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
@@ -39,7 +41,7 @@ class Speaker:
         self.session.receive_text(json.dumps({"type": "start", **options}), now)
 
     def hear(self) -> None:
-        self.told += self.session.take_messages()
+        self.told += told(self.session)
 
 
 class World:
@@ -139,7 +141,7 @@ class World:
     def _made(self) -> Recogniser:
         return Recogniser(ExactModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
 
-    def _compute(self, speaker: Speaker, stream: int, request: Request) -> list[Event] | StreamError:
+    def _compute(self, speaker: Speaker, stream: int, request: Request) -> list[ModelEvent] | StreamError:
         sequence = speaker.sequences[stream]
         try:
             if request.start:
@@ -150,7 +152,7 @@ class World:
             [(_, answer)] = self._recogniser.step([chunk])
         except StreamError as error:
             return error
-        return answer if isinstance(answer, StreamError) else [json.loads(as_json(event)) for event in answer]
+        return answer if isinstance(answer, StreamError) else [parse(as_json(event)) for event in answer]
 
     def _fail(self, speaker: Speaker, stream: int, code: str, *, lost: bool) -> None:
         speaker.faults += 1

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamer.bridge.session.session import State
-from tests.bridge.session.driven_session import LIMITS, STEP, Driven, partial
+from tests.bridge.session.driven_session import LIMITS, STEP, Driven, partial, told
 from tests.bridge.session.generated_speech import OPTIONS, check, talk, undisturbed
 from tests.bridge.session.simulation import Speaker, World
 
@@ -52,7 +52,7 @@ class Caller(Speaker):
             return
         self.away = False
         assert self.session.resume(self.told[-1]["n"], now)
-        greeting, *missed = self.session.take_messages()
+        greeting, *missed = told(self.session)
         assert (greeting["type"], greeting["n"]) == ("ready", self.told[-1]["n"])
         assert greeting["from_sample"] * 2 <= self.place
         assert greeting["flushes"] == len(self.flushes)
@@ -113,7 +113,7 @@ def test_what_is_no_longer_kept() -> None:
     assert not caller.session.resume(1, world.now)
     assert not caller.session.resume(last + 1, world.now)
     assert caller.session.resume(last - 1000, world.now)
-    assert [message["n"] for message in caller.session.take_messages()] == list(range(last - 1000, last + 1))
+    assert [message["n"] for message in told(caller.session)] == list(range(last - 1000, last + 1))
 
 
 def test_what_is_kept_is_bounded() -> None:

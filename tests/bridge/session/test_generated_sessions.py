@@ -13,7 +13,7 @@ from streamer.testing.soak.scripted_client import SessionRecord
 from streamer.testing.soak.session_check import check
 from streamer.testing.soak.session_plan import STOP, Audio, Item, SessionPlan, Text, encoded
 from streamer.testing.soak.traceable_speech import draw_speech
-from tests.bridge.session.driven_session import FLUSH, KEEPALIVE
+from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, told
 from tests.bridge.session.driven_session import STOP as STOP_TEXT
 from tests.bridge.session.simulation import Event, Speaker, World
 
@@ -122,7 +122,7 @@ class Caller(Speaker):
             return
         self.away = False
         assert self.session.resume(self.told[-1]["n"], now)
-        greeting, *missed = self.session.take_messages()
+        greeting, *missed = told(self.session)
         assert (greeting["type"], greeting["n"]) == ("ready", self.told[-1]["n"])
         self.place, self.flushed = greeting["from_sample"] * self.frame_bytes, greeting["flushes"]
         assert self.place <= self.sent

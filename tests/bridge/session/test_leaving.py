@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamer.bridge.session.stream import StreamState
+from streamer.bridge.session.stream import SequenceState
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.session.generated_speech import OPTIONS, check, talk, undisturbed
 from tests.bridge.session.simulation import World
@@ -61,7 +61,7 @@ def test_it_does_leave(options: dict[str, Any]) -> None:
     first = speaker.sequences[0]
     work(len(say("abc").tobytes()) - 4000)
     assert speaker.sequences[0] == first
-    assert speaker.session.streams[0].sequence is StreamState.OPEN
+    assert speaker.session.streams[0].sequence is SequenceState.OPEN
     work(len(speaker.audio))
     assert speaker.sequences[0] != first
     world.end()

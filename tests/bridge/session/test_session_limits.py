@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from streamer.bridge.session.backlog import FEW_FLUSHES, HIGH_MARK, MOST_FLUSHES
-from streamer.bridge.session.session import LIVE_MARK, State
-from streamer.bridge.session.stream import Request, StreamState, StreamStateError
-from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final
+from streamer.bridge.session.intake import LIVE_MARK
+from streamer.bridge.session.session import State
+from streamer.bridge.session.stream import Request, SequenceState
+from streamer.bridge.states import StateError
+from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, told
 
 # Pace.
 
@@ -228,7 +230,7 @@ def test_model_is_lost() -> None:
     driven.fail("bad_request", lost=True)
     driven.assert_refused("failed", 1011)
     assert driven.request() is None
-    assert driven.session.streams[0].sequence is StreamState.ENDED
+    assert driven.session.streams[0].sequence is SequenceState.ENDED
     assert driven.session.over
 
 
@@ -304,7 +306,7 @@ def test_refuse() -> None:
 
 def test_misuse() -> None:
     """An answer that nobody asked for is an error of the driver, naming both states."""
-    with pytest.raises(StreamStateError, match="expected a request under way, met none while the sequence is open"):
+    with pytest.raises(StateError, match="expected a request under way, met none while its sequence is open"):
         Driven().answer()
 
 
@@ -350,7 +352,7 @@ def test_any_order(seed: int) -> None:
             under_way = False
         else:
             driven.later(chance.random())
-        messages += session.take_messages()
+        messages += told(session)
     if session.state is State.STREAMING:
         driven.text(STOP)
     while not session.over:
@@ -359,7 +361,7 @@ def test_any_order(seed: int) -> None:
             requests.append(request)
         driven.answer(*([{"type": "flushed", "audio_ms": 0}] if requests[-1].flush else []))
         under_way = False
-    messages += session.take_messages()
+    messages += told(session)
 
     assert [request.start for request in requests] == [True] + [False] * (len(requests) - 1)
     assert not any(request.end for request in requests[:-1])

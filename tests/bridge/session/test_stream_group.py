@@ -9,8 +9,8 @@ import numpy as np
 
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.session import Session
-from streamer.bridge.session.stream import Request, StreamState
-from tests.bridge.session.driven_session import FLUSH, LIMITS, STEP, STOP, final, heard, partial
+from streamer.bridge.session.stream import Request, SequenceState
+from tests.bridge.session.driven_session import FLUSH, LIMITS, STEP, STOP, final, heard, parsed, partial, told
 
 TWO = '{"type":"start","channels":2,"multichannel":true}'
 
@@ -43,10 +43,10 @@ class StreamGroup:
         return requests
 
     def answer(self, stream: int, *events: dict[str, Any]) -> None:
-        self.session.answer(stream, [*events, heard(len(self.got[stream]))], self.now)
+        self.session.answer(stream, parsed(*events, heard(len(self.got[stream]))), self.now)
 
     def messages(self) -> list[dict[str, Any]]:
-        return self.session.take_messages()
+        return told(self.session)
 
 
 def flushed(audio_ms: int) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_no_slot_for_one_is_none_for_all() -> None:
     streams.answer(0)
     streams.answer(1)
     assert streams.session.over
-    assert all(stream.sequence is StreamState.ENDED for stream in streams.session.streams)
+    assert all(stream.sequence is SequenceState.ENDED for stream in streams.session.streams)
 
 
 def test_the_slowest_lane_holds_the_client_back() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from streamer.bridge.session.outbox import MOST_KEPT
 from streamer.bridge.telemetry import session_metrics as watch
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
-from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, START, STOP, Driven
+from streamer.wire.events import Done, Final, Partial, Recovered
+from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, START, STOP, Driven, partial
 from tests.bridge.telemetry.exposed_figures import figures
 
 SECOND = 32_000
@@ -30,7 +34,12 @@ class Watched(Driven):
         self.watch.asked(self.now)
 
     def says(self, kind: str, audio_ms: int, end_ms: int = 0) -> None:
-        self.watch.said({"type": kind, "audio_ms": audio_ms, "end_ms": end_ms}, self.now)
+        messages = {
+            "partial": Partial(0, "a", 0, 0, audio_ms),
+            "final": Final(0, "a", 0, end_ms, audio_ms, 0.5),
+            "done": Done(audio_ms),
+        }
+        self.watch.said(messages[kind], self.now)
 
     def observed(self, name: str, pace: str = "real_time") -> tuple[float, float]:
         """How many seconds were observed, and how often."""
@@ -189,7 +198,7 @@ def test_a_recovery_is_one_whatever_it_took() -> None:
     for _ in range(3):
         watched.watch.failed(0, "unavailable", watched.now)
     assert figures(watched.metrics)['streamer_recoveries_total{cause="overdue"}'] == 0
-    watched.watch.said({"type": "recovered", "gap_ms": 1500}, watched.now)
+    watched.watch.said(Recovered(1500), watched.now)
     seen = figures(watched.metrics)
     assert seen['streamer_recoveries_total{cause="overdue"}'] == 1
     assert seen['streamer_recoveries_total{cause="unavailable"}'] == 0
@@ -204,3 +213,50 @@ def test_end() -> None:
     assert figures(watched.metrics)['streamer_sessions_by_state{protocol="native",state="streaming"}'] == 1
     watched.watch.end(watched.now)
     assert figures(watched.metrics)['streamer_sessions_by_state{protocol="native",state="streaming"}'] == 0
+
+
+def present(watched: Watched) -> set[str]:
+    """The figures that are not 0."""
+    return {name for name, number in figures(watched.metrics).items() if number}
+
+
+@pytest.mark.parametrize("leave", ["in time", "too late", "not fetched", "drained", "cut off"])
+def test_parked_only_while_somebody_may_come_back(leave: str) -> None:
+    """A session counts as parked from the loss of its connection until its client is back, or will not come."""
+    watched = Watched()
+
+    def states() -> set[str]:
+        found = (re.fullmatch(r'streamer_sessions_by_state\{.*state="(.*)"\}', name) for name in present(watched))
+        return {each[1] for each in found if each is not None}
+
+    watched.audio(bytes(SECOND))
+    assert states() == {"streaming"}
+    watched.session.park(watched.now)
+    assert states() == {"parked"}
+    if leave == "in time":
+        assert watched.session.resume(1, watched.now)
+    elif leave == "too late":
+        watched.later(watched.session.limits.resume_s)
+    elif leave == "not fetched":
+        watched.exchange(*(partial("x" * 10_000, number) for number in range(MOST_KEPT // 10_000 + 1)))
+        watched.later(1)
+    elif leave == "drained":
+        watched.session.drain()
+    else:
+        watched.session.vanish("cut_off")
+    assert states() == {"streaming" if leave == "in time" else "closed"}
+    watched.watch.end(watched.now)
+    assert states() == set()
+
+
+def test_parked_after_its_end() -> None:
+    """Finals that nobody has fetched are kept in a parked session; when nobody comes for them it is closed."""
+    watched = Watched()
+    watched.text(STOP)
+    watched.exchange()
+    assert watched.session.over
+    watched.session.park(watched.now)
+    assert watched.watch.state == "parked"
+    watched.later(watched.session.limits.resume_s)
+    assert watched.watch.state == "closed"
+    assert watched.session.ended_by == "done"

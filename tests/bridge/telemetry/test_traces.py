@@ -35,6 +35,7 @@ from streamer.bridge.telemetry.traces import EXPORT_LIMIT_S, GIVE_UP_LIMIT_S, SL
 from streamer.triton.link import Link, origin
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
+from streamer.wire.events import Recovered
 from tests.bridge.service_client import receive, recognise, rest, serving, session, text
 from tests.bridge.session.driven_session import Driven
 from tests.bridge.telemetry.exposed_figures import until_over
@@ -119,7 +120,7 @@ def test_recovery_and_failures(spans: InMemorySpanExporter, tracing: Tracing) ->
     driven = Driven()
     watch, now = SessionMetrics(driven.session, Metrics(tracing)), time.monotonic()
     watch.failed(0, "overdue", now)
-    watch.said({"type": "recovered", "gap_ms": 700}, now + 0.7)
+    watch.said(Recovered(700), now + 0.7)
     watch.answered(SLOW_S / 2, now + 1)
     watch.answered(SLOW_S, now + 2)
     driven.session.vanish("internal")

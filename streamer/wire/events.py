@@ -1,0 +1,156 @@
+"""What the service says to a client, typed: each kind of message is a class, and `render` writes it.
+
+`docs/protocol.md` says what each of them means. Partial, Final, Speech and Flushed come from the model in the same form
+(`model_events.py`), but with the times of its sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
+
+from streamer.wire.native import encode
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word with its times; `spoken` is what was said where the word is the written form."""
+
+    word: str
+    start_ms: int
+    end_ms: int
+    confidence: float | None = None  # a partial's words have none
+    spoken: str | None = None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A text that a final might have had."""
+
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The session is open, or goes on after its connection was lost: then `flushes` tells how many have arrived."""
+
+    type: ClassVar[str] = "ready"
+    session: str
+    token: str
+    model: str
+    triton_model: str
+    sample_rate: int
+    from_sample: int
+    flushes: int | None = None
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The text of the running segment so far; its first `stable` characters will not change."""
+
+    type: ClassVar[str] = "partial"
+    segment: int
+    text: str
+    stable: int
+    start_ms: int
+    audio_ms: int
+    words: tuple[Word, ...] | None = None
+    channel: int | None = None
+
+
+@dataclass(frozen=True)
+class Final:
+    """The text of a finished segment, which never changes."""
+
+    type: ClassVar[str] = "final"
+    segment: int
+    text: str
+    start_ms: int
+    end_ms: int
+    audio_ms: int
+    confidence: float
+    words: tuple[Word, ...] | None = None
+    spoken: str | None = None
+    alternatives: tuple[Alternative, ...] | None = None
+    cut_ms: int | None = None  # what is heard from here on belongs to later segments; a model says that in its cut
+    channel: int | None = None
+
+
+class SpeechState(str, Enum):
+    """What has changed about somebody speaking."""
+
+    START = "start"
+    END = "end"
+
+
+@dataclass(frozen=True)
+class Speech:
+    """Somebody began or stopped speaking."""
+
+    type: ClassVar[str] = "speech"
+    state: SpeechState
+    at_ms: int
+    channel: int | None = None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """So much audio has been heard."""
+
+    type: ClassVar[str] = "heard"
+    audio_ms: int
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """The answer to a flush."""
+
+    type: ClassVar[str] = "flushed"
+    audio_ms: int
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """The recogniser had failed, and the session goes on."""
+
+    type: ClassVar[str] = "recovered"
+    gap_ms: int
+
+
+@dataclass(frozen=True)
+class Error:
+    """A complaint, or with `fatal` the end of the session."""
+
+    type: ClassVar[str] = "error"
+    code: str
+    message: str
+    fatal: bool
+    unrecognised_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end: all of the audio has been heard."""
+
+    type: ClassVar[str] = "done"
+    audio_ms: int
+
+
+Result = Partial | Final | Speech | Flushed
+ServerMessage = Ready | Result | Heard | Recovered | Error | Done
+
+
+def render(number: int, message: ServerMessage) -> str:
+    """A message as the text of one frame. What is None is left out."""
+    return encode({"type": message.type, "n": number, **content(message)})
+
+
+def content(of: object) -> dict[str, Any]:
+    """The fields of a message or of a part of it, as JSON takes them."""
+    found = {name: value for name, value in vars(of).items() if value is not None}
+    for name, value in found.items():
+        if isinstance(value, tuple):
+            found[name] = [content(part) for part in value]
+    return found

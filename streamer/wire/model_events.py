@@ -1,0 +1,179 @@
+"""What a model says of a sequence, typed: `parse` reads one of its events. `docs/triton.md` is the contract.
+
+Times are milliseconds, and samples count, from the start of the sequence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from streamer.wire.errors import kind_of
+from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Word
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The first event of a sequence: who computes it."""
+
+    type: ClassVar[str] = "opened"
+    model: str | None = None
+    instance: str | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A new segment starts at this sample. No audio before it will be needed again.
+
+    A sequence that goes on for this one from here takes `speaking` and `begins` as options, where they are told.
+    """
+
+    type: ClassVar[str] = "cut"
+    sample: int
+    speaking: bool | None = None
+    begins: bool | None = None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """How much of the sequence has arrived. The last event of every answer."""
+
+    type: ClassVar[str] = "heard"
+    sample: int
+    audio_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Other:
+    """What the bridge has no use for: `closed`, or what a later model adds."""
+
+    type: str
+    fields: Mapping[str, Any]
+
+
+ModelEvent = Opened | Partial | Final | Speech | Cut | Flushed | Heard | Other
+T = TypeVar("T")
+
+
+def parse(text: str | bytes) -> ModelEvent:
+    """One event of a model; ValueError says what is wrong with it."""
+    event = json.loads(text)
+    if not isinstance(event, dict):
+        raise ValueError(f"an event must be an object, not {kind_of(event)}")
+    kind = event.get("type")
+    if not isinstance(kind, str):
+        raise ValueError("an event must have a 'type', which is a string")
+    read = _READERS.get(kind)
+    if read is None:
+        return Other(kind, {name: value for name, value in event.items() if name != "type"})
+    return read(event)
+
+
+def _opened(event: Mapping[str, Any]) -> Opened:
+    return Opened(_optional(event, "model", str), _optional(event, "instance", str))
+
+
+def _partial(event: Mapping[str, Any]) -> Partial:
+    return Partial(
+        _required(event, "segment", int),
+        _required(event, "text", str),
+        _required(event, "stable", int),
+        _required(event, "start_ms", int),
+        _required(event, "audio_ms", int),
+        _parts(event, "words", _word),
+    )
+
+
+def _final(event: Mapping[str, Any]) -> Final:
+    return Final(
+        _required(event, "segment", int),
+        _required(event, "text", str),
+        _required(event, "start_ms", int),
+        _required(event, "end_ms", int),
+        _required(event, "audio_ms", int),
+        _number(event, "confidence"),
+        _parts(event, "words", _word),
+        _optional(event, "spoken", str),
+        _parts(event, "alternatives", _alternative),
+    )
+
+
+def _speech(event: Mapping[str, Any]) -> Speech:
+    return Speech(SpeechState(_required(event, "state", str)), _required(event, "at_ms", int))
+
+
+def _cut(event: Mapping[str, Any]) -> Cut:
+    return Cut(_required(event, "sample", int), _optional(event, "speaking", bool), _optional(event, "begins", bool))
+
+
+def _flushed(event: Mapping[str, Any]) -> Flushed:
+    return Flushed(_required(event, "audio_ms", int))
+
+
+def _heard(event: Mapping[str, Any]) -> Heard:
+    return Heard(_required(event, "sample", int), _optional(event, "audio_ms", int))
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], ModelEvent]] = {
+    "opened": _opened,
+    "partial": _partial,
+    "final": _final,
+    "speech": _speech,
+    "cut": _cut,
+    "flushed": _flushed,
+    "heard": _heard,
+}
+
+
+def _word(word: Mapping[str, Any]) -> Word:
+    return Word(
+        _required(word, "word", str),
+        _required(word, "start_ms", int),
+        _required(word, "end_ms", int),
+        _number(word, "confidence") if "confidence" in word else None,
+        _optional(word, "spoken", str),
+    )
+
+
+def _alternative(alternative: Mapping[str, Any]) -> Alternative:
+    return Alternative(_required(alternative, "text", str), _number(alternative, "confidence"))
+
+
+def _parts(event: Mapping[str, Any], name: str, read: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...] | None:
+    found = event.get(name)
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(isinstance(part, dict) for part in found):
+        raise ValueError(f"'{name}' of '{event['type']}' must be a list of objects")
+    return tuple(read(part) for part in found)
+
+
+def _required(event: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    found = event.get(name)
+    # type() and not isinstance(): a boolean is no number.
+    if type(found) is not kind:
+        raise _wrong(event, name, found)
+    return found
+
+
+def _optional(event: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
+    found = event.get(name)
+    if found is not None and type(found) is not kind:
+        raise _wrong(event, name, found)
+    return found
+
+
+def _number(event: Mapping[str, Any], name: str) -> float:
+    found = event.get(name)
+    if type(found) is not float and type(found) is not int:
+        raise _wrong(event, name, found)
+    return found
+
+
+def _wrong(event: Mapping[str, Any], name: str, found: object) -> ValueError:
+    of = event.get("type", "part of an event")
+    if name not in event:
+        return ValueError(f"'{of}' lacks '{name}'")
+    return ValueError(f"'{name}' of '{of}' cannot be {kind_of(found)}")

@@ -1,0 +1,82 @@
+"""What a model says, as it is read: typed, or refused with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.engine import stream_events as engine
+from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Word
+from streamer.wire.model_events import Cut, Heard, ModelEvent, Opened, Other, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ('{"type":"opened","model":"m","instance":"m_0_0"}', Opened("m", "m_0_0")),
+        ('{"type":"opened"}', Opened()),
+        ('{"type":"cut","sample":1600}', Cut(1600)),
+        ('{"type":"heard","sample":160}', Heard(160)),
+        ('{"type":"closed","model":"m"}', Other("closed", {"model": "m"})),
+        ('{"type":"mood","value":[1]}', Other("mood", {"value": [1]})),
+        (
+            '{"type":"final","segment":0,"text":"a","start_ms":0,"end_ms":40,"audio_ms":90,"confidence":1,"later":2}',
+            Final(0, "a", 0, 40, 90, 1),
+        ),
+    ],
+)
+def test_an_event(text: str, event: ModelEvent) -> None:
+    """What may be missing is None; what a later model adds is not lost on the way if it is an event of its own."""
+    assert parse(text) == event
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (
+            engine.Partial(2, "a b", 1, 40, 960, (engine.SpokenWord("a", 40, 80),)),
+            Partial(2, "a b", 1, 40, 960, (Word("a", 40, 80),)),
+        ),
+        (
+            engine.Final(
+                *(0, "2", 0, 40, 90, 0.5),
+                words=(engine.SpokenWord("2", 0, 40, 0.5, "two"),),
+                spoken="two",
+                alternatives=(engine.Alternative("2", 0.5),),
+            ),
+            Final(0, "2", 0, 40, 90, 0.5, (Word("2", 0, 40, 0.5, "two"),), "two", (Alternative("2", 0.5),)),
+        ),
+        (engine.Speech("start", 40), Speech(SpeechState.START, 40)),
+        (engine.Cut(1600, speaking=True, begins=False), Cut(1600, speaking=True, begins=False)),
+        (engine.Flushed(320), Flushed(320)),
+        (engine.Heard(160, 10), Heard(160, 10)),
+    ],
+)
+def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -> None:
+    """Every event of the recogniser arrives with all of its fields."""
+    assert parse(engine.as_json(said)) == event
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[]", "an event must be an object, not a list"),
+        ("{}", "an event must have a 'type', which is a string"),
+        ('{"type":"heard"}', "'heard' lacks 'sample'"),
+        ('{"type":"heard","sample":true}', "'sample' of 'heard' cannot be true or false"),
+        ('{"type":"cut","sample":1,"begins":1}', "'begins' of 'cut' cannot be a whole number"),
+        ('{"type":"speech","state":"pause","at_ms":1}', "'pause' is not a valid SpeechState"),
+        (
+            '{"type":"partial","segment":0,"text":"a","stable":0,"start_ms":0,"audio_ms":1,"words":["a"]}',
+            "'words' of 'partial' must be a list of objects",
+        ),
+        (
+            '{"type":"partial","segment":0,"text":"a","stable":0,"start_ms":0,"audio_ms":1,"words":[{}]}',
+            "'part of an event' lacks 'word'",
+        ),
+        ("gr", "Expecting value"),
+    ],
+)
+def test_what_is_no_event(text: str, complaint: str) -> None:
+    """The sentence says what is wrong."""
+    with pytest.raises(ValueError, match=complaint):
+        parse(text)
