@@ -37,8 +37,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.http.request", "streamer.bridge.telemetry", "streamer.limits", "streamer.wire"),
     ),
     "streamer.bridge.upstreams": (
-        *("streamer.bridge.session", "streamer.bridge.telemetry", "streamer.limits", "streamer.triton"),
-        "streamer.wire",
+        *("streamer.bridge.session", "streamer.bridge.states", "streamer.bridge.telemetry", "streamer.limits"),
+        *("streamer.triton", "streamer.wire"),
     ),
     "streamer.bridge.http": (
         *("streamer.bridge.access", "streamer.bridge.http.request", "streamer.bridge.session"),

@@ -16,9 +16,10 @@ import struct
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Final, Literal
 
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.models import Models
@@ -33,7 +34,8 @@ ASK_LIMIT_S: Final = 5.0
 LONGEST_REQUEST: Final = 4096
 MOST_AT_A_TIME: Final = 4
 _PEER: Final = struct.Struct("3i")  # process, user, group
-Tell = Callable[..., None]
+Kind = Literal["told", "done", "failed"]
+Tell = Callable[[Kind, str], None]
 
 
 class ControlError(Exception):
@@ -86,18 +88,18 @@ class Control:
         await asyncio.gather(*self._asked, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        def tell(**line: Any) -> None:
+        def tell(kind: Kind, sentence: str) -> None:
             if not writer.is_closing():
-                writer.write(json.dumps(line).encode() + b"\n")
+                writer.write(json.dumps({kind: sentence}).encode() + b"\n")
 
         task = asyncio.current_task()
         assert task is not None
         self._asked.add(task)
         try:
             if len(self._asked) > MOST_AT_A_TIME:
-                tell(failed="too many ask at a time")
+                tell("failed", "too many ask at a time")
             elif _user(writer) not in (0, os.geteuid()):
-                tell(failed="only the user that runs the service may ask")
+                tell("failed", "only the user that runs the service may ask")
             else:
                 await self._answer(reader, tell)
         finally:
@@ -108,34 +110,47 @@ class Control:
 
     async def _answer(self, reader: asyncio.StreamReader, tell: Tell) -> None:
         try:
-            line = await asyncio.wait_for(reader.readline(), ASK_LIMIT_S)
-            request = json.loads(line)
-            model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
-            name = str(request.get("name", DEFAULT_MODEL))
+            request = _Request.parse(await asyncio.wait_for(reader.readline(), ASK_LIMIT_S))
         except (asyncio.TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
-            tell(failed=f"the request cannot be understood: {error}")
+            tell("failed", f"the request cannot be understood: {error}")
             return
-        if name not in self._models.names:
-            tell(failed=f"there is no public name {name!r}; there are {', '.join(self._models.names)}")
+        if request.name not in self._models.names:
+            tell("failed", f"there is no public name {request.name!r}; there are {', '.join(self._models.names)}")
             return
         try:
-            await self._roll(self._models.pools[name], model, limit_s, tell)
+            await self._roll(self._models.pools[request.name], request, tell)
         except RollError as error:
-            log.error("not rolled", model=model, detail=str(error))
-            tell(failed=f"{error}. Nothing has changed.")
+            log.error("not rolled", model=request.model, detail=str(error))
+            tell("failed", f"{error}. Nothing has changed.")
         except Exception as error:
             log.exception("rolling failed")
-            tell(failed=f"the service failed: {error}")
+            tell("failed", f"the service failed: {error}")
 
-    async def _roll(self, pool: UpstreamPool, model: str, limit_s: float, tell: Tell) -> None:
-        former = pool.model
+    async def _roll(self, pool: UpstreamPool, request: _Request, tell: Tell) -> None:
+        former, model = pool.model, request.model
         log.info("rolling", name=pool.name, model=model, former=former)
-        tell(told=f"{model} is loaded and tried")
-        gone = await pool.roll(model, limit_s)
+        tell("told", f"{model} is loaded and tried")
+        gone = await pool.roll(model, request.limit_s)
         held = pool.held.get(former, 0)
-        tell(told=f"new sessions go to {model}; {held} of {former} follow at their next cut")
+        tell("told", f"new sessions go to {model}; {held} of {former} follow at their next cut")
         kept = [str(why) for why in await gone if why]
-        tell(done="; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))
+        tell("done", "; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked: this model is to take over for a public name."""
+
+    model: str
+    name: str
+    limit_s: float  # for sessions to get to a cut
+
+    @classmethod
+    def parse(cls, line: bytes) -> _Request:
+        """ValueError, KeyError, TypeError or AttributeError if it is none."""
+        request = json.loads(line)
+        model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
+        return cls(model, str(request.get("name", DEFAULT_MODEL)), limit_s)
 
 
 def _own_folder(folder: Path) -> None:

@@ -44,7 +44,7 @@ class DriverState(Enum):
     ENDED = "ended"  # everything was given back
 
 
-_ALLOWED: Mapping[DriverState, tuple[DriverState, ...]] = {
+TRANSITIONS: Mapping[DriverState, tuple[DriverState, ...]] = {
     DriverState.BARRED: (DriverState.PASSED_ON, DriverState.ENDED),
     DriverState.OPENING: (DriverState.READY, DriverState.PASSED_ON, DriverState.ENDED),
     DriverState.READY: (DriverState.ENDED,),
@@ -70,7 +70,7 @@ class SessionDriver:
     ) -> None:
         """`key`: the name of its caller's; `barred`: why it may resume a session, but not open one."""
         self.session = session
-        self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, _ALLOWED)
+        self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, TRANSITIONS)
         self._connection: WebSocket | None = connection
         self._resumption = resumption
         self._key = key
@@ -309,7 +309,7 @@ class SessionDriver:
         # What comes once more was counted when it left for the first time.
         fresh = [message for message in messages if message.n > self._told]
         self._observed.outgoing = len(fresh)
-        if fresh and isinstance(fresh[0].message, Ready):
+        if self._states.now is DriverState.OPENING and any(isinstance(message.message, Ready) for message in fresh):
             self._welcome()
         try:
             if not await connection.send(messages, self._sent):

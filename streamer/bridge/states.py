@@ -1,8 +1,8 @@
 """A state machine: one state of an enum at a time, which changes only as its table of transitions allows.
 
-    _ALLOWED = {Light.RED: (Light.GREEN,), Light.GREEN: (Light.RED,)}
+    ALLOWED = {Light.RED: (Light.GREEN,), Light.GREEN: (Light.RED,)}
 
-    light = States("light", Light.RED, _ALLOWED)
+    light = States("light", Light.RED, ALLOWED)
     light.become(Light.GREEN)
     light.now  # Light.GREEN
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -13,7 +14,8 @@ from streamer.bridge.http.websocket import WebSocket
 from streamer.bridge.session.outbox import Numbered
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
-from tests.bridge.service_client import receive, recognise, rest, serving
+from tests.bridge.service_client import receive, recognise, rest, resume, serving
+from tests.bridge.telemetry.exposed_figures import until_over
 from tests.samples import pcm
 
 SLOW_S = 0.3
@@ -77,3 +79,33 @@ async def test_a_frame_of_a_connection_that_is_replaced(triton: TritonServer, mo
         assert first.close_code == 4010
         await second.send('{"type":"stop"}')
         assert (await rest(second))[-1] == {"type": "done", "n": 2, "audio_ms": 0}
+
+
+async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCaptureFixture) -> None:
+    """At debug level each change of state of a session that was parked and came back, of its stream and its driver."""
+    caplog.set_level(logging.DEBUG, "streamer.bridge")
+    async with serving(triton) as service:
+        first = await connect(service.url, compression=None)
+        await first.send('{"type":"start"}')
+        ready = await receive(first)
+        first.transport.abort()
+        while not service.metrics.live or {each.state for each in service.metrics.live} != {"parked"}:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        async with connect(service.url, compression=None) as second:
+            await second.send(resume(ready, 1))
+            await second.send('{"type":"stop"}')
+            assert (await rest(second))[-1]["type"] == "done"
+        await until_over(service.metrics)
+    changes: dict[str, list[str]] = {}
+    for record in caplog.records:
+        if record.levelno == logging.DEBUG:
+            changes.setdefault(record.message, []).append(record.fields["now"])
+    assert changes.pop("health") == ["well", "away", "left"]  # first it is no longer watched
+    assert changes.pop("sequence") == ["opening", "open", "ended"]
+    assert changes.pop("supply") == ["complete", "unwanted"]
+    assert changes.pop("reservation") == ["asked", "accepted"]
+    # The second connection had a session of its own for a moment.
+    assert changes.pop("session") == ["streaming", "closed", "finishing", "closed"]
+    assert changes.pop("client") == ["parked", "connected", "left", "left"]
+    assert sorted(changes.pop("driver")) == ["ended", "ended", "passed on", "ready"]
+    assert changes == {}

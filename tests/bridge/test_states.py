@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Collection, Mapping
 from enum import Enum
+from itertools import product
+from typing import Any
 
 import pytest
 
+from streamer.bridge import driver
+from streamer.bridge.session import presence, replay, session, stream
 from streamer.bridge.states import StateError, States
 from streamer.bridge.telemetry.logs import Text
+from streamer.bridge.upstreams import reservation, upstream
+from tests.project import DOCS
+
+ARCHITECTURE = DOCS / "architecture.md"
 
 
 class Light(Enum):
@@ -62,3 +72,53 @@ def test_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         light.become(Light.OFF)
     [record] = caplog.records
     assert Text().format(record).partition(" ")[2] == 'debug light street="B 96" before=green now=off'
+
+
+TABLES: dict[str, tuple[Mapping[Any, Collection[Any]], Enum]] = {
+    "session": (session.TRANSITIONS, session.State.OPENING),
+    "client": (presence.TRANSITIONS, presence.ClientState.CONNECTED),
+    "driver": (driver.TRANSITIONS, driver.DriverState.OPENING),
+    "sequence": (stream.SEQUENCE_TRANSITIONS, stream.SequenceState.NEW),
+    "supply": (stream.SUPPLY_TRANSITIONS, stream.Supply.FLOWING),
+    "replay": (replay.TRANSITIONS, replay.Hearing.FIRST),
+    "reservation": (reservation.TRANSITIONS, reservation.SlotState.RESERVED),
+    "health": (upstream.TRANSITIONS, upstream.Health.AWAY),
+}
+
+
+@pytest.mark.parametrize("machine", TABLES)
+def test_every_state_has_its_place(machine: str) -> None:
+    """A table has every state of its enum; each can be reached, but for other first ones, and none follows itself."""
+    table, first = TABLES[machine]
+    assert list(table) == list(type(first))
+    reached, new = {first}, {first}
+    while new := {following for state in new for following in table[state]} - reached:
+        reached |= new
+    assert set(table) - reached <= {driver.DriverState.BARRED}
+    assert not any(state in following for state, following in table.items())
+
+
+@pytest.mark.parametrize("machine", TABLES)
+def test_only_what_the_table_says(machine: str) -> None:
+    """Every pair of states: allowed if it is in the table, else refused with both names."""
+    table, _ = TABLES[machine]
+    for state, following in product(table, table):
+        states = States(machine, state, table)
+        if following in table[state]:
+            assert states.become(following) is state
+        else:
+            with pytest.raises(StateError, match=f"{machine} to become {following.value}: .* met {state.value}"):
+                states.become(following)
+
+
+@pytest.mark.parametrize("machine", TABLES)
+def test_the_tables_of_the_documents(machine: str) -> None:
+    """docs/architecture.md has each state with those that may follow it."""
+    table, _ = TABLES[machine]
+    rows = re.findall(r"^\| (?:`(\w+)`.*?)?\| `([\w ]+)`[^|]*\| ([^|]*?) *\|$", ARCHITECTURE.read_text(), re.MULTILINE)
+    written: dict[str, dict[str, set[str]]] = {}
+    name = ""
+    for named, state, following in rows:
+        name = named or name
+        written.setdefault(name, {})[state] = set(re.findall("`([^`]+)`", following))
+    assert written[machine] == {state.value: {each.value for each in following} for state, following in table.items()}

@@ -17,7 +17,7 @@ class ClientState(Enum):
     LEFT = "left"  # nobody comes back
 
 
-_ALLOWED: Mapping[ClientState, tuple[ClientState, ...]] = {
+TRANSITIONS: Mapping[ClientState, tuple[ClientState, ...]] = {
     ClientState.CONNECTED: (ClientState.PARKED, ClientState.DISMISSED, ClientState.LEFT),
     ClientState.PARKED: (ClientState.CONNECTED, ClientState.LEFT),
     ClientState.DISMISSED: (ClientState.LEFT,),
@@ -29,7 +29,7 @@ class Presence:
     """The client of one session. The only place that knows whether it is parked."""
 
     def __init__(self) -> None:
-        self._states = States("client", ClientState.CONNECTED, _ALLOWED)
+        self._states = States("client", ClientState.CONNECTED, TRANSITIONS)
         self._until = 0.0  # how long it is waited for while it is parked
 
     @property

@@ -25,7 +25,7 @@ class Hearing(Enum):
     AGAIN = "again"  # by a sequence that follows a lost one: what was told of it is dropped
 
 
-_ALLOWED = {Hearing.FIRST: (Hearing.AGAIN,), Hearing.AGAIN: (Hearing.FIRST,)}
+TRANSITIONS = {Hearing.FIRST: (Hearing.AGAIN,), Hearing.AGAIN: (Hearing.FIRST,)}
 
 
 class Replay:
@@ -33,24 +33,9 @@ class Replay:
 
     def __init__(self, stream: int = 0) -> None:
         self.resume: Mapping[str, bool] = {}  # options with which a sequence goes on at the cut
-        self._clock = SequenceClock()
+        self.clock = SequenceClock()
         self._segment = _RunningSegment(stream)
         self._speech = _SpeechTold()
-
-    @property
-    def cut(self) -> int:
-        """The sample from which on audio may be needed again."""
-        return self._clock.cut
-
-    @property
-    def heard(self) -> int:
-        """Samples that were acknowledged, by whichever sequence."""
-        return self._clock.heard
-
-    @property
-    def replayed(self) -> int:
-        """And by the present one."""
-        return self._clock.replayed
 
     @property
     def hearing(self) -> Hearing:
@@ -59,7 +44,7 @@ class Replay:
 
     def restart(self) -> None:
         """The next events are those of a new sequence, which begins at the cut."""
-        self._clock.restart(self._segment.finals)
+        self.clock.restart(self._segment.finals)
         self._segment.restart()
         self._speech.restart()
 
@@ -73,31 +58,31 @@ class Replay:
         end = cuts[-1] if leaving and cuts else len(events)
         for event in events:
             if isinstance(event, Heard):
-                self._clock.hear(event.sample)
+                self.clock.hear(event.sample)
         told: list[Result] = []
         for index, event in enumerate(events):
             if isinstance(event, Cut):
                 self._end_segment(event, told)
             elif isinstance(event, Flushed):
                 self.resume = {}
-                told.append(Flushed(self._clock.replayed_ms))
+                told.append(Flushed(self.clock.replayed_ms))
             elif isinstance(event, Final):
-                told.append(self._segment.final(self._clock.final(event)))
+                told.append(self._segment.final(self.clock.final(event)))
             elif isinstance(event, Partial) and index < end:
-                told += self._segment.partial(self._clock.partial(event))
+                told += self._segment.partial(self.clock.partial(event))
             elif isinstance(event, Speech) and index < end:
-                told += self._speech.change(self._clock.speech(event))
+                told += self._speech.change(self.clock.speech(event))
             # What else a model says, or a later one adds, is not for clients.
         return told
 
     def _end_segment(self, cut: Cut, told: list[Result]) -> None:
-        self._clock.end_segment(cut.sample)
+        self.clock.end_segment(cut.sample)
         for index in range(len(told) - 1, -1, -1):
             final = told[index]
             if isinstance(final, Final):
                 if final.cut_ms is None:
                     # A client that has to begin anew, because the service itself was, goes on with the audio from here.
-                    told[index] = replace(final, cut_ms=self._clock.cut_ms)
+                    told[index] = replace(final, cut_ms=self.clock.cut_ms)
                 break
         known = {"speaking": cut.speaking, "begins": cut.begins}
         self.resume = {name: value for name, value in known.items() if value is not None}
@@ -110,7 +95,7 @@ class _RunningSegment:
 
     def __init__(self, stream: int) -> None:
         self.finals = 0  # told
-        self._hearing = States("replay", Hearing.FIRST, _ALLOWED, stream=stream)
+        self._hearing = States("replay", Hearing.FIRST, TRANSITIONS, stream=stream)
         self._partial_ms = -1  # what the last partial of the running segment had heard
         self._begun_ms = -1  # and one before it was begun again, without a final
         self._ended = 0  # finals told at the last cut
@@ -135,6 +120,8 @@ class _RunningSegment:
             stable = max(stable, len(self._stable))
         self._partial_ms = partial.audio_ms
         self._stable = partial.text[:stable]
+        if (stable, audio_ms) == (partial.stable, partial.audio_ms):
+            return [partial]
         return [replace(partial, stable=stable, audio_ms=audio_ms)]
 
     def final(self, final: Final) -> Final:

@@ -48,10 +48,14 @@ class SequenceClock:
 
     def speech(self, speech: Speech) -> Speech:
         """The same at the session's time."""
+        if not self._offset:
+            return speech
         return replace(speech, at_ms=self._at(speech.at_ms))
 
     def partial(self, partial: Partial) -> Partial:
         """The same with the session's times."""
+        if self._tells(partial):
+            return partial
         return replace(
             partial,
             segment=self._first + partial.segment,
@@ -62,16 +66,23 @@ class SequenceClock:
 
     def final(self, final: Final) -> Final:
         """The same with the session's times; no later word is before its end."""
-        shifted = replace(
-            final,
-            segment=self._first + final.segment,
-            start_ms=self._word_at(final.start_ms),
-            end_ms=self._word_at(final.end_ms),
-            audio_ms=self._at(final.audio_ms),
-            words=self._words(final.words),
-        )
-        self._ended_ms = max(self._ended_ms, shifted.end_ms)
-        return shifted
+        if not self._tells(final):
+            final = replace(
+                final,
+                segment=self._first + final.segment,
+                start_ms=self._word_at(final.start_ms),
+                end_ms=self._word_at(final.end_ms),
+                audio_ms=self._at(final.audio_ms),
+                words=self._words(final.words),
+            )
+        self._ended_ms = max(self._ended_ms, final.end_ms)
+        return final
+
+    def _tells(self, result: Partial | Final) -> bool:
+        """Whether its times are those of the session as they are."""
+        if self._offset or result.start_ms < self._ended_ms:
+            return False
+        return all(word.start_ms >= self._ended_ms for word in result.words or ())
 
     def _at(self, milliseconds: int) -> int:
         """A time of the present sequence on the session's clock, to the millisecond that a single one would tell."""
@@ -86,8 +97,8 @@ class SequenceClock:
         return max(self._at(milliseconds), self._ended_ms)
 
     def _words(self, words: tuple[Word, ...] | None) -> tuple[Word, ...] | None:
-        if words is None or (self._offset == 0 and all(word.start_ms >= self._ended_ms for word in words)):
-            return words
+        if words is None:
+            return None
         return tuple(
             replace(word, start_ms=self._word_at(word.start_ms), end_ms=self._word_at(word.end_ms)) for word in words
         )

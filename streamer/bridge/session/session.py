@@ -43,7 +43,7 @@ class State(Enum):
     CLOSED = "closed"  # nothing more for the client
 
 
-_ALLOWED: Mapping[State, tuple[State, ...]] = {
+TRANSITIONS: Mapping[State, tuple[State, ...]] = {
     State.OPENING: (State.STREAMING, State.CLOSED),
     State.STREAMING: (State.FINISHING, State.CLOSED),
     State.FINISHING: (State.CLOSED,),
@@ -73,7 +73,7 @@ class Session:
         self.token = token
         self.limits = limits or Limits()
         self.streams = StreamGroup()  # none before `start`
-        self._states = States("session", State.OPENING, _ALLOWED)
+        self._states = States("session", State.OPENING, TRANSITIONS)
         self._client = Presence()
         self._models = models
         self._intake = Intake(self.streams)
@@ -190,14 +190,15 @@ class Session:
 
     def receive_audio(self, data: bytes, now: float) -> None:
         """A binary frame of the client, of any length: the next one goes on where it ends, also within a sample."""
-        if self.state is State.OPENING:
-            self._misplaced("Audio", State.STREAMING)
-        elif self.state is State.FINISHING:
-            self._complain("Audio")
-        elif self.state is State.STREAMING:
+        state = self._states.now
+        if state is State.STREAMING:
             self._idleness.stir(now)
             self._intake.receive(data)
             self._check_pace()
+        elif state is State.OPENING:
+            self._misplaced("Audio", State.STREAMING)
+        elif state is State.FINISHING:
+            self._complain("Audio")
 
     def vanish(self, reason: str = "vanished") -> None:
         """The client is gone: nothing more can be said to it, its sequence is still ended."""

@@ -39,7 +39,7 @@ class SequenceState(Enum):
     ENDED = "ended"
 
 
-_SEQUENCES: Mapping[SequenceState, tuple[SequenceState, ...]] = {
+SEQUENCE_TRANSITIONS: Mapping[SequenceState, tuple[SequenceState, ...]] = {
     SequenceState.NEW: (SequenceState.OPENING,),
     SequenceState.OPENING: (SequenceState.OPEN, SequenceState.BETWEEN, SequenceState.ENDED),
     SequenceState.OPEN: (SequenceState.BETWEEN, SequenceState.ENDED),
@@ -61,7 +61,7 @@ class Supply(Enum):
     UNWANTED = "unwanted"  # nobody waits for its words
 
 
-_SUPPLIES: Mapping[Supply, tuple[Supply, ...]] = {
+SUPPLY_TRANSITIONS: Mapping[Supply, tuple[Supply, ...]] = {
     Supply.FLOWING: (Supply.COMPLETE, Supply.UNWANTED),
     Supply.COMPLETE: (Supply.UNWANTED,),
     Supply.UNWANTED: (),
@@ -144,8 +144,8 @@ class Stream:
 
     def __init__(self, step_ms: int, refresh_s: float, now: float, number: int = 0) -> None:
         """`refresh_s`: a sequence that is silent for so long gets an empty request, so that Triton keeps it."""
-        self._sequence = States("sequence", SequenceState.NEW, _SEQUENCES, stream=number)
-        self._supply = States("supply", Supply.FLOWING, _SUPPLIES, stream=number)
+        self._sequence = States("sequence", SequenceState.NEW, SEQUENCE_TRANSITIONS, stream=number)
+        self._supply = States("supply", Supply.FLOWING, SUPPLY_TRANSITIONS, stream=number)
         self._replay = Replay(number)
         self._backlog = Backlog()
         self._kept = _Kept()
@@ -164,7 +164,7 @@ class Stream:
     @property
     def heard_ms(self) -> int:
         """What the model has acknowledged."""
-        return self._replay.heard * 1000 // SAMPLE_RATE
+        return self._replay.clock.heard * 1000 // SAMPLE_RATE
 
     @property
     def kept_s(self) -> float:
@@ -174,7 +174,7 @@ class Stream:
     @property
     def unrecognised_ms(self) -> int:
         """The audio that is not in a final and may never be."""
-        return (self._backlog.received // SAMPLE_BYTES - self._replay.cut) * 1000 // SAMPLE_RATE
+        return (self._backlog.received // SAMPLE_BYTES - self._replay.clock.cut) * 1000 // SAMPLE_RATE
 
     @property
     def waiting(self) -> int:
@@ -255,7 +255,8 @@ class Stream:
             if request.start:
                 first = self._sequence.now is SequenceState.NEW
                 self._sequence.become(SequenceState.OPENING if first else SequenceState.REOPENING)
-            self._kept.add(request.pcm)
+            if request.pcm:
+                self._kept.add(request.pcm)
         return request
 
     def answered(
@@ -268,13 +269,13 @@ class Stream:
         request = self._settle()
         self._reach(SequenceState.ENDED if request.end else SequenceState.OPEN)
         leaving = leaving and not request.end and self._outage is None and self.mendable
-        cut = self._replay.cut
+        cut = self._replay.clock.cut
         told = self._replay.take(events, leaving=leaving)
-        self._kept.let_go((self._replay.cut - cut) * SAMPLE_BYTES)
+        self._kept.let_go((self._replay.clock.cut - cut) * SAMPLE_BYTES)
         if self._outage is not None:
-            if self._outage.ends(self._replay.replayed, request, now):
+            if self._outage.ends(self._replay.clock.replayed, request, now):
                 self._outage = None
-        elif leaving and (self._replay.cut > cut or not self._kept):
+        elif leaving and (self._replay.clock.cut > cut or not self._kept):
             self._begin_anew()
         return request, told
 
@@ -287,7 +288,7 @@ class Stream:
         """The request under way failed, but not for good: a new sequence will go on at the last cut."""
         request = self._settle()
         if self._outage is None:
-            sent = self._replay.cut + len(self._kept) // SAMPLE_BYTES
+            sent = self._replay.clock.cut + len(self._kept) // SAMPLE_BYTES
             self._outage = _Outage(self._asked_at, now, sent, request.flush or request.end)
         self._outage.fail(reason, now)
         self._begin_anew(flush=request.flush)

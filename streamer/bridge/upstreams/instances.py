@@ -33,12 +33,15 @@ class Instances:
 
     def __init__(self) -> None:
         self.dead: set[str] = set()
+        self.dead_since: float | None = None  # when that was noticed
         self._known: set[str] = set()
 
     def answered(self, names: Iterable[str]) -> None:
         """These live."""
         self._known.update(names)
         self.dead.difference_update(names)
+        if not self.dead:
+            self.dead_since = None
 
     def failed(self, message: str) -> bool:
         """A request failed with these words; True if that tells the death of one, and others are known to live."""

@@ -156,7 +156,7 @@ class UpstreamPool:
         self._keeping[upstream] = asyncio.create_task(upstream.keep())
 
     def _retire(self, upstream: Upstream, limit_s: float, *, unload: bool) -> asyncio.Task[str]:
-        upstream.retiring = True
+        upstream.retire()
         task = self._retiring[upstream] = asyncio.create_task(self._see_off(upstream, limit_s, unload))
         return task
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
+from streamer.bridge.states import States
 from streamer.bridge.upstreams.instances import begin_past_the_dead
 from streamer.bridge.upstreams.upstream import Upstream
 from streamer.triton.link import ConnectionLost, LinkError, Overdue
@@ -15,14 +17,28 @@ from streamer.wire.model_events import ModelEvent
 Chooser = Callable[[Upstream], Upstream | None]
 
 
+class SlotState(Enum):
+    """What was done with the slot."""
+
+    RESERVED = "reserved"  # nothing yet
+    ASKED = "asked"  # a sequence was begun there, and is not accepted
+    ACCEPTED = "accepted"  # the model has the sequence
+
+
+TRANSITIONS: Mapping[SlotState, tuple[SlotState, ...]] = {
+    SlotState.RESERVED: (SlotState.ASKED,),
+    SlotState.ASKED: (SlotState.ACCEPTED,),
+    SlotState.ACCEPTED: (SlotState.ASKED,),
+}
+
+
 class Reservation:
     """Taken when a session is let in, released when it ends. Its upstream hears how its requests fare."""
 
     def __init__(self, upstream: Upstream, options: Mapping[str, Any], choose: Chooser) -> None:
         self._options = options
         self._choose = choose
-        self._begun = False
-        self._accepted = False  # whether the present sequence is
+        self._states = States("reservation", SlotState.RESERVED, TRANSITIONS)
         self._open(upstream, options)
 
     @property
@@ -40,9 +56,10 @@ class Reservation:
 
         `options` are those of this sequence, beside the stream's own.
         """
-        if self._begun:
+        if self._states.now is not SlotState.RESERVED:
             self._move({**self._options, **options})
-        self._begun = True
+        if self._states.now is not SlotState.ASKED:
+            self._states.become(SlotState.ASKED)
         return await self.send()
 
     async def send(self, audio: bytes = b"", *, flush: bool = False, end: bool = False) -> list[ModelEvent]:
@@ -51,9 +68,9 @@ class Reservation:
         # The close of a link ends its sequences, which is no mistake of whoever goes on with them.
         if not link.alive:
             raise ConnectionLost("the link was closed")
-        asked, patience_s = time.monotonic(), upstream.patience.limit_s
+        asked, patience_s = time.monotonic(), upstream.answer_limit_s
         try:
-            if upstream.limps and not (self._accepted or audio or flush or end):
+            if upstream.limps and self._states.now is not SlotState.ACCEPTED and not (audio or flush or end):
                 options, taken = self._sequence_options, upstream.taken
                 self._sequence, events = await begin_past_the_dead(link, options, taken, patience_s)
             else:
@@ -63,8 +80,9 @@ class Reservation:
             upstream.doubt(link, error, certain=silent)
             raise
         now = time.monotonic()
-        self._accepted = True
-        upstream.patience.note(now - asked, now)
+        if self._states.now is not SlotState.ACCEPTED:
+            self._states.become(SlotState.ACCEPTED)
+        upstream.answered(now - asked, now)
         return events
 
     def release(self) -> None:
@@ -76,7 +94,6 @@ class Reservation:
         self._upstream, self._link = upstream, upstream.hold(self)
         self._sequence_options = options
         self._sequence = self._link.sequence(options)
-        self._accepted = False
 
     def _move(self, options: Mapping[str, Any]) -> None:
         self.release()

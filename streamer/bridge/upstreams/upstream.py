@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
+from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams import probe
 from streamer.bridge.upstreams.instances import Instances, OpeningFailures, has_died
@@ -41,15 +43,26 @@ DOUBT_S = 60.0
 
 
 class Health(Enum):
-    """What is known of an upstream, from good to bad."""
+    """What is known of an upstream, from good to bad, and then how it ends."""
 
     WELL = "well"  # it has a link, and nothing is known against it
     AWAY = "away"  # there is no link: connecting may be enough
     ILL = "ill"  # it does not answer: its supervisor has to do something
     BROKEN = "broken"  # it says that its model's process has died, or that never wakes: the model must be loaded again
+    RETIRING = "retiring"  # its sequences go on elsewhere as soon as they can
+    LEFT = "left"  # for good
 
 
 _SEVERITY = list(Health)
+TRANSITIONS: Mapping[Health, tuple[Health, ...]] = {
+    Health.WELL: (Health.AWAY, Health.ILL, Health.BROKEN, Health.RETIRING, Health.LEFT),
+    Health.AWAY: (Health.WELL, Health.ILL, Health.BROKEN, Health.RETIRING, Health.LEFT),
+    Health.ILL: (Health.WELL, Health.BROKEN, Health.RETIRING, Health.LEFT),
+    # Once something was done about it, it is only ill.
+    Health.BROKEN: (Health.ILL, Health.RETIRING, Health.LEFT),
+    Health.RETIRING: (Health.LEFT,),
+    Health.LEFT: (),
+}
 
 
 class Upstream:
@@ -61,51 +74,63 @@ class Upstream:
         self.supervisor = supervisor
         self.model = model
         self.loaded = False  # the model was not there before us
-        self.retiring = False  # its sequences go on elsewhere as soon as they can
-        self.patience = Patience()
-        self._holders: set[object] = set()  # whoever holds a slot
-        self._instances = Instances()
-        self._number, self._slots = 0, 0  # of instances, and slots of each
-        self._limping_since: float | None = None
-        self._emptied = asyncio.Event()
-        self._link: Link | None = None
-        self._probe: Probe | None = None
-        self._address = ""  # of the process that the link goes to
-        self._health = Health.AWAY
-        self._doubt = asyncio.Event()
-        self._doubted_at = float("-inf")
         self._loads = loads
+        self._health = States("health", Health.AWAY, TRANSITIONS, triton=name, model=model)
+        self._link: Link | None = None
+        self._opened: _Opened | None = None  # what is known since the last opening
         self._opening = OpeningFailures()
+        self._holders = _Holders()
+        self._doubts = _Doubts()
         self._leaving: set[asyncio.Task[None]] = set()
+
+    @property
+    def health(self) -> Health:
+        """What is known of it."""
+        return self._health.now
 
     @property
     def well(self) -> bool:
         """Whether sequences can be had."""
-        return self._health is Health.WELL and self._link is not None and self._link.alive
+        return self._health.now is Health.WELL and self._link is not None and self._link.alive
+
+    @property
+    def retiring(self) -> bool:
+        """Whether its sequences go on elsewhere as soon as they can."""
+        return self._health.now in (Health.RETIRING, Health.LEFT)
 
     @property
     def most(self) -> int:
         """Sequences for sessions, as far as is known."""
-        # Probes need a slot in each instance, also when all the others are taken.
-        return (self._number - len(self._instances.dead)) * max(0, self._slots - 1)
+        return 0 if self._opened is None else self._opened.most
 
     @property
     def ready(self) -> bool:
         """Whether it is well and a sequence went through every instance that lives a moment ago."""
-        return self.well and self._probe is not None and self._probe.ready
+        return self.well and self._opened is not None and self._opened.probe.ready
 
     @property
     def limps(self) -> bool:
         """Whether it goes on although some of its model's instances have died: with others, and fewer slots."""
-        return bool(self._instances.dead)
+        return self._opened is not None and bool(self._opened.instances.dead)
 
     @property
     def taken(self) -> int:
         """How many slots are held."""
         return len(self._holders)
 
+    @property
+    def answer_limit_s(self) -> float:
+        """How long to wait for an answer."""
+        return Patience().limit_s if self._opened is None else self._opened.patience.limit_s
+
+    def answered(self, seconds: float, now: float) -> None:
+        """An answer took so long."""
+        if self._opened is not None:
+            self._opened.patience.note(seconds, now)
+
     def hold(self, holder: object) -> Link:
         """A slot for one sequence, and the link over which it goes; only while it is well."""
+        self._health.expect(Health.WELL)
         assert self._link is not None
         self._holders.add(holder)
         return self._link
@@ -113,28 +138,30 @@ class Upstream:
     def give_back(self, holder: object) -> None:
         """The slot is free again; once is enough."""
         self._holders.discard(holder)
-        if not self._holders:
-            self._emptied.set()
 
     async def emptied(self, limit_s: float) -> None:
         """Returns when no slot is held any more, or those who hold one get no answers, or after the limit."""
         if not self._holders or self._link is None:
             return
-        self._emptied.clear()
-        ends = [asyncio.create_task(self._emptied.wait()), asyncio.create_task(self._link.lost())]
+        ends = [asyncio.create_task(self._holders.gone()), asyncio.create_task(self._link.lost())]
         try:
             await asyncio.wait(ends, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for end in ends:
                 end.cancel()
 
+    def retire(self) -> None:
+        """It gets no new sequences, and those that it has are to go on elsewhere."""
+        self._health.become(Health.RETIRING)
+
     def doubt(self, link: Link, error: LinkError, *, certain: bool) -> None:
         """A request failed on this link; `certain`: nothing else was answered either."""
-        if link is not self._link or error.code not in ("unavailable", "overdue"):
+        opened = self._opened
+        if opened is None or link is not self._link or error.code not in ("unavailable", "overdue"):
             return
-        if self._instances.failed(error.message):
-            self._doubt.set()  # there are others
-            return
+        self._doubts.raised.set()
+        if opened.instances.failed(error.message):
+            return  # there are others
         # At once: nobody who looks for another upstream should come back here.
         if error.code == "unavailable" and not isinstance(error, ConnectionLost):
             self._worsen(Health.BROKEN)
@@ -142,11 +169,10 @@ class Upstream:
             self._worsen(Health.ILL)
         elif not link.alive:
             self._worsen(Health.AWAY)
-        self._doubt.set()
 
     async def open(self) -> None:
         """Connect and make sure that it works; LinkError or TritonError if not."""
-        self._address = address = await self.supervisor.address()
+        address = await self.supervisor.address()
         if self._loads:
             self.loaded = await self.supervisor.load(self.model) or self.loaded
         link = await Link.connect(address, self.model, dial=self.supervisor.dial)
@@ -158,18 +184,16 @@ class Upstream:
                 if self._opening.need_reload(probing.failure, started, time.monotonic()):
                     self._worsen(Health.BROKEN)
                 raise TritonError(f"the model {self.model} does not answer: {probing.failure}")
+            if self.retiring:
+                raise TritonError(f"{self.model} is not wanted any more")
+            self._health.become(Health.WELL)
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
             raise
-        self._instances = Instances()
-        self._instances.answered(probing.reached)
-        self._number, self._slots = instances, slots
-        self._limping_since = None
+        self._link, self._opened = link, _Opened(address, probing, instances, slots)
         self._opening = OpeningFailures()
-        self._link, self._probe, self.patience = link, probing, Patience()
-        self.patience.note(time.monotonic() - started, time.monotonic())
-        self._doubt.clear()
-        self._become(Health.WELL)
+        self.answered(time.monotonic() - started, time.monotonic())
+        self._doubts.raised.clear()
 
     async def keep(self) -> None:
         """Keep it well, from open() on, until cancelled."""
@@ -178,7 +202,7 @@ class Upstream:
             if self.well:
                 await self._watch()
                 pause, lost_at = FIRST_PAUSE_S, time.monotonic()
-                log.warning("recogniser lost", triton=self.name, broken=self._health is Health.BROKEN)
+                log.warning("recogniser lost", triton=self.name, broken=self._health.now is Health.BROKEN)
             self._leave()
             try:
                 await self._mend()
@@ -192,7 +216,8 @@ class Upstream:
 
     async def close(self) -> None:
         """Leave it for good: sequences are ended, within a limit. The Triton itself is left as it is."""
-        self._worsen(Health.AWAY)
+        if self._health.now is not Health.LEFT:
+            self._health.become(Health.LEFT)
         self._leave()
         await self._end_leaving()
         for task in self._leaving:
@@ -201,42 +226,40 @@ class Upstream:
 
     def _worsen(self, health: Health) -> None:
         """This too is known of it; what is worse stays."""
-        self._become(max(self._health, health, key=_SEVERITY.index))
-
-    def _become(self, health: Health) -> None:
-        if health is not self._health:
-            log.debug("health", triton=self.name, model=self.model, before=self._health.value, now=health.value)
-            self._health = health
+        if _SEVERITY.index(health) > _SEVERITY.index(self._health.now):
+            self._health.become(health)
 
     async def _watch(self) -> None:
         """Returns when it is not well any more."""
         assert self._link is not None
         lost = asyncio.create_task(self._link.lost())
-        lost.add_done_callback(lambda _: self._doubt.set())
+        lost.add_done_callback(lambda _: self._doubts.raised.set())
         try:
             while self.well:
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._doubt.wait(), probe.EVERY_S)
+                    await asyncio.wait_for(self._doubts.raised.wait(), probe.EVERY_S)
                 if not self.well:
                     break
-                if self._doubt.is_set() and not self.limps and self._doubted_again():
+                if self._doubts.raised.is_set() and not self.limps and self._doubts.again():
                     self._worsen(Health.ILL)
                     break
                 if not await self._probe_passes() or self._has_limped():
                     break
-                self._doubt.clear()  # what was overdue before that has its answer
+                self._doubts.raised.clear()  # what was overdue before that has its answer
         finally:
             self._worsen(Health.AWAY)
             lost.cancel()
 
     async def _mend(self) -> None:
         """Have done what its state asks for. If it cannot be opened afterwards, more than connecting is needed."""
-        broken = self._health is Health.BROKEN
+        broken = self._health.now is Health.BROKEN
         if broken:
             await self._end_leaving()  # it answers, and a model is better reloaded when nothing is in flight
-        if self._health in (Health.ILL, Health.BROKEN):
-            await self.supervisor.mend(self.model, self._address, broken=broken)
-        self._become(Health.ILL)
+        if broken or self._health.now is Health.ILL:
+            address = "" if self._opened is None else self._opened.address
+            await self.supervisor.mend(self.model, address, broken=broken)
+        if self._health.now is not Health.ILL and not self.retiring:
+            self._health.become(Health.ILL)
 
     async def _end_leaving(self) -> None:
         if self._leaving:
@@ -245,42 +268,38 @@ class Upstream:
     async def _probe_passes(self) -> bool:
         """Whether it may stay."""
         assert self._link is not None
-        assert self._probe is not None
+        assert self._opened is not None
+        probing, instances = self._opened.probe, self._opened.instances
         started = time.monotonic()
-        limit_s = min(self.patience.limit_s, probe.ANSWER_LIMIT_S)
-        if await self._probe.probe(limit_s):
-            self._instances.answered(self._probe.reached)
+        limit_s = min(self.answer_limit_s, probe.ANSWER_LIMIT_S)
+        if await probing.probe(limit_s):
+            instances.answered(probing.reached)
             return True
-        failure = self._probe.failure
+        failure = probing.failure
         assert failure is not None
-        if self._instances.failed(failure.message) and await self._probe.probe_living(self.taken, limit_s):
-            self._instances.answered(self._probe.reached)
+        if instances.failed(failure.message) and await probing.probe_living(self.taken, limit_s):
+            instances.answered(probing.reached)
             return True
-        failure = self._probe.failure or failure
+        failure = probing.failure or failure
         if failure.code == "full":  # of others' sequences: it lives
             return True
-        if failure.code == "overdue" and self._link.answered_at > started and not self._doubted_again():
+        if failure.code == "overdue" and self._link.answered_at > started and not self._doubts.again():
             return True  # it answers somebody
         self._worsen(Health.BROKEN if has_died(failure) else Health.ILL)
         return False
 
     def _has_limped(self) -> bool:
         """Whether it is time to mend what has died: when that disturbs nobody, or at last."""
-        now = time.monotonic()
-        if not self.limps:
-            self._limping_since = None
+        opened, now = self._opened, time.monotonic()
+        if opened is None or not self.limps:
             return False
-        if self._limping_since is None:
-            self._limping_since = now
-            log.warning("instance dead", triton=self.name, model=self.model, instance=min(self._instances.dead))
-        if self._holders and now - self._limping_since <= LIMP_LIMIT_S:
+        if opened.instances.dead_since is None:
+            opened.instances.dead_since = now
+            log.warning("instance dead", triton=self.name, model=self.model, instance=min(opened.instances.dead))
+        if self._holders and now - opened.instances.dead_since <= LIMP_LIMIT_S:
             return False
         self._worsen(Health.BROKEN)
         return True
-
-    def _doubted_again(self) -> bool:
-        last, self._doubted_at = self._doubted_at, time.monotonic()
-        return self._doubted_at - last < DOUBT_S
 
     def _leave(self) -> None:
         """Let the link go, in the background: what is in flight there may still be computed."""
@@ -289,6 +308,66 @@ class Upstream:
             task = asyncio.create_task(link.close(LEAVE_LIMIT_S))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
+
+
+class _Opened:
+    """What is known of an upstream since it was opened."""
+
+    def __init__(self, address: str, probing: Probe, number: int, slots: int) -> None:
+        """So many instances of the model have so many slots each."""
+        self.address = address  # of the process that the link goes to
+        self.probe = probing
+        self.instances = Instances()
+        self.instances.answered(probing.reached)
+        self.patience = Patience()
+        self._number = number
+        self._slots = slots
+
+    @property
+    def most(self) -> int:
+        """Sequences for sessions."""
+        # Probes need a slot in each instance, also when all the others are taken.
+        return (self._number - len(self.instances.dead)) * max(0, self._slots - 1)
+
+
+class _Holders:
+    """Who holds slots."""
+
+    def __init__(self) -> None:
+        self._holders: set[object] = set()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def add(self, holder: object) -> None:
+        """One more."""
+        self._holders.add(holder)
+        self._none.clear()
+
+    def discard(self, holder: object) -> None:
+        """It holds none any more; once is enough."""
+        self._holders.discard(holder)
+        if not self._holders:
+            self._none.set()
+
+    async def gone(self) -> None:
+        """Returns when nobody holds any."""
+        await self._none.wait()
+
+
+class _Doubts:
+    """That somebody doubts an upstream, and when that mattered last."""
+
+    def __init__(self) -> None:
+        self.raised = asyncio.Event()
+        self._at = float("-inf")
+
+    def again(self) -> bool:
+        """Whether the last one was not long ago; this one counts as well."""
+        last, self._at = self._at, time.monotonic()
+        return self._at - last < DOUBT_S
 
 
 async def _size(address: str, model: str, dial: Dialer) -> tuple[int, int]:

@@ -8,9 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from streamer.bridge.states import StateError
 from streamer.bridge.upstreams import instances, patience, upstream
 from streamer.bridge.upstreams import probe as prober
+from streamer.bridge.upstreams.supervision import RemoteTriton
+from streamer.bridge.upstreams.upstream import Health
 from streamer.testing.exact_repository import add_exact_model
+from streamer.triton import TritonError
 from streamer.triton.link import LinkError, Overdue
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
@@ -76,3 +80,19 @@ async def test_left_in_the_moment_of_a_doubt(triton: TritonServer, moments: int)
     for _ in range(moments):
         await asyncio.sleep(0)
     await asyncio.wait_for(models.close(), 10)
+
+
+async def test_retired_while_it_opens(triton: TritonServer) -> None:
+    """It does not become well any more: nobody gets a slot there, and no link is left behind."""
+    retired = upstream.Upstream("a", RemoteTriton("a", triton.grpc_address))
+    opening = asyncio.create_task(retired.open())
+    await asyncio.sleep(0)
+    retired.retire()
+    with pytest.raises(TritonError, match="not wanted any more"):
+        await opening
+    assert (retired.well, retired.retiring, retired.health) == (False, True, Health.RETIRING)
+    with pytest.raises(StateError, match="health: expected well, met retiring"):
+        retired.hold("somebody")
+    await retired.close()
+    await retired.close()  # however often
+    assert retired.health is Health.LEFT
