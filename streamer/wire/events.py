@@ -1,7 +1,7 @@
 """What the service says to a client, typed: each kind of message is a class, and `render` writes it.
 
-`docs/protocol.md` says what each of them means. Partial, Final, Speech and Flushed come from the model in the same form
-(`model_events.py`), but with the times of its sequence.
+`docs/reference/protocol.md` says what each of them means. Partial, Final, Speech and Flushed come from the model in the
+same form (`model_events.py`), but with the times of its sequence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model says of a sequence, typed: `parse` reads one of its events. `docs/triton.md` is the contract.
+"""What a model says of a sequence, typed: `parse` reads one of its events. `docs/reference/triton.md` is the contract.
 
 Times are milliseconds, and samples count, from the start of the sequence.
 """

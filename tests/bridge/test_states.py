@@ -18,7 +18,7 @@ from streamer.bridge.telemetry.logs import Text
 from streamer.bridge.upstreams import reservation, upstream
 from tests.project import DOCS
 
-ARCHITECTURE = DOCS / "architecture.md"
+ARCHITECTURE = DOCS / "explanation" / "architecture.md"
 
 
 class Light(Enum):
@@ -113,7 +113,7 @@ def test_only_what_the_table_says(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", TABLES)
 def test_the_tables_of_the_documents(machine: str) -> None:
-    """docs/architecture.md has each state with those that may follow it."""
+    """docs/explanation/architecture.md has each state with those that may follow it."""
     table, _ = TABLES[machine]
     rows = re.findall(r"^\| (?:`(\w+)`.*?)?\| `([\w ]+)`[^|]*\| ([^|]*?) *\|$", ARCHITECTURE.read_text(), re.MULTILINE)
     written: dict[str, dict[str, set[str]]] = {}
