@@ -93,7 +93,7 @@ class TritonServer:
         deadline = time.monotonic() + self._ready_timeout
         attempt = 1
         while not running.answers(self._models):
-            ended = running.guard.poll() is not None
+            ended = running.has_ended()
             log = running.read_log()
             if self._running is not running:
                 raise TritonError("Triton was stopped before it was ready")
@@ -107,7 +107,6 @@ class TritonServer:
                 self.stop()
                 raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {words_of(log)}")
             time.sleep(POLL_SECONDS)
-        running.pid()  # from now on its end is seen
         server_folder.close_regions(running.folder)  # as a rule they are private already (private_memory.py)
 
     def stop(self) -> None:

@@ -9,10 +9,11 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,23 +54,30 @@ class ServerProcess:
     log_start: int
     _pid: int | None = None
     _process: int | None = None  # a descriptor that stands for it
+    _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def pid(self) -> int:
         """Process number of tritonserver itself."""
         assert self.guard.stdout is not None
-        if self._pid is None:
-            line = self.guard.stdout.readline() if _has_something(self.guard.stdout.fileno(), START_SECONDS) else b""
-            if not line:
-                raise TritonError(f"Triton could not start: {words_of(self.read_log())}")
-            self._pid = int(line)
-            with suppress(OSError):  # it has ended already, or the kernel is too old
-                self._process = os.pidfd_open(self._pid)
-        return self._pid
+        with self._asking:
+            if self._pid is None:
+                told = _has_something(self.guard.stdout.fileno(), START_SECONDS)
+                line = self.guard.stdout.readline() if told else b""
+                if not line:
+                    raise TritonError(f"Triton could not start: {words_of(self.read_log())}")
+                self._pid = int(line)
+                with suppress(OSError):  # it has ended already, or the kernel is too old
+                    self._process = os.pidfd_open(self._pid)
+            return self._pid
 
     def has_ended(self) -> bool:
         """Whether the server has ended, also where a guard that was stopped does not say so."""
+        assert self.guard.stdout is not None
         if self.guard.poll() is not None:
             return True
+        if self._pid is None and _has_something(self.guard.stdout.fileno(), 0.0):
+            with suppress(TritonError):
+                self.pid()
         return self._process is not None and _has_something(self._process, 0.0)
 
     def read_log(self) -> str:
