@@ -76,6 +76,7 @@ COMMANDS: Final = {
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs one command line; the exit status."""
+    _open_descriptors()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if TAB_VARIABLE in os.environ:
         from streamer.commands.completion import answer
@@ -146,3 +147,12 @@ def _prepare_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _open_descriptors() -> None:
+    """Who starts a daemon may close the standard descriptors: what is opened later must not get their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free is this one

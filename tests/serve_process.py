@@ -63,8 +63,13 @@ class Serving:
         """Until it is ready."""
         self._reader = Thread(target=self._read, name="log of serve", daemon=True)
         self._reader.start()
+        self.wait_for("ws://")
+
+    def wait_for(self, words: str) -> None:
+        """Until a line of the log has these words."""
+        assert self._reader is not None
         until = time.monotonic() + PATIENCE_S
-        while not any("ws://" in line for line in self.lines):
+        while not any(words in line for line in self.lines):
             assert self._reader.is_alive(), self.lines
             assert time.monotonic() < until, self.lines
             time.sleep(0.02)

@@ -47,7 +47,7 @@ examples:
 Each setting is a flag, a variable STREAMER_SERVE_… or a line of a file; the flag is the strongest, the file the weakest
 (docs/reference/settings.md). The service stays in the foreground until Ctrl-C or SIGTERM; `/readyz` tells when it is
 ready. docs/how-to/operations.md says what to watch, docs/how-to/security.md who may come in. The exit status is 0 after
-SIGTERM."""
+SIGTERM. SIGHUP has keys and certificate read again and ends nothing."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +158,11 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
             logs.say("a second signal: what is still open is cut off.", logging.WARNING)
             hurrying.append(asyncio.ensure_future(service.hurry()))
 
-        status = run_until_signal(work(), hurry)
+        def refresh() -> None:
+            logs.say("SIGHUP: keys and certificate are read again if they have changed; sessions go on.")
+            policy.refresh()
+
+        status = run_until_signal(work(), hurry, refresh)
         return 0 if status == 128 + signal.SIGTERM and not hurrying else status
     finally:
         if triton:

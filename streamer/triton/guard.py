@@ -1,13 +1,16 @@
 """A small process between us and tritonserver that leaves nothing behind, however we end.
 
-    python -I -S guard.py FOLDER GRACE COMMAND…
+    main() with the arguments FOLDER GRACE COMMAND…
 
 Standard input is the lifeline: it ends when the program that started us closes it or dies, even by SIGKILL.
 Then the server is asked to stop, killed after GRACE seconds at the latest, and its Python processes, its
 shared memory and FOLDER are removed. The shared memory carries FOLDER's name. A lock on FOLDER, taken by our
 parent and held by us, says that it is in use: what a killed guard left is found by its free lock at the next
-start. The process number of the server goes to standard output; standard error is the server's log, a file.
-Started by its path, without site-packages, we are there at once.
+start. The process number of the server goes to standard output, which the server's processes keep open: it ends when
+all of them have. Standard error is the server's log, a file.
+
+Should we be killed ourselves, the kernel kills all processes of the server; should we be stopped while our parent
+ends, it lets us go on. Started without site-packages, we are there at once.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ import ctypes
 import fcntl
 import os
 import select
-import shutil
 import signal
 import sys
 import time
@@ -24,8 +26,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-FOLDER_PREFIX = "streamer-triton-"
-SHARED_MEMORY = Path("/dev/shm")
+from streamer.triton import private_memory
+from streamer.triton.server_folder import remove, sweep
+
 # What the server writes before it takes the first request, and when nothing is in flight any more. Outside of that
 # there is nothing to wait for: while models load it doesn't heed SIGTERM, and its exit is two seconds of polling.
 SERVING, IDLE = b"Started GRPCInferenceService", b"All models are stopped"
@@ -33,6 +36,7 @@ LOG_HEAD, LOG_TAIL = 1 << 20, 1 << 16
 POLL_SECONDS = 0.02
 GROUP_SECONDS = 5.0  # a killed process that is stuck in a driver must not keep us
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+DRIVER, DRIVER_LOADER = "/dev/nvidia-uvm", "/usr/bin/nvidia-modprobe"
 
 
 def main() -> int:
@@ -44,25 +48,20 @@ def main() -> int:
     # The server's Python processes become our children when it dies, so that we can wait for them.
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     parent, log_start = os.getppid(), os.fstat(2).st_size
+    _signal_at_end_of(0, os.getpid(), signal.SIGCONT)
+    _load_graphics_driver()
+    watch = None if private_memory.close(libc) else private_memory.Watch(libc, Path(folder))
     server = _spawn(command, libc)
     with suppress(BrokenPipeError):  # our parent is gone already: the lifeline will say so too
         os.write(1, b"%d\n" % server)
     os.close(1)
-    _sweep(Path(folder).parent)
-    status = _watch(server, parent, wakeup)
+    sweep(Path(folder).parent)
+    status = _watch(server, parent, wakeup, watch)
     if status is None:
         status = _stop(server, float(grace), log_start)
     _end_group(server)
     remove(Path(folder))
     return status if status >= 0 else 128 - status
-
-
-def remove(folder: Path) -> None:
-    """Remove a server's folder and the shared memory that carries its name."""
-    for region in SHARED_MEMORY.glob(folder.name + "*"):
-        with suppress(OSError):
-            region.unlink()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ignore_terminal() -> None:
@@ -84,15 +83,36 @@ def _wake_on(*signals: signal.Signals) -> int:
     return readable
 
 
+def _signal_at_end_of(pipe: int, whom: int, what: signal.Signals) -> None:
+    """The kernel sends a process, or with a negative number a group, this signal when nobody can write any more."""
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, whom)
+    fcntl.fcntl(pipe, fcntl.F_SETSIG, what)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _load_graphics_driver() -> None:
+    # Where nobody has used it since the machine started, CUDA would have it loaded by this program, which has rights
+    # that a server with private memory cannot get any more.
+    if os.path.exists(DRIVER_LOADER) and not os.path.exists(DRIVER):  # noqa: PTH110
+        os.spawnv(os.P_WAIT, DRIVER_LOADER, [DRIVER_LOADER, "-c", "0", "-u"])
+
+
 def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
     guard = os.getpid()
+    # Nobody but us can write into it, so it ends with us. Only the server's processes have the other end.
+    bond, held = os.pipe()
     child = os.fork()
     if child:
+        os.close(bond)
         return child
     try:
+        os.close(held)
         os.setpgid(0, 0)  # one group for the server and its Python processes
+        _signal_at_end_of(bond, -os.getpid(), signal.SIGKILL)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() == guard:  # else it died before the line above
+        if os.getppid() == guard:  # else it died before the lines above
+            for kept in (bond, os.dup(1)):
+                os.set_inheritable(kept, True)
             os.dup2(2, 1)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             for name in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
@@ -104,11 +124,14 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
         os._exit(127)
 
 
-def _watch(server: int, parent: int, wakeup: int) -> int | None:
+def _watch(server: int, parent: int, wakeup: int, watch: private_memory.Watch | None) -> int | None:
     """Wait for the server's end (its status) or for a reason to stop it (None)."""
+    watched = [0, wakeup, *([watch] if watch else [])]
     while True:
+        if watch:
+            watch.look()
         # A process that our parent forked may hold the lifeline open after its death: look for that too.
-        ready, _, _ = select.select([0, wakeup], [], [], 1.0)
+        ready, _, _ = select.select(watched, [], [], 1.0)
         status = _reap(server)
         if status is not None:
             return status
@@ -160,23 +183,3 @@ def _end_group(server: int) -> None:
         while time.monotonic() < deadline:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 time.sleep(POLL_SECONDS / 10)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove what guards that were killed left behind."""
-    for folder in parent.glob(FOLDER_PREFIX + "*"):
-        try:
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:  # gone, or another user's
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(folder)
-        except BlockingIOError:
-            continue  # in use
-        finally:
-            os.close(lock)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,18 +11,17 @@ way fail at once.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
-from streamer.triton import TritonError, guard
+from streamer.shipped import PACKAGE
+from streamer.triton import TritonError, server_folder
 from streamer.triton.installation import Installation, find_tritonserver
 from streamer.triton.repository import linked_copy, linked_model, models_in
 from streamer.triton.server_process import LOOPBACK, NEVER_READY, Ports, ServerProcess, free_ports, words_of
@@ -33,7 +32,12 @@ START_ATTEMPTS = 3  # a port may be taken between our choice and the server's us
 POLL_SECONDS = 0.02
 COPY = "models"  # in the server's folder
 EXIT_MARGIN_SECONDS = 20
-GUARD = str(Path(guard.__file__).resolve())
+# Isolated and without site-packages, so that it is there at once and nothing but ours is imported.
+GUARD = (
+    *("-I", "-S", "-c"),
+    "import sys; sys.path.append(sys.argv.pop(1)); from streamer.triton.guard import main; sys.exit(main())",
+    str(PACKAGE.parent),
+)
 TAKEN = "already in use"
 
 
@@ -89,7 +93,7 @@ class TritonServer:
         deadline = time.monotonic() + self._ready_timeout
         attempt = 1
         while not running.answers(self._models):
-            ended = running.guard.poll() is not None
+            ended = running.has_ended()
             log = running.read_log()
             if self._running is not running:
                 raise TritonError("Triton was stopped before it was ready")
@@ -103,6 +107,7 @@ class TritonServer:
                 self.stop()
                 raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {words_of(log)}")
             time.sleep(POLL_SECONDS)
+        server_folder.close_regions(running.folder)  # as a rule they are private already (private_memory.py)
 
     def stop(self) -> None:
         """End the server and wait until nothing of it is left; bounded, and may be called again."""
@@ -122,7 +127,7 @@ class TritonServer:
     @property
     def running(self) -> bool:
         """Whether the server has been started and has not ended, by itself or by stop()."""
-        return self._running is not None and self._running.guard.poll() is None
+        return self._running is not None and not self._running.has_ended()
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -138,6 +143,7 @@ class TritonServer:
         if self._is_copied:
             self._link(folder, running.folder / COPY / model)
         running.control(model, "load")
+        server_folder.close_regions(running.folder)
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
 
@@ -188,16 +194,16 @@ class TritonServer:
         installation = find_tritonserver()
         try:
             with ExitStack() as always, ExitStack() as undo:
-                folder, lock = _claim_folder()
+                folder, lock = server_folder.claim()
                 always.callback(os.close, lock)  # the guard's copy keeps the folder locked
-                undo.callback(guard.remove, folder)
+                undo.callback(server_folder.remove, folder)
                 installation.link_backend(folder / "backends")
                 ports = free_ports()
                 command = _command(installation, folder, self._repository_in(folder), self._models, ports, self._grace)
                 log = undo.enter_context((self._log or folder / "log").open("a+b"))
                 log_start = log.tell()
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", GUARD, str(folder), str(self._grace), *command],
+                    [sys.executable, *GUARD, str(folder), str(self._grace), *command],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -228,19 +234,6 @@ class TritonServer:
         for name, model in self._folders.items():
             self._link(model, copy / name)
         return copy
-
-
-def _claim_folder() -> tuple[Path, int]:
-    """A temporary folder and the lock that says it is in use."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=guard.FOLDER_PREFIX))
-        with suppress(FileNotFoundError):  # swept by another start before we had the lock
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(lock).st_nlink:
-                    return folder, lock
-            os.close(lock)
 
 
 def _command(

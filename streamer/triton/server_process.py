@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from streamer.triton import TritonError, guard
+from streamer.triton import TritonError, server_folder
 
 LOOPBACK = "127.0.0.1"
 ANSWER_SECONDS = 1.0  # limit for one readiness question
 CONTROL_SECONDS = 60.0  # for a model to be loaded or taken out while the server runs
 STOP_MARGIN_SECONDS = 15.0  # on top of the grace, for the guard to kill and clean up
+START_SECONDS = 15.0  # until the guard has told the number of the server's process
+END_SECONDS = 5.0  # for killed processes to be gone; one that is stuck in a driver must not keep us
 HTTP_OK = 200
 LOG_TAIL = 256 * 1024
 LAST_LINES = 15
@@ -48,16 +53,32 @@ class ServerProcess:
     log: BinaryIO
     log_start: int
     _pid: int | None = None
+    _process: int | None = None  # a descriptor that stands for it
+    _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def pid(self) -> int:
         """Process number of tritonserver itself."""
         assert self.guard.stdout is not None
-        if self._pid is None:
-            line = self.guard.stdout.readline()
-            if not line:
-                raise TritonError(f"Triton could not start: {words_of(self.read_log())}")
-            self._pid = int(line)
-        return self._pid
+        with self._asking:
+            if self._pid is None:
+                told = _has_something(self.guard.stdout.fileno(), START_SECONDS)
+                line = self.guard.stdout.readline() if told else b""
+                if not line:
+                    raise TritonError(f"Triton could not start: {words_of(self.read_log())}")
+                self._pid = int(line)
+                with suppress(OSError):  # it has ended already, or the kernel is too old
+                    self._process = os.pidfd_open(self._pid)
+            return self._pid
+
+    def has_ended(self) -> bool:
+        """Whether the server has ended, also where a guard that was stopped does not say so."""
+        assert self.guard.stdout is not None
+        if self.guard.poll() is not None:
+            return True
+        if self._pid is None and _has_something(self.guard.stdout.fileno(), 0.0):
+            with suppress(TritonError):
+                self.pid()
+        return self._process is not None and _has_something(self._process, 0.0)
 
     def read_log(self) -> str:
         """What this server has written, at most the last part of it."""
@@ -93,6 +114,7 @@ class ServerProcess:
 
     def kill(self) -> None:
         """Kill the server, also one that is stopped; its guard then removes what is left of it."""
+        self.guard.send_signal(signal.SIGCONT)  # one that is stopped could not end anything
         # The guard ends right after the server: while it lives the number is not yet another process's.
         with suppress(TritonError, OSError):
             if self.guard.poll() is None:
@@ -103,14 +125,27 @@ class ServerProcess:
         assert self.guard.stdin is not None
         assert self.guard.stdout is not None
         self.guard.stdin.close()
+        self.guard.send_signal(signal.SIGCONT)  # one that is stopped could not end anything
         try:
             self.guard.wait(grace + STOP_MARGIN_SECONDS)
         except subprocess.TimeoutExpired:
-            self.guard.kill()  # the server dies with it
+            self.guard.kill()  # the server's processes die with it
             self.guard.wait()
+        if self.guard.returncode < 0:  # it could not wait for the server's processes
+            self._wait_for_processes()
         self.guard.stdout.close()
         self.log.close()
-        guard.remove(self.folder)  # the guard has done it unless it was killed
+        if self._process is not None:
+            os.close(self._process)
+            self._process = None
+        server_folder.remove(self.folder)  # the guard has done it unless it was killed
+
+    def _wait_for_processes(self) -> None:
+        """All of them have the guard's standard output: it ends with the last one."""
+        assert self.guard.stdout is not None
+        output, deadline = self.guard.stdout.fileno(), time.monotonic() + END_SECONDS
+        while _has_something(output, deadline - time.monotonic()) and os.read(output, 64):
+            pass
 
 
 def free_ports() -> Ports:
@@ -121,6 +156,13 @@ def free_ports() -> Ports:
             each.bind((LOOPBACK, 0))
         grpc, http, metrics = (each.getsockname()[1] for each in sockets)
     return Ports(grpc, http, metrics)
+
+
+def _has_something(descriptor: int, seconds: float) -> bool:
+    """Whether it can be read within this time. Not by select: a service may have thousands of descriptors."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 def _get(port: int, path: str) -> bool:

@@ -65,19 +65,26 @@ def check(events: list[Event], whole: list[Event]) -> None:
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
 
 
-async def test_killed(whole: list[Event]) -> None:
-    """An embedded tritonserver that is killed is started again; nothing is left of the first one."""
+@pytest.mark.parametrize("guard", ["", "kill", "suspend"])
+async def test_killed(whole: list[Event], guard: str) -> None:
+    """An embedded tritonserver that is killed is started again; nothing is left of it, whatever befell its guard."""
     triton = TritonServer(asr_repository(), slots=4)
     async with Service(triton, port=0) as service:
         first = triton.pid
         prefixes = shared_memory_names(first)
         assert shared_memory(prefixes)
 
+        processes = list(stubs(first))
+
         async def kill() -> None:
-            os.kill(first, signal.SIGKILL)
+            if guard:
+                getattr(psutil.Process(first).parent(), guard)()
+            if guard != "kill":
+                os.kill(first, signal.SIGKILL)
 
         check(await disturbed(service.url, kill), whole)
         assert triton.pid != first
+        assert not any(process.is_running() for process in processes)
         assert not shared_memory(prefixes)
         assert "streamer_ready 1.0" in service.metrics.exposition().decode()
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
+import os
 import re
+import signal
+import socket
+import subprocess
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 
+import psutil
 import pytest
 
+from streamer.bridge.access.keys import make_key
 from streamer.cli import run
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import recognise, text
+from tests.bridge.service_client import recognise, rest, session, text
 from tests.command_run import streamer
+from tests.pseudo_terminal import COMMAND, Terminal
 from tests.samples import pcm
 from tests.serve_process import serving
 
@@ -150,3 +163,98 @@ def test_models_that_cannot_be(models: str, words: str) -> None:
     done = streamer("serve", "--model", models)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def wait_ready(port: int, limit_s: float = 60.0) -> None:
+    """Until /readyz says so: for a service whose log nobody reads."""
+    until = time.monotonic() + limit_s
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
+                return
+        except (OSError, HTTPException):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+@contextmanager
+def started(command: list[str], log: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A service whose log nobody reads; killed at the end if it has not ended."""
+    with subprocess.Popen(command, stderr=log) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def serves(process: subprocess.Popen[bytes], port: int) -> None:
+    """It does, and ends in order when it is told to."""
+    await asyncio.to_thread(wait_ready, port)
+    assert text(await recognise(f"ws://127.0.0.1:{port}/v1/stream", pcm("talk.flac")[:100_000]))
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(process.wait, 30) == 0
+
+
+async def test_nobody_reads_the_log(triton: TritonServer) -> None:
+    """A pipe that is full stops neither the start nor a session nor the end."""
+    port = free_port()
+    readable, writable = os.pipe()
+    os.write(writable, b"\n" * fcntl.fcntl(writable, fcntl.F_GETPIPE_SZ))
+    command = [*COMMAND, "serve", "--port", str(port), "--triton", triton.grpc_address, "--log-level", "debug"]
+    with started(command, writable) as process:
+        await serves(process, port)
+    os.close(readable)
+    os.close(writable)
+
+
+async def test_no_standard_descriptors() -> None:
+    """A daemon that is started without any has a Triton of its own, and serves."""
+    port = free_port()
+    arguments = ["serve", "--port", str(port), "--instances", "1", "--slots", "2"]
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COMMAND, *arguments]
+    with started(closed) as process:
+        await serves(process, port)
+
+
+async def test_a_hangup_ends_nothing(triton: TritonServer, tmp_path: Path) -> None:
+    """SIGHUP has the keys read again, while a session goes on to its end."""
+    keys = tmp_path / "keys"
+    keys.write_text(make_key("alice").line + "\n")
+    with serving("--triton", triton.grpc_address, "--keys", str(keys), "--open-metrics") as served:
+        secret = make_key("bob")
+        keys.write_text(secret.line + "\n" + make_key("carol").line + "\n")
+        os.utime(keys, ns=(1, 1))  # not just now: what is fresh is read again in any case
+        served.send(signal.SIGHUP)
+        await asyncio.to_thread(served.wait_for, "keys read again keys=2")
+        url = f"{served.url}?key={secret.secret}"
+        async with session(url) as websocket:
+            served.send(signal.SIGHUP)
+            await websocket.send(pcm("talk.flac")[:100_000])
+            await websocket.send('{"type":"stop"}')
+            assert (await rest(websocket))[-1]["type"] == "done"
+        assert served.end() == 0
+    assert sum(line.startswith("streamer: SIGHUP: keys and certificate") for line in served.lines) == 2
+
+
+async def test_a_closed_terminal_ends_it(triton: TritonServer) -> None:
+    """In order, as SIGTERM does: whoever is there gets the words that were heard."""
+    port = free_port()
+    terminal = Terminal("serve", "--port", str(port), "--triton", triton.grpc_address, "--drain-limit", "0.1")
+    try:
+        await asyncio.to_thread(wait_ready, port)
+        async with session(f"ws://127.0.0.1:{port}/v1/stream") as websocket:
+            await websocket.send(pcm("talk.flac")[:100_000])
+            terminal.hang_up()
+            events = await rest(websocket)
+        assert text(events)
+        assert events[-1]["code"] == "shutting_down"
+        assert await asyncio.to_thread(terminal.process.wait, 30) == 129
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            terminal.process.kill()

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
@@ -11,6 +15,14 @@ import pytest
 from streamer.triton.server import TritonServer
 
 MODELS = Path(__file__).parent / "models"
+# A program that starts a server, says so, and then does what its last lines say.
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from streamer.triton.server import TritonServer
+
+server = TritonServer(Path(sys.argv[1]), grace=2)
+"""
 
 
 class Place:
@@ -51,6 +63,30 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return Place(folder)
+
+
+@pytest.fixture
+def program(place: Place) -> Callable[[str], AbstractContextManager[subprocess.Popen[bytes]]]:
+    """Runs PROGRAM with more lines in a session of its own, up to the point where it says that it is ready."""
+
+    @contextmanager
+    def run(lines: str) -> Iterator[subprocess.Popen[bytes]]:
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM + lines, str(MODELS / "good")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(place.folder)},
+            start_new_session=True,
+        ) as running:
+            try:
+                assert running.stdout is not None
+                assert running.stdout.readline() == b"ready\n"
+                assert place.folders()
+                yield running
+            finally:
+                running.kill()
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,6 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +24,6 @@ from streamer.triton.server import TritonServer
 
 MODELS = Path(__file__).parent / "models"
 GOOD, BAD = MODELS / "good", MODELS / "bad"
-# A program that starts a server, says so, and then does what its last lines say.
-PROGRAM = """
-import os, sys, time
-from pathlib import Path
-from streamer.triton.server import TritonServer
-
-server = TritonServer(Path(sys.argv[1]), grace=2)
-"""
 
 
 def get(address: str, path: str) -> bytes:
@@ -43,24 +33,6 @@ def get(address: str, path: str) -> bytes:
 
 def config(server: TritonServer) -> Any:
     return json.loads(get(server.http_address, "/v2/models/probe/config"))
-
-
-@contextmanager
-def program(place: Any, lines: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run PROGRAM with more lines in a session of its own, up to the point where it says that it is ready."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM + lines, str(GOOD)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": str(place.folder)},
-        start_new_session=True,
-    ) as running:
-        try:
-            assert running.stdout.readline() == b"ready\n"
-            assert place.folders()
-            yield running
-        finally:
-            running.kill()
 
 
 def test_a_server_answers_and_leaves_nothing(place: Any) -> None:
@@ -100,9 +72,9 @@ def test_an_exception_in_the_block_ends_the_server(place: Any) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_to_the_program_ends_the_server(place: Any, eventually: Any, sent: int) -> None:
+def test_a_signal_to_the_program_ends_the_server(place: Any, program: Any, eventually: Any, sent: int) -> None:
     """Ctrl-C in a terminal (SIGINT to the whole group), SIGTERM and SIGKILL leave nothing."""
-    with program(place, "with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
+    with program("with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
         place.folders()
         os.killpg(running.pid, sent)
         assert running.wait(10) == -sent
@@ -111,17 +83,17 @@ def test_a_signal_to_the_program_ends_the_server(place: Any, eventually: Any, se
     assert eventually(lambda: not place.leftovers())
 
 
-def test_a_program_that_forgets_to_stop_leaves_nothing(place: Any, eventually: Any) -> None:
+def test_a_program_that_forgets_to_stop_leaves_nothing(place: Any, program: Any, eventually: Any) -> None:
     """The end of the interpreter ends the server."""
-    with program(place, "server.start(); server.wait_ready()\nprint('ready', flush=True)\nsys.exit(3)") as running:
+    with program("server.start(); server.wait_ready()\nprint('ready', flush=True)\nsys.exit(3)") as running:
         assert running.wait(10) == 3
     assert eventually(lambda: not place.leftovers())
 
 
-def test_a_forked_child_does_not_keep_the_server(place: Any, eventually: Any) -> None:
+def test_a_forked_child_does_not_keep_the_server(place: Any, program: Any, eventually: Any) -> None:
     """A killed program's server goes although a forked child has inherited the lifeline."""
     lines = "server.start(); server.wait_ready()\nif os.fork(): print('ready', flush=True)\ntime.sleep(20)"
-    with program(place, lines) as running:
+    with program(lines) as running:
         (child,) = [each for each in psutil.Process(running.pid).children() if each.cmdline()[1] == "-c"]
         running.kill()
         assert eventually(lambda: len(place.processes()) == 0)
@@ -145,9 +117,9 @@ def test_a_killed_guard_takes_the_server_along(place: Any, eventually: Any) -> N
     assert place.leftovers() == []
 
 
-def test_the_next_start_removes_what_a_killed_guard_left(place: Any, eventually: Any) -> None:
+def test_the_next_start_removes_what_a_killed_guard_left(place: Any, program: Any, eventually: Any) -> None:
     """Leftovers of dead servers are swept, a living server's are not touched."""
-    with program(place, "with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
+    with program("with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
         (left,) = place.folders()
         guard = psutil.Process(running.pid).children()
         for process in guard + guard[0].children(recursive=True) + [running]:

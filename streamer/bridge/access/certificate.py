@@ -26,7 +26,8 @@ class Certificate:
         # Called in every handshake, whether the client names a server or not.
         self.context.sni_callback = self._choose
 
-    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+    def refresh(self) -> None:
+        """Reads the files again if they have changed; if they cannot be used, the certificate stays."""
         try:
             signature = self._signature()
             if signature != self._seen:
@@ -39,6 +40,9 @@ class Certificate:
             if str(error) != self._failure:
                 log.error("certificate not read again, the old one stays", reason=str(error))
             self._failure = str(error)
+
+    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+        self.refresh()
         connection.context = self._current
 
     def _signature(self) -> tuple[tuple[int, int, int], ...]:

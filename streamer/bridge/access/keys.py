@@ -57,19 +57,20 @@ class KeyFile:
         self._entries = self._read()
 
     def __len__(self) -> int:
-        self._refresh()
+        self.refresh()
         return len(self._entries)
 
     def name_of(self, secret: str) -> str | None:
         """Whose key this is; None if it is nobody's. Every entry is compared, so the time tells nothing."""
-        self._refresh()
+        self.refresh()
         digest, found = _digest(secret), None
         for name, expected in self._entries:
             if hmac.compare_digest(digest, expected):
                 found = name
         return found
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Reads the file again if it has changed; if it cannot be used, the keys stay."""
         try:
             signature = self._signature()
             if signature == self._seen and not self._fresh:

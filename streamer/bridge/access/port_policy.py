@@ -17,3 +17,9 @@ class PortPolicy:
     certificate: Certificate | None = None
     largest_message: int = LARGEST_MESSAGE  # bytes
     handshake_s: float = HANDSHAKE_LIMIT_S  # for TLS, and then for the request
+
+    def refresh(self) -> None:
+        """Looks at once whether keys and certificate have changed, instead of at the next request."""
+        self.access.refresh()
+        if self.certificate is not None:
+            self.certificate.refresh()

@@ -37,6 +37,11 @@ class AccessRules:
         self._allowances = Quotas(shares or QuotaLimits())
         self._open_metrics = open_metrics
 
+    def refresh(self) -> None:
+        """Looks at once whether the keys have changed, instead of at the next request."""
+        if self._keys is not None:
+            self._keys.refresh()
+
     def enter(self, request: Request) -> Admittance:
         """The visit of a websocket that is asked for so, to be left when it ends; Denied says why not."""
         return self._allowances.enter(self._admitted(request))

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import threading
 import time
 from collections.abc import Iterator, MutableMapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
+
+from streamer.bridge.telemetry.log_writer import LogWriter
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -26,10 +30,14 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 # The session that is served in this context. A task takes it over from whoever started it.
 session: Final[ContextVar[str]] = ContextVar("session", default="")
 
+STANDARD_ERROR: Final = 2
 _SAID: Final = "streamer.said"
 _LOGGING_ITSELF: Final = ("exc_info", "stack_info", "stacklevel", "extra")
 # What needs no quotes in the text form, besides letters and digits.
 _PLAIN: Final = frozenset("_-.:/+@%,")
+
+
+_writer: LogWriter | None = None
 
 
 class Log(_Adapter):
@@ -52,12 +60,22 @@ def say(sentence: object, level: int = logging.INFO) -> None:
 
 def configure(form: str, level: str) -> None:
     """Sends what this program logs to standard error in that form; of libraries only what is wrong."""
-    handler = logging.StreamHandler()
+    global _writer
+    handler = _writer = LogWriter(STANDARD_ERROR)
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     # Libraries would tell at lower levels what goes over their sockets: audio, transcripts and keys.
     logging.getLogger("streamer").setLevel(level.upper())
     logging.getLogger(_SAID).setLevel(logging.INFO)
+    # Python would write these to standard error itself, and wait there.
+    logging.captureWarnings(True)
+    sys.unraisablehook = _log_unraisable
+    threading.excepthook = _log_of_thread
+
+
+def dropped() -> int:
+    """How many lines nobody took."""
+    return _writer.dropped if _writer else 0
 
 
 class Text(logging.Formatter):
@@ -101,3 +119,11 @@ def _word(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     plain = text and all(letter.isalnum() or letter in _PLAIN for letter in text)
     return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
+    Log("streamer.bridge").error("an error that nobody could handle", exc_info=failure.exc_value)
+
+
+def _log_of_thread(failure: threading.ExceptHookArgs) -> None:
+    Log("streamer.bridge").error("a thread failed", exc_info=failure.exc_value)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streamer.bridge.session.presence import ClientState
 from streamer.bridge.session.session import State
+from streamer.bridge.telemetry import logs
 
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
@@ -171,6 +172,7 @@ class Metrics:
         # How many connections there are in each state.
         self.connections: Callable[[], Mapping[str, int]] = dict
         registry.register(_Connections(self))
+        registry.register(_LogLines())
 
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"streamer_{name}", text, registry=registry)
@@ -272,6 +274,15 @@ class _Connections(Collector):
         for state, number in self._metrics.connections().items():
             numbers.add_metric([state], number)
         yield numbers
+
+
+class _LogLines(Collector):
+    """What became of the log, which all services of a process have together."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Asks for the number."""
+        text = "Lines of the log that were dropped because nobody took them."
+        yield CounterMetricFamily("streamer_log_lines_dropped", text, logs.dropped())
 
 
 class _Sessions(Collector):

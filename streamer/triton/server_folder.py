@@ -1,0 +1,105 @@
+"""The folder of one server for temporary files, and the shared memory that carries the folder's name.
+
+Both lie where other users of the machine may put things, too: a name there does not say whose it is. Only what belongs
+to our user is touched, names are never patterns, and no link is followed. A lock on the folder says that it is in use.
+The server's processes keep it as well: what none of them has any more is found by its free lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from streamer.triton import TritonError
+
+FOLDER_PREFIX = "streamer-triton-"
+SHARED_MEMORY = Path("/dev/shm")
+SWEEP_SECONDS = 2.0  # whoever fills the folder of temporary files with names must not keep a guard busy
+_FOLDER = re.compile(re.escape(FOLDER_PREFIX) + r"[a-z0-9_]{8}")  # as mkdtemp makes them
+
+
+def claim() -> tuple[Path, int]:
+    """A new folder, and the lock that says that it is in use; TritonError where others could replace it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+        if not _is_kept_by_owner(folder.parent):
+            folder.rmdir()
+            raise TritonError(
+                f"anybody may replace the files of others in {folder.parent}: set TMPDIR to a folder of your own"
+            )
+        with suppress(FileNotFoundError):  # swept by another start before we had the lock
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(lock).st_nlink:
+                    return folder, lock
+            os.close(lock)
+
+
+def remove(folder: Path) -> None:
+    """Remove the folder and the shared memory that carries its name."""
+    for region in regions(folder):
+        with suppress(OSError):
+            region.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def regions(folder: Path) -> Iterator[Path]:
+    """The shared memory of the server that has this folder."""
+    with suppress(OSError), os.scandir(SHARED_MEMORY) as entries:
+        for entry in entries:
+            if entry.name.startswith(f"{folder.name}-"):
+                with suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                        yield Path(entry.path)
+
+
+def close_regions(folder: Path) -> None:
+    """Let nobody else open this server's shared memory."""
+    for region in regions(folder):
+        with suppress(OSError):
+            if region.stat().st_mode & 0o077:
+                region.chmod(0o600)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what servers of our user left here that ended without a guard to clean up."""
+    deadline = time.monotonic() + SWEEP_SECONDS
+    with suppress(OSError):
+        if not _is_kept_by_owner(parent):
+            return
+        with os.scandir(parent) as entries:
+            for entry in entries:
+                if time.monotonic() > deadline:
+                    return
+                if _FOLDER.fullmatch(entry.name):
+                    _remove_unused(Path(entry.path))
+
+
+def _remove_unused(folder: Path) -> None:
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # gone, a link, no folder, or another user's
+        return
+    try:
+        if os.fstat(lock).st_uid == os.geteuid():
+            with suppress(BlockingIOError):  # it is in use
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(folder)
+    finally:
+        os.close(lock)
+
+
+def _is_kept_by_owner(folder: Path) -> bool:
+    """Whether what a user puts there stays as it is, whoever else may put something there."""
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_ISVTX) or not mode & stat.S_IWOTH

@@ -1,0 +1,120 @@
+"""Folders and shared memory of servers, among what others put beside them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.triton import TritonError, server_folder
+from streamer.triton.server import TritonServer
+
+GOOD = Path(__file__).parent / "models" / "good"
+# What a pattern would take for more than a name.
+ODD_NAMES = (
+    "streamer-triton-**",
+    "streamer-triton-?",
+    "streamer-triton-[a-z]",
+    "streamer-triton-",
+    "streamer-triton-*",
+)
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Shared memory of our own."""
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    monkeypatch.setattr(server_folder, "SHARED_MEMORY", folder)
+    return folder
+
+
+def dead(parent: Path, name: str = "streamer-triton-deadbeef") -> Path:
+    """A folder that nobody uses any more."""
+    (parent / name / "backends").mkdir(parents=True)
+    return parent / name
+
+
+def test_a_dead_server_is_swept(tmp_path: Path, memory: Path) -> None:
+    """Its folder and its memory go, the memory of a server with a longer name stays."""
+    folder = dead(tmp_path)
+    for name in (f"{folder.name}-1", f"{folder.name}-2", f"{folder.name}0-1"):
+        (memory / name).touch()
+    server_folder.sweep(tmp_path)
+    assert not folder.exists()
+    assert [path.name for path in memory.iterdir()] == [f"{folder.name}0-1"]
+
+
+def test_one_in_use_is_left(tmp_path: Path, memory: Path) -> None:
+    """As long as somebody holds the lock."""
+    folder = dead(tmp_path)
+    (memory / f"{folder.name}-1").touch()
+    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    server_folder.sweep(tmp_path)
+    assert folder.exists()
+    assert list(memory.iterdir())
+    os.close(lock)
+    server_folder.sweep(tmp_path)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_names_are_no_patterns(tmp_path: Path, memory: Path, name: str) -> None:
+    """A folder that others have made stays, and stands for no memory but its own."""
+    dead(tmp_path, name)
+    living = memory / "streamer-triton-livelive-1"
+    living.touch()
+    server_folder.sweep(tmp_path)
+    server_folder.remove(tmp_path / name)
+    assert living.exists()
+
+
+def test_what_is_of_others_is_left(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by a service that root runs: others could let it remove what they cannot remove themselves."""
+    folder = dead(tmp_path)
+    (memory / f"{folder.name}-1").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    server_folder.sweep(tmp_path)
+    server_folder.remove(Path("elsewhere") / folder.name)
+    assert folder.exists()
+    assert list(memory.iterdir())
+
+
+def test_links_lead_nowhere(tmp_path: Path, memory: Path) -> None:
+    """Neither a folder nor memory is followed."""
+    elsewhere = dead(tmp_path / "elsewhere")
+    (tmp_path / "streamer-triton-linklink").symlink_to(elsewhere)
+    server_folder.sweep(tmp_path)
+    assert (elsewhere / "backends").exists()
+    (tmp_path / "kept").touch(mode=0o644)
+    (memory / "streamer-triton-linklink-1").symlink_to(tmp_path / "kept")
+    assert list(server_folder.regions(tmp_path / "streamer-triton-linklink")) == []
+
+
+def test_where_anybody_may_replace_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There no server gets its folder, and nothing is swept."""
+    folder = dead(tmp_path)
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(TritonError, match="set TMPDIR to a folder of your own"):
+        server_folder.claim()
+    server_folder.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [folder]
+    tmp_path.chmod(0o1777)
+    claimed, lock = server_folder.claim()
+    os.close(lock)
+    claimed.rmdir()
+
+
+def test_a_server_starts_beside_such_names(place: Any) -> None:
+    """Names that others have chosen keep nobody from starting."""
+    for name in ODD_NAMES:
+        (place.folder / name).mkdir()
+    with TritonServer(GOOD) as server:
+        assert server.running
+    assert {path.name for path in place.folder.iterdir()} == set(ODD_NAMES)
