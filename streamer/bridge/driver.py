@@ -17,6 +17,7 @@ from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.holdings import Holdings
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.resumption import Resumption
+from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.session.outbox import Numbered
 from streamer.bridge.session.session import Session
 from streamer.bridge.session.stream import Request
@@ -29,6 +30,7 @@ from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.errors import CloseCode
 from streamer.wire.events import Ready
+from streamer.wire.failures import FailureCode
 from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")
@@ -157,8 +159,12 @@ class SessionDriver:
                 self._look(wake=False)
                 await self._deliver()
                 # What was said while other messages were on their way comes before the close, unless nobody reads it.
-                unsaid = session.waiting_messages > 0 and session.ended_by != "not_read"
-                if session.close is not None and not unsaid and self._connection and not self._connection.closing:
+                if (
+                    session.close is not None
+                    and not session.unsaid
+                    and self._connection
+                    and not self._connection.closing
+                ):
                     self._close(self._connection, session.close.code, session.close.reason)
                 if session.over:
                     self._holdings.give_back()
@@ -233,9 +239,9 @@ class SessionDriver:
             log.info("parked", seconds=session.limits.resume_s)
             self._look()
         else:
-            self._leave(connection.fault or "vanished")
+            self._leave(connection.fault or VANISHED)
 
-    def _leave(self, reason: str = "vanished") -> None:
+    def _leave(self, reason: str = VANISHED) -> None:
         """Nobody comes back any more."""
         self.session.vanish(reason)
         self._look()
@@ -283,7 +289,7 @@ class SessionDriver:
                 events = await reservation.send(request.pcm, flush=request.flush, end=request.end)
         except LinkError as error:
             # The model quotes options that it refuses, and these may be a client's own words.
-            detail = "" if error.code == "bad_options" else error.message
+            detail = "" if error.code == FailureCode.BAD_OPTIONS else error.message
             log.warning("request failed", stream=stream, code=error.code, detail=detail)
             now = time.monotonic()
             self._observed.failed(stream, error.code, now)  # first: then it still sees what is going to be played again

@@ -17,6 +17,9 @@ from streamer.wire.options import Start
 # What a refused client is told to wait before it tries again, and the failures that are such refusals.
 RETRY_S = 5
 TRY_LATER = ("full", "not_ready", "shutting_down")
+# How a session can end without a word: its client is gone, or does not read.
+VANISHED = "vanished"
+NOT_READ = "not_read"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Ending:
     message: str = ""
     reason: str = ""  # of the close, if it is not the sentence
     unrecognised_ms: int | None = None  # audio that is in no final
+    by_client: bool = False  # it said itself that no more audio comes
 
     @property
     def close(self) -> Close:
@@ -48,7 +52,15 @@ class Ending:
         return Error(self.code, self.message, fatal=True, unrecognised_ms=self.unrecognised_ms)
 
 
-DONE = Ending("done", CloseCode.DONE)
+@dataclass(frozen=True)
+class Outcome:
+    """How the client's side ended, and how its connection is closed if it is there; without a code it has not ended."""
+
+    code: str = ""
+    close: Close | None = None
+
+
+DONE = Ending("done", CloseCode.DONE, by_client=True)
 
 
 def refused(code: str, message: str, retry_s: int = RETRY_S) -> Ending:
@@ -90,7 +102,7 @@ def odd_bytes(decoder: AudioDecoder, start: Start) -> Ending:
         f"The audio ended within a sample: {decoder.received} bytes came, but in {start.encoding} "
         f"{whole} has {decoder.frame_bytes} bytes. The rest was left out; is a byte missing somewhere?"
     )
-    return Ending("odd_bytes", CloseCode.BAD_MESSAGE, message)
+    return Ending("odd_bytes", CloseCode.BAD_MESSAGE, message, by_client=True)
 
 
 def too_fast(mark: int) -> Ending:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streamer.bridge.session import endings
-from streamer.bridge.session.endings import DONE, RETRY_S, TRY_LATER, Close, Ending
+from streamer.bridge.session.endings import DONE, NOT_READ, RETRY_S, TRY_LATER, VANISHED, Close, Ending, Outcome
 from streamer.bridge.session.idleness import Idleness
 from streamer.bridge.session.intake import Intake
 from streamer.bridge.session.messages import Messages
@@ -26,12 +26,16 @@ from streamer.bridge.states import States
 from streamer.limits import IDLE_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
 from streamer.wire.errors import WireError
 from streamer.wire.events import Done, Error
+from streamer.wire.failures import FailureCode
 from streamer.wire.model_events import ModelEvent
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
 
 # Failures of a sequence that another one can go on from: what follows a lost one, and what was wrong with its slot.
-MENDABLE = ("unavailable", "overdue", "unknown_stream", "failed", "refused")
+MENDABLE = (
+    *(FailureCode.UNAVAILABLE, FailureCode.OVERDUE, FailureCode.UNKNOWN_STREAM),
+    *(FailureCode.FAILED, FailureCode.REFUSED),
+)
 
 
 class State(Enum):
@@ -81,7 +85,7 @@ class Session:
         self._messages = Messages(self.streams, self._outbox, number, token, now)
         self._idleness = Idleness(now)
         self._ending = DONE  # how it ends when the model has said its last word
-        self._outcome = _Outcome("")
+        self._outcome = Outcome()
 
     @property
     def state(self) -> State:
@@ -144,6 +148,11 @@ class Session:
         return self._outbox.waiting
 
     @property
+    def unsaid(self) -> bool:
+        """Whether its client has to be told something before the connection is closed."""
+        return self._outbox.waiting > 0 and self.ended_by != NOT_READ
+
+    @property
     def resumable(self) -> bool:
         """Whether its client may come back, or take it over from an older connection."""
         if self._client.state in (ClientState.PARKED, ClientState.LEFT):
@@ -200,7 +209,7 @@ class Session:
         elif state is State.FINISHING:
             self._complain("Audio")
 
-    def vanish(self, reason: str = "vanished") -> None:
+    def vanish(self, reason: str = VANISHED) -> None:
         """The client is gone: nothing more can be said to it, its sequence is still ended."""
         self._client.leave()
         if self.state is not State.CLOSED:
@@ -227,7 +236,7 @@ class Session:
     def stall(self, limit_s: float) -> None:
         """The client has not read its results for so long that they are no longer kept for it."""
         if self.state is not State.CLOSED:
-            self._shut("not_read", endings.not_read(limit_s))
+            self._shut(NOT_READ, endings.not_read(limit_s))
 
     def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
         """No session is to be had at present: an error, and a close that says when to try again."""
@@ -290,7 +299,7 @@ class Session:
             return False
         if code in TRY_LATER:
             self.refuse(code, message)
-        elif code == "bad_options":
+        elif code == FailureCode.BAD_OPTIONS:
             self._fail(endings.bad_options(message))
         else:
             self._give_up(f"The recogniser failed ({code}: {message})")
@@ -369,7 +378,7 @@ class Session:
 
     def _complain(self, what: str) -> None:
         # Only if the client itself has ended its audio: otherwise it cannot know yet.
-        if self._ending.code in ("done", "odd_bytes"):
+        if self._ending.by_client:
             self._messages.complain(Error("after_stop", f"{what} after 'stop' is ignored.", fatal=False))
 
     def _fail(self, ending: Ending) -> None:
@@ -378,13 +387,5 @@ class Session:
 
     def _shut(self, ended_by: str, close: Close | None = None) -> None:
         self._states.become(State.CLOSED)
-        self._outcome = _Outcome(ended_by, close)
+        self._outcome = Outcome(ended_by, close)
         self.streams.drop()
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """How the client's side ended, and how its connection is closed if it is there."""
-
-    code: str
-    close: Close | None = None

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from streamer.bridge.session.presence import ClientState
 from streamer.bridge.session.session import State
 from streamer.bridge.telemetry import logs
+from streamer.wire.failures import FailureCode
 
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
@@ -66,20 +67,7 @@ REASONS: Final = (
     "vanished",
 )
 # Why a request to the model failed: the link's code words and the model's.
-FAILURES: Final = (
-    "bad_options",
-    "bad_request",
-    "busy",
-    "busy_stream",
-    "failed",
-    "full",
-    "over",
-    "overdue",
-    "refused",
-    "too_long",
-    "unavailable",
-    "unknown_stream",
-)
+FAILURES: Final = tuple(sorted(code.value for code in FailureCode))
 MESSAGES: Final = (
     "ready",
     "partial",

@@ -11,6 +11,7 @@ from typing import Final
 
 from prometheus_client import Histogram
 
+from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.session.session import Session, State
 from streamer.bridge.telemetry.metrics import AHEAD, PARKED, REAL_TIME, Metrics
 from streamer.wire import events
@@ -160,7 +161,7 @@ class SessionMetrics:
         """Count why; `ready`: the client was told that its session is there."""
         if ready:
             self._metrics.sessions_ended.labels(self.session.ended_by).inc()
-        elif self.session.ended_by != "vanished":
+        elif self.session.ended_by != VANISHED:
             self._metrics.refusals.labels(self.session.ended_by).inc()
 
     def end(self, now: float) -> None:

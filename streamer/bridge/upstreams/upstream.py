@@ -26,6 +26,7 @@ from streamer.bridge.upstreams.supervision import Supervisor
 from streamer.triton import MODEL, TritonError
 from streamer.triton.dialer import Dialer
 from streamer.triton.link import ConnectionLost, Link, LinkError
+from streamer.wire.failures import FailureCode
 
 log = Log("streamer.bridge")
 
@@ -157,13 +158,13 @@ class Upstream:
     def doubt(self, link: Link, error: LinkError, *, certain: bool) -> None:
         """A request failed on this link; `certain`: nothing else was answered either."""
         opened = self._opened
-        if opened is None or link is not self._link or error.code not in ("unavailable", "overdue"):
+        if opened is None or link is not self._link or error.code not in (FailureCode.UNAVAILABLE, FailureCode.OVERDUE):
             return
         self._doubts.raised.set()
         if opened.instances.failed(error.message):
             return  # there are others
         # At once: nobody who looks for another upstream should come back here.
-        if error.code == "unavailable" and not isinstance(error, ConnectionLost):
+        if error.code == FailureCode.UNAVAILABLE and not isinstance(error, ConnectionLost):
             self._worsen(Health.BROKEN)
         elif certain:
             self._worsen(Health.ILL)
@@ -281,9 +282,9 @@ class Upstream:
             instances.answered(probing.reached)
             return True
         failure = probing.failure or failure
-        if failure.code == "full":  # of others' sequences: it lives
+        if failure.code == FailureCode.FULL:  # of others' sequences: it lives
             return True
-        if failure.code == "overdue" and self._link.answered_at > started and not self._doubts.again():
+        if failure.code == FailureCode.OVERDUE and self._link.answered_at > started and not self._doubts.again():
             return True  # it answers somebody
         self._worsen(Health.BROKEN if has_died(failure) else Health.ILL)
         return False
