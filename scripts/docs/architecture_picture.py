@@ -30,7 +30,7 @@ text{fill:#b8c7cb}.edge{fill:#8fa2a8}.name{fill:#f0f6f6}
 
 
 DRIVER: Final = "driver: for each session a task that reads and one that sends"
-SESSION: Final = "a session as a state machine: what comes in, what is due, what is told"
+SESSION: Final = "a session as state machines: what comes in, what is due, what is told"
 ENGINE: Final = "slots; features, encoder, activity; search and language; ends of segments; text"
 
 
