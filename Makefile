@@ -2,17 +2,21 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help system install run test check nox wheel clean
+.PHONY: help system install run test check docs lock nox wheel clean
 
 STAMP := .venv/.installed
 PY := .venv/bin/python
 RECORDING ?= audio_samples/talk.flac
+# A dead link, a dead anchor or a page without a place in the navigation ends it. The variable silences an advertisement.
+DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 ## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file)
 ## make test     all tests (ARGS=tests/wire chooses some)
-## make check    lint, format and types
+## make check    lint, format, types, and the documentation
+## make docs     the documentation as a site, into site/
 ## make nox      all tests under each supported Python that is at hand
 ## make wheel    the installable package, into dist/
+## make lock     requirements.lock for what pyproject.toml asks for (ARGS=--upgrade takes the newest)
 ## make install  .venv with everything in it (5 GB, once; PYTHON=python3.12 chooses the interpreter)
 ## make system   packages of Debian or Ubuntu that are still missing
 ## make clean    removes what was built, .venv too
@@ -24,11 +28,11 @@ system:
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml | system
+$(STAMP): pyproject.toml requirements.lock | system
 	@if ! $(PY) -c '' 2>/dev/null; then \
 		python=$$(scripts/find_python) && echo "Making .venv with $$python" && "$$python" -m venv --clear .venv; \
 	fi
-	$(PY) -m pip install --disable-pip-version-check --editable '.[dev]'
+	$(PY) -m pip install --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
 	@touch $@
 
 run: $(STAMP)
@@ -41,6 +45,15 @@ check: $(STAMP)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(DOCS)
+
+docs: $(STAMP)
+	$(DOCS)
+	@echo "The site begins at site/index.html"
+
+lock: $(STAMP)
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.10 --all-extras --no-annotate \
+		--custom-compile-command 'make lock' --output-file requirements.lock $(ARGS) pyproject.toml
 
 nox: $(STAMP)
 	$(PY) -m nox
@@ -49,5 +62,5 @@ wheel: $(STAMP)
 	$(PY) -m build --wheel --no-isolation
 
 clean:
-	rm -rf .venv .nox dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .nox dist build site .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

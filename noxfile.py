@@ -36,7 +36,7 @@ def interpreter(version: str) -> str | None:
 
 def tests(session: nox.Session) -> None:
     """All tests, in an environment of their own."""
-    session.install("--editable", ".[test]")
+    session.install("--constraint", "requirements.lock", "--editable", ".[docs,test]")
     session.run("python", "-m", "pytest", "--numprocesses", "2", "--dist", "loadfile", *session.posargs)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from streamer.settings.markdown import tables
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reference/settings.md"
-BEGIN: Final = "<!-- The tables are made by `python scripts/service/settings_page.py`. -->\n"
+BEGIN: Final = "<!-- The tables are made by `python scripts/docs/settings_page.py`. -->\n"
 END: Final = "<!-- The end of the tables. -->\n"
 
 
@@ -26,7 +26,7 @@ def main() -> int:
     if not options.check:
         PAGE.write_text(right, encoding="utf-8")
     elif text != right:
-        print(f"{PAGE.name} is older than the settings: python scripts/service/settings_page.py writes it anew.")
+        print(f"{PAGE.name} is older than the settings: python scripts/docs/settings_page.py writes it anew.")
         return 1
     return 0
 

@@ -12,7 +12,7 @@ from tests.scripts.program import run
 
 def test_the_page_is_that_of_the_settings() -> None:
     """The script would change nothing."""
-    done = run("service/settings_page.py", "--check")
+    done = run("docs/settings_page.py", "--check")
     assert (done.returncode, done.stdout) == (0, "")
 
 

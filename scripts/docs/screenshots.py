@@ -1,6 +1,6 @@
 """Takes the pictures of the page in docs/pictures/: a real browser, a real service, real words.
 
-    python scripts/service/screenshots.py [--output FOLDER] [--server URL]
+    python scripts/docs/screenshots.py [--output FOLDER] [--server URL]
 
 Without `--server` a service is started for it. It wants Debian's chromium and the font Inter (fonts-inter) for pictures
 that look as on most people's machines.

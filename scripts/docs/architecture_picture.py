@@ -1,0 +1,165 @@
+"""Draws docs/pictures/architecture.svg: the rooms of the code on the way of a chunk of audio.
+
+    python scripts/docs/architecture_picture.py [--check]
+
+The picture is one drawing for bright and dark pages. docs/explanation/architecture.md has a paragraph for each room.
+"""
+
+from __future__ import annotations
+
+import argparse
+from html import escape
+from pathlib import Path
+from textwrap import wrap
+from typing import Final, NamedTuple
+
+PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "architecture.svg"
+WIDTH: Final = 960
+HEIGHT: Final = 756
+CHARACTER: Final = 7  # about so wide
+STYLE: Final = """
+text{font:14px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#33454b}
+.name{font-weight:600;fill:#10211f}.part{font-size:12.5px}.edge{font-size:12.5px;font-style:italic;fill:#6f8288}
+.frame{fill:#f3f7f7;stroke:#b9c8c9}.room{fill:#fff;stroke:#7fa9a3}.pure{fill:#e2f4ef;stroke:#2f9a86}
+.way{stroke:#1f7f6e;stroke-width:2;fill:none;marker-end:url(#head)}.head{fill:#1f7f6e}
+@media (prefers-color-scheme:dark){
+text{fill:#b8c7cb}.edge{fill:#8fa2a8}.name{fill:#f0f6f6}
+.frame{fill:#172024;stroke:#3a4b51}.room{fill:#1f2b30;stroke:#4d7b74}.pure{fill:#143832;stroke:#3fa892}
+.way{stroke:#4cc2ac}.head{fill:#4cc2ac}}
+"""
+
+
+DRIVER: Final = "driver: for each session a task that reads and one that sends"
+SESSION: Final = "a session as state machines: what comes in, what is due, what is told"
+ENGINE: Final = "slots; features, encoder, activity; search and language; ends of segments; text"
+
+
+class Box(NamedTuple):
+    """A rectangle with a name, and what is in it."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    kind: str
+    name: str
+    words: str = ""
+
+
+class Way(NamedTuple):
+    """An arrow from a point to another one, with words beside it."""
+
+    begin: tuple[int, int]
+    end: tuple[int, int]
+    words: str = ""
+
+
+BOXES: Final = (
+    # Who speaks.
+    Box(20, 16, 920, 112, "frame", "Clients"),
+    Box(36, 44, 208, 70, "room", "commands, terminal", "the command line, and what it shows"),
+    Box(260, 44, 208, 70, "room", "client, audio", "the Python client; files, rates, the microphone"),
+    Box(484, 44, 208, 70, "room", "web", "the page, and the client in JavaScript"),
+    Box(708, 44, 216, 70, "room", "your program", "a websocket and JSON"),
+    # The bridge.
+    Box(20, 176, 920, 190, "frame", "bridge: one process, no torch"),
+    Box(36, 204, 190, 70, "room", "bridge/http", "the port: connections, requests, websockets"),
+    Box(36, 284, 190, 70, "room", "bridge/access", "who may come in, and what one may have"),
+    Box(250, 204, 184, 150, "room", "bridge itself", f"{DRIVER}; resumption; the service; its control"),
+    Box(458, 204, 206, 150, "pure", "bridge/session", f"{SESSION}. Pure: no sockets, no clocks, no threads"),
+    Box(688, 204, 236, 70, "room", "bridge/upstreams", "the Tritons: health, slots, probes, going elsewhere"),
+    Box(688, 284, 236, 70, "room", "bridge/telemetry", "metrics, logs, traces"),
+    # Between the bridge and the server.
+    Box(250, 402, 690, 54, "room", "triton", "one gRPC stream for many sessions; starts and guards the server"),
+    # The server.
+    Box(20, 492, 920, 130, "frame", "Triton: the real server, embedded or elsewhere"),
+    Box(
+        36,
+        520,
+        260,
+        88,
+        "room",
+        "sequence batcher",
+        "Triton's own: a stream stays with its instance; all that have audio are one batch",
+    ),
+    Box(330, 520, 238, 88, "room", "asr_repo", "model.py: requests to chunks, events to one answer a request"),
+    Box(602, 520, 322, 88, "room", "engine", f"{ENGINE}. Knows neither Triton nor sockets"),
+    # Around.
+    Box(20, 650, 920, 90, "frame", "Around"),
+    Box(36, 678, 178, 48, "pure", "wire, limits", "messages and bounds"),
+    Box(228, 678, 156, 48, "room", "settings", "of the service"),
+    Box(398, 678, 156, 48, "room", "doctor", "what works here"),
+    Box(568, 678, 170, 48, "room", "evaluate, training", "measured, and made"),
+    Box(752, 678, 172, 48, "room", "testing", "exact model, faults"),
+)
+WAYS: Final = (
+    Way((440, 128), (440, 174), "audio"),
+    Way((520, 174), (520, 130), "words, while they are spoken"),
+    Way((226, 240), (248, 240)),
+    Way((434, 270), (456, 270)),
+    Way((664, 240), (686, 240)),
+    Way((790, 366), (790, 400), "steps"),
+    Way((830, 400), (830, 368), "events"),
+    Way((300, 456), (300, 490)),
+    Way((340, 490), (340, 458)),
+    Way((296, 568), (328, 568)),
+    Way((568, 568), (600, 568)),
+)
+
+
+def main() -> int:
+    """Runs it; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; the exit status is 1 if it is old")
+    options = parser.parse_args()
+    picture = draw()
+    if not options.check:
+        PICTURE.write_text(picture, encoding="utf-8")
+    elif PICTURE.read_text(encoding="utf-8") != picture:
+        print(f"{PICTURE.name} is old: `python scripts/docs/architecture_picture.py` draws it anew.")
+        return 1
+    return 0
+
+
+def draw() -> str:
+    """The whole picture."""
+    head = 'id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto-start-reverse"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t d">',
+            '<title id="t">The rooms of Streamer</title>',
+            '<desc id="d">Clients send audio to the bridge and get words from it. Within the bridge it goes from http',
+            "through the driver and the session to upstreams, over one gRPC stream to Triton, and there through the",
+            "sequence batcher and asr_repo to the engine.</desc>",
+            f"<style>{STYLE}</style>",
+            f'<marker {head} markerUnits="userSpaceOnUse"><path class="head" d="M0 0L8 4L0 8z"/></marker>',
+            *(line for box in BOXES for line in _box(box)),
+            *(line for way in WAYS for line in _way(way)),
+            "</svg>\n",
+        ]
+    )
+
+
+def _box(box: Box) -> list[str]:
+    drawn = [
+        f'<rect class="{box.kind}" x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}" rx="7"/>',
+        f'<text class="name" x="{box.x + 12}" y="{box.y + 20}">{escape(box.name)}</text>',
+    ]
+    return drawn + [
+        f'<text class="part" x="{box.x + 12}" y="{box.y + 39 + 17 * place}">{escape(line)}</text>'
+        for place, line in enumerate(wrap(box.words, (box.width - 20) // CHARACTER))
+    ]
+
+
+def _way(way: Way) -> list[str]:
+    (x, y), (to_x, to_y) = way.begin, way.end
+    drawn = [f'<path class="way" d="M{x} {y}L{to_x} {to_y}"/>']
+    if way.words:
+        before = to_y > y
+        place = f'x="{x - 10}" text-anchor="end"' if before else f'x="{x + 10}"'
+        drawn.append(f'<text class="edge" {place} y="{(y + to_y) // 2 + 5}">{escape(way.words)}</text>')
+    return drawn
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

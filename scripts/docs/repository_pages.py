@@ -1,0 +1,117 @@
+"""A hook of MkDocs: what the pages link to outside docs/ is part of the site, too.
+
+Documents of the repository, such as the changelog, become pages. A file of the source becomes a page that shows it, a
+folder one that lists its files. So a link is right both here and where the repository is read, and a dead one fails
+the build.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = "docs"
+# Documents outside docs/ that have a place in the navigation, and their addresses in the site.
+DOCUMENTS: Final = {
+    "CHANGELOG.md": "project/changelog.md",
+    "CODE_OF_CONDUCT.md": "project/conduct.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "asr_repo/streaming_asr/1/CARD.md": "reference/card.md",
+}
+SOURCE: Final = "source"
+LANGUAGES: Final = {
+    ".js": "javascript",
+    ".json": "json",
+    ".pbtxt": "text",
+    ".py": "python",
+    ".toml": "toml",
+    ".yml": "yaml",
+}
+LINK: Final = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(?=\))")
+ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+.-]*:|/")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages of what lies outside docs/."""
+    for document, address in DOCUMENTS.items():
+        files.append(File.generated(config, address, content=(ROOT / document).read_text(encoding="utf-8")))
+    wanted = [
+        path for page in files.documentation_pages() for path in _outside(page.content_string, _home(page.src_uri))
+    ]
+    while wanted:
+        path = wanted.pop()
+        if files.get_file_from_path(_address(path)) is None and (ROOT / path).exists():
+            text = _listing(path) if (ROOT / path).is_dir() else _shown(path)
+            page = File.generated(config, _address(path), content=text, inclusion=InclusionLevel.NOT_IN_NAV)
+            files.append(page)
+            wanted += _outside(text, "")
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Leads links to what lies outside docs/ to its page."""
+    address = page.file.src_uri
+    home, here = _home(address), posixpath.dirname(address)
+
+    def led(link: re.Match[str]) -> str:
+        path = _in_repository(link[2], home)
+        if path is None:
+            return link[0]
+        target = path.removeprefix(f"{PAGES}/") if path.startswith(f"{PAGES}/") else _address(path)
+        return f"{link[1]}{posixpath.relpath(target, here or '.')}{link[3] or ''}"
+
+    return LINK.sub(led, markdown)
+
+
+def _home(address: str) -> str:
+    """The folder of the repository in which the document of this page lies; links of source pages begin at its root."""
+    for document, at in DOCUMENTS.items():
+        if at == address:
+            return posixpath.dirname(document)
+    return "" if address.startswith(f"{SOURCE}/") else posixpath.join(PAGES, posixpath.dirname(address))
+
+
+def _in_repository(target: str, home: str) -> str | None:
+    """What a link leads to, from the root of the repository; None if it leads elsewhere."""
+    return None if ELSEWHERE.match(target) else posixpath.normpath(posixpath.join(home, target))
+
+
+def _outside(text: str, home: str) -> Iterator[str]:
+    """Paths outside docs/ to which a document links."""
+    for link in LINK.finditer(text):
+        path = _in_repository(link[2], home)
+        if path is not None and not path.startswith((f"{PAGES}/", "..")):
+            yield path
+
+
+def _address(path: str) -> str:
+    """Where the page of a path outside docs/ lies in the site."""
+    return DOCUMENTS.get(path, f"{SOURCE}/{path}.md")
+
+
+def _shown(path: str) -> str:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if path.endswith(".md"):
+        return text
+    fence = "`" * (1 + max([2, *map(len, re.findall(r"`{3,}", text))]))
+    language = LANGUAGES.get(Path(path).suffix, "text")
+    return f"---\nsearch:\n  exclude: true\n---\n\n# {path}\n\n{fence}{language}\n{text}\n{fence}\n"
+
+
+def _listing(path: str) -> str:
+    paths = sorted(
+        found.relative_to(ROOT).as_posix()
+        for found in (ROOT / path).rglob("*")
+        if found.is_file() and "__pycache__" not in found.parts
+    )
+    links = "".join(f"- [{name.removeprefix(path).lstrip('/')}]({name})\n" for name in paths)
+    return f"---\nsearch:\n  exclude: true\n---\n\n# {path}/\n\n{links}"
