@@ -142,7 +142,7 @@ class Run:
         state = _checkpoint(path) if path.exists() else None
         losses = HeadLosses(self.schedule, tables, self.phone_model.heads)
         model = self._model(state).to(device)
-        trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, _precision(device), processes, losses)
+        trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision_of(device), processes, losses)
         if state:
             trainer.load(state)
         elif not self.start:
@@ -234,7 +234,7 @@ def _checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def _precision(device: torch.device) -> torch.dtype:
+def precision_of(device: torch.device) -> torch.dtype:
     """bfloat16 where the machine computes in it, otherwise float32."""
     fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if fast else torch.float32
