@@ -28,6 +28,7 @@ from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.training.acoustic.error_rates import evaluate, report
 from streamer.training.acoustic.schedule import GOING_ON, Schedule
 from streamer.training.acoustic.training_run import SIZES, STEPS_MS, PhoneModel, Run, averaged_model
+from streamer.training.augmentation.conditions import CONDITIONS
 from streamer.training.data.alignment import read_alignments
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.phones.phone_ngram import ORDERS
@@ -77,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
         help="steps that learn the aligned phones frame by frame before CTC (default: 200, with --start none)",
     )  # fmt: skip
     plan.add_argument("--crf-from", type=int, metavar="STEP", help="the phones learn by CTC-CRF from this step on")
+    plan.add_argument("--conditions", choices=CONDITIONS, default=Run.conditions, help="how hard the audio is made")
+    plan.add_argument(
+        "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
+        help="two masked views of each batch must agree, with this weight (0.2; a step takes twice as long)",
+    )  # fmt: skip
     crf = parser.add_argument_group("CTC-CRF")
     crf.add_argument("--ctc-share", type=float, default=Schedule.ctc_share, help="how much of plain CTC stays")
     crf.add_argument("--order", type=int, choices=ORDERS, default=PhoneModel.order, help="of the phones' n-gram")
@@ -100,6 +106,7 @@ def _train(options: argparse.Namespace) -> None:
         device=options.device,
         processes=options.processes,
         phone_model=PhoneModel(options.order, options.free_boundary, options.crf_middle),
+        conditions=options.conditions,
         keep_every=options.keep_every,
     )
     run.train(_stop_signals(), partial(print, flush=True))
@@ -116,6 +123,7 @@ def _schedule(options: argparse.Namespace) -> Schedule:
         fall=options.fall,
         crf_from=options.crf_from,
         ctc_share=options.ctc_share,
+        consistency=options.consistency,
         **given,
     )
 

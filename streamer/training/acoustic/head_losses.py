@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from streamer.engine.models.streaming_model import Emissions
 from streamer.training.acoustic.batches import UNLABELLED, Batch
+from streamer.training.acoustic.consistency import disagreement
 from streamer.training.acoustic.schedule import Schedule
 from streamer.training.phones.ctc_crf import sequence_losses
 from streamer.training.phones.denominator import NgramTables
@@ -32,7 +33,7 @@ class BatchLosses:
 
 
 class HeadLosses:
-    """Frame-wise, CTC and CTC-CRF losses."""
+    """Frame-wise, CTC and CTC-CRF losses, and the disagreement of two views."""
 
     def __init__(
         self, schedule: Schedule, ngram: NgramTables | None = None, crf_heads: Collection[str] = ("phones",)
@@ -56,6 +57,9 @@ class HeadLosses:
                     found[head].flatten(0, 1), batch.labels.flatten(), ignore_index=UNLABELLED
                 )
                 result.losses[f"{head}_frames"] = weight * frames * labelled
+            if self._schedule.consistency:
+                apart = disagreement(found[head], batch.lengths) / batch.target_lengths[kind].sum()
+                result.losses[f"{head}_apart"] = weight * self._schedule.consistency * apart
         return result
 
     def _sequence(

@@ -28,6 +28,9 @@ class Schedule:
     ctc_share: float = 0.2
     """How much of plain CTC stays when CTC-CRF has taken over."""
 
+    consistency: float = 0.0
+    """The weight of the disagreement of two masked views of each batch. Without it there is one view."""
+
     synthetic_share: float = 0.3
     synthetic_until: float = 0.5
     average: float = 0.999

@@ -14,12 +14,13 @@ from torch.nn import functional
 
 from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.engine.models.features import CONTEXT
-from streamer.training.acoustic.augmentation import Augmentation
 from streamer.training.acoustic.batches import Batch, Batches
+from streamer.training.acoustic.consistency import VIEWS, doubled
 from streamer.training.acoustic.head_losses import HeadLosses
 from streamer.training.acoustic.muon import Muon
 from streamer.training.acoustic.process_group import ProcessGroup
 from streamer.training.acoustic.schedule import Schedule
+from streamer.training.augmentation.augmentation import Augmentation
 from streamer.training.data.corpus import CorpusError
 
 CHUNKS = (4, 8, 8, 16, 16, 0)
@@ -140,6 +141,8 @@ class Trainer:
         with torch.no_grad():
             samples = self._augmentation.audio(batch.samples, generator)
             mel = self.model.features(functional.pad(samples, (CONTEXT, 0)))
+            if self._schedule.consistency:
+                batch, mel = doubled(batch), mel.repeat(VIEWS, 1, 1)
             mel = self._augmentation.mel(mel, batch.lengths, generator)
         device = self.model.device.type
         with torch.autocast(device, self._precision, enabled=self._precision != torch.float32):

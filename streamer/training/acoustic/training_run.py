@@ -19,13 +19,14 @@ import torch
 from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
 from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
-from streamer.training.acoustic.augmentation import Augmentation
 from streamer.training.acoustic.batches import Batches, Recipe
 from streamer.training.acoustic.head_losses import HeadLosses
 from streamer.training.acoustic.learning_curves import draw
 from streamer.training.acoustic.process_group import ProcessGroup
 from streamer.training.acoustic.schedule import Schedule
 from streamer.training.acoustic.trainer import Trainer
+from streamer.training.augmentation.augmentation import Augmentation
+from streamer.training.augmentation.conditions import CONDITIONS
 from streamer.training.data.alignment import Alignment, read_alignments, read_targets
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.phones.denominator import NgramTables
@@ -76,6 +77,7 @@ class Run:
     device: str = "cpu"
     processes: int | None = None  # one a core; one on a GPU
     phone_model: PhoneModel = PhoneModel()
+    conditions: str = "usual"  # how hard the audio is made
     keep_every: int | None = None  # steps after which the averaged weights are kept for good
 
     def train(self, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
@@ -137,12 +139,14 @@ class Run:
             alignments |= read_alignments(self.work, "synthetic")
         recipe = Recipe(seconds=self.batch_seconds)
         batches = Batches(corpus, alignments, self.seed, recipe, device, synthetic)
-        augmentation = Augmentation(Corpus(self.work, "noise"), Corpus(self.work, "rooms"), device)
+        noise, rooms = Corpus(self.work, "noise"), Corpus(self.work, "rooms")
+        augmentation = Augmentation(noise, rooms, device, CONDITIONS[self.conditions])
         path = _checkpoint_path(self.folder)
         state = _checkpoint(path) if path.exists() else None
         losses = HeadLosses(self.schedule, tables, self.phone_model.heads)
         model = self._model(state).to(device)
-        trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision_of(device), processes, losses)
+        precision = precision_of(device)
+        trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses)
         if state:
             trainer.load(state)
         elif not self.start:

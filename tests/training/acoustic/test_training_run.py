@@ -33,7 +33,7 @@ def make_run(work: Path, start: Path, schedule: Schedule, **others: object) -> R
     heard_path(work, "train").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return Run(
         work, start.parent / "run", schedule, start=start, processes=1, batch_seconds=4.0,
-        phone_model=PhoneModel(free_boundary=True, middle=True), **others,
+        phone_model=PhoneModel(free_boundary=True, middle=True), conditions="hard", **others,
     )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def test_a_run_by_steps_starts_from_a_bundle_and_goes_on_when_more_is_planned(wo
     """It needs no alignment besides what a model heard; the averaged weights lie in the run, old ones where asked."""
     assert not alignment_path(work, "train").exists()
     told: list[str] = []
-    schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0})
+    schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0, "consistency": 0.2})
     make_run(work, start, schedule, keep_every=2).train(lambda: False, told.append)
     assert told[-1] == f"stopped at step {STEPS}, 100 % of the plan"
     run = start.parent / "run"

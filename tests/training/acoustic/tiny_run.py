@@ -10,10 +10,10 @@ import torch
 from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
 from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
-from streamer.training.acoustic.augmentation import Augmentation
 from streamer.training.acoustic.batches import Batches, Recipe
 from streamer.training.acoustic.schedule import Schedule
 from streamer.training.acoustic.trainer import Trainer
+from streamer.training.augmentation.augmentation import Augmentation
 from streamer.training.data.alignment import Alignment
 from streamer.training.data.corpus import Corpus, Utterance, write_corpus
 
