@@ -15,9 +15,7 @@ The phones learn the aligned frames first, then CTC, then CTC-CRF if --crf-from 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +30,7 @@ from streamer.training.augmentation.conditions import CONDITIONS
 from streamer.training.data.alignment import read_alignments
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.phones.phone_ngram import ORDERS
+from streamer.training.stop_signals import stop_signals
 
 
 def main() -> int:
@@ -109,7 +108,7 @@ def _train(options: argparse.Namespace) -> None:
         conditions=options.conditions,
         keep_every=options.keep_every,
     )
-    run.train(_stop_signals(), partial(print, flush=True))
+    run.train(stop_signals(), partial(print, flush=True))
 
 
 def _schedule(options: argparse.Namespace) -> Schedule:
@@ -140,19 +139,6 @@ def _trained(run: Path | None) -> AcousticModel:
     if run is None:
         raise CorpusError("--export needs --run")
     return averaged_model(run)
-
-
-def _stop_signals() -> Callable[[], bool]:
-    """Whether the process was asked to stop; the run is then saved first."""
-    asked = False
-
-    def ask(*_: object) -> None:
-        nonlocal asked
-        asked = True
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
-    return lambda: asked
 
 
 if __name__ == "__main__":

@@ -31,13 +31,13 @@ from streamer.training.data.alignment import Alignment, read_alignments, read_ta
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.phones.denominator import NgramTables
 from streamer.training.phones.phone_ngram import estimate
+from streamer.training.stop_signals import STOP_SIGNALS
 
 SIZES = {
     "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
     "base": {"width": 256, "layers": 12, "heads": 4, "feedforward": 1024},
 }
 STEPS_MS = (160, 320, 640)
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 CHECKPOINT_SECONDS = 240
 LOG_STEPS = 20
 
