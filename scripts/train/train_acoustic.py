@@ -1,20 +1,22 @@
 """Train the acoustic model, judge it, and write the bundle that is shipped.
 
     python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 [--minutes 10]   train, or go on
+    python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 --start BUNDLE --crf-from 0
     python scripts/train/train_acoustic.py --work PREPARED --run RUN --evaluate                          errors on dev
     python scripts/train/train_acoustic.py --run RUN --export asr_repo/streaming_asr/1                  write the bundle
 
-RUN holds the checkpoint, `log.jsonl` and `curves.png`. A run can be stopped at any moment and goes on when it is
-started again; the learning rate falls to zero at the end of the planned minutes, and rises again if more are planned.
-It runs on a GPU where there is one.
+RUN holds the checkpoint, the averaged weights as a bundle (`averaged`), `log.jsonl` and `curves.png`. A run can be
+stopped at any moment and goes on when the same command is given again; the learning rate falls to zero at the end of
+the plan, and rises again if more is planned. It runs on a GPU where there is one.
+
+The phones learn the aligned frames first, then CTC, then CTC-CRF if --crf-from says so (docs/training.md).
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,9 +24,13 @@ import torch
 
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.training.acoustic.error_rates import evaluate, report
-from streamer.training.acoustic.training_run import SIZES, STEPS_MS, Run, averaged_model
+from streamer.training.acoustic.schedule import GOING_ON, Schedule
+from streamer.training.acoustic.training_run import SIZES, STEPS_MS, PhoneModel, Run, averaged_model
+from streamer.training.augmentation.conditions import CONDITIONS
 from streamer.training.data.alignment import read_alignments
 from streamer.training.data.corpus import Corpus, CorpusError
+from streamer.training.phones.phone_ngram import ORDERS
+from streamer.training.stop_signals import stop_signals
 
 
 def main() -> int:
@@ -48,42 +54,77 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, help="folder of prepared and aligned speech")
     parser.add_argument("--run", type=Path, help="folder of the run")
-    parser.add_argument("--plan-minutes", type=float, help="training time after which the learning rate is zero")
-    parser.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--aligned-steps", type=int, default=Run.aligned_steps,
-        help="steps of a new run that learn the aligned phones frame by frame before CTC (0: CTC from the start)",
-    )  # fmt: skip
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--processes", type=int, help="that share the work (default: one a core; one on a GPU)")
-    parser.add_argument("--batch-seconds", type=float, default=Run.batch_seconds)
-    parser.add_argument("--start-from", type=Path, metavar="BUNDLE", help="start a new run from these weights")
     parser.add_argument("--evaluate", action="store_true", help="print the errors on dev")
     parser.add_argument("--bundle", type=Path, help="evaluate this bundle instead of the run")
     parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=320, help="step length for --evaluate")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the averaged weights as a bundle")
+    new = parser.add_argument_group("a run")
+    new.add_argument("--start", type=Path, metavar="BUNDLE", help="start a new run from these weights")
+    new.add_argument("--size", choices=SIZES, default="small")
+    new.add_argument("--seed", type=int, default=1)
+    new.add_argument("--processes", type=int, help="that share the work (default: one a core; one on a GPU)")
+    new.add_argument("--batch-seconds", type=float, default=Run.batch_seconds)
+    new.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
+    new.add_argument("--keep-every", type=int, metavar="STEPS", help="keep the averaged weights in RUN/step-N")
+    plan = parser.add_argument_group("its plan")
+    plan.add_argument("--plan-minutes", type=float, help="training time after which the learning rate is zero")
+    plan.add_argument("--plan-steps", type=int, help="the same in steps")
+    plan.add_argument("--rate", type=float, help="the highest learning rate (default: 2.5e-3, with --start 1.25e-3)")
+    plan.add_argument("--fall", type=float, default=Schedule.fall, help="share of the plan in which the rate falls")
+    plan.add_argument(
+        "--aligned-steps", type=int,
+        help="steps that learn the aligned phones frame by frame before CTC (default: 200, with --start none)",
+    )  # fmt: skip
+    plan.add_argument("--crf-from", type=int, metavar="STEP", help="the phones learn by CTC-CRF from this step on")
+    plan.add_argument("--conditions", choices=CONDITIONS, default=Run.conditions, help="how hard the audio is made")
+    plan.add_argument(
+        "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
+        help="two masked views of each batch must agree, with this weight (0.2; a step takes twice as long)",
+    )  # fmt: skip
+    crf = parser.add_argument_group("CTC-CRF")
+    crf.add_argument("--ctc-share", type=float, default=Schedule.ctc_share, help="how much of plain CTC stays")
+    crf.add_argument("--order", type=int, choices=ORDERS, default=PhoneModel.order, help="of the phones' n-gram")
+    crf.add_argument("--free-boundary", action="store_true", help="leave the mark after words out of the n-gram")
+    crf.add_argument("--crf-middle", action="store_true", help="the head in the middle learns by CTC-CRF too")
     return parser
 
 
 def _train(options: argparse.Namespace) -> None:
-    if not (options.work and options.run and options.plan_minutes):
-        raise CorpusError("training needs --work, --run and --plan-minutes")
+    if not (options.work and options.run and (options.plan_minutes or options.plan_steps)):
+        raise CorpusError("training needs --work, --run and --plan-minutes or --plan-steps")
     run = Run(
         options.work,
         options.run,
-        options.plan_minutes,
+        _schedule(options),
         options.minutes,
         size=options.size,
         seed=options.seed,
-        aligned_steps=options.aligned_steps,
         batch_seconds=options.batch_seconds,
-        start_from=options.start_from,
+        start=options.start,
         device=options.device,
         processes=options.processes,
+        phone_model=PhoneModel(options.order, options.free_boundary, options.crf_middle),
+        conditions=options.conditions,
+        keep_every=options.keep_every,
     )
-    run.train(_stop_signals(), partial(print, flush=True))
+    run.train(stop_signals(), partial(print, flush=True))
+
+
+def _schedule(options: argparse.Namespace) -> Schedule:
+    """The plan; a run that starts from a bundle needs neither a warm start nor so high a rate."""
+    usual = GOING_ON if options.start else Schedule()
+    given = {name: getattr(options, name) for name in ("rate", "aligned_steps") if getattr(options, name) is not None}
+    return replace(
+        usual,
+        minutes=options.plan_minutes or 0.0,
+        steps=options.plan_steps,
+        fall=options.fall,
+        crf_from=options.crf_from,
+        ctc_share=options.ctc_share,
+        consistency=options.consistency,
+        **given,
+    )
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -98,19 +139,6 @@ def _trained(run: Path | None) -> AcousticModel:
     if run is None:
         raise CorpusError("--export needs --run")
     return averaged_model(run)
-
-
-def _stop_signals() -> Callable[[], bool]:
-    """Whether the process was asked to stop; the run is then saved first."""
-    asked = False
-
-    def ask(*_: object) -> None:
-        nonlocal asked
-        asked = True
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
-    return lambda: asked
 
 
 if __name__ == "__main__":

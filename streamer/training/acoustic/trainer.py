@@ -1,63 +1,31 @@
-"""One training run: model, optimisers, averaged weights, schedule, and a checkpoint from which it can go on."""
+"""One training run: model, optimisers, averaged weights, and a checkpoint from which it can go on."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.engine.models.features import CONTEXT
-from streamer.engine.models.streaming_model import Emissions
-from streamer.training.acoustic.augmentation import Augmentation
-from streamer.training.acoustic.batches import UNLABELLED, Batch, Batches
+from streamer.training.acoustic.batches import Batch, Batches
+from streamer.training.acoustic.consistency import VIEWS, doubled
+from streamer.training.acoustic.head_losses import HeadLosses
 from streamer.training.acoustic.muon import Muon
 from streamer.training.acoustic.process_group import ProcessGroup
+from streamer.training.acoustic.schedule import Schedule
+from streamer.training.augmentation.augmentation import Augmentation
 from streamer.training.data.corpus import CorpusError
 
-HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
 CHUNKS = (4, 8, 8, 16, 16, 0)
 LEFTS = (40, 64, 64, 96)
 EVERYTHING = 1e9
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How a run goes: a warm start counted in steps, and a fall of the rate over the last share of the planned time."""
-
-    minutes: float
-    rate: float = 2.5e-3
-    rise_steps: int = 150
-    fall: float = 0.35
-    aligned_steps: int = 200
-    crossfade_steps: int = 60
-    short_steps: int = 300
-    short_seconds: float = 5.0
-    synthetic_share: float = 0.3
-    synthetic_until: float = 0.5
-    average: float = 0.999
-    clip: float = 2.0
-
-    def learning_rate(self, step: int, progress: float) -> float:
-        """Up over the first steps, constant, then down to zero."""
-        return self.rate * min(1.0, (step + 1) / self.rise_steps, max(1 - progress, 0.0) / self.fall)
-
-    def synthetic(self, progress: float) -> float:
-        """The share of synthetic speech: it widens the vocabulary at first, and real speech has the last word."""
-        return self.synthetic_share if progress < self.synthetic_until else 0.0
-
-    def frame_share(self, step: int) -> float:
-        """The share of the frame-wise loss on aligned phones: all of it first, then CTC takes over."""
-        if not self.aligned_steps:
-            return 0.0
-        return min(max((self.aligned_steps + self.crossfade_steps - step) / self.crossfade_steps, 0.0), 1.0)
 
 
 class Trainer:
@@ -65,7 +33,7 @@ class Trainer:
 
     def __init__(
         self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
-        precision: torch.dtype, processes: ProcessGroup | None = None,
+        precision: torch.dtype, processes: ProcessGroup | None = None, losses: HeadLosses | None = None,
     ) -> None:  # fmt: skip
         self.processes = processes or ProcessGroup()
         self.model = model.train()
@@ -75,6 +43,7 @@ class Trainer:
         self._schedule = schedule
         self._seed = seed
         self._precision = precision
+        self._losses = losses or HeadLosses(schedule)
         matrices = [weight for weight in model.encoder.blocks.parameters() if weight.ndim == 2]
         chosen = {id(weight) for weight in matrices}
         rest = [weight for weight in model.parameters() if id(weight) not in chosen]
@@ -89,8 +58,8 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """The share of the planned time that is used up."""
-        return self.trained_seconds / (60 * self._schedule.minutes)
+        """The share of the plan that is used up."""
+        return self._schedule.progress(self.step, self.trained_seconds)
 
     def train(self, minutes: float, note: Callable[[dict[str, float]], None], stopped: Callable[[], bool]) -> None:
         """Train for so long, or to the end of the plan, or until stopped; `note` gets the figures of every step."""
@@ -172,12 +141,14 @@ class Trainer:
         with torch.no_grad():
             samples = self._augmentation.audio(batch.samples, generator)
             mel = self.model.features(functional.pad(samples, (CONTEXT, 0)))
+            if self._schedule.consistency:
+                batch, mel = doubled(batch), mel.repeat(VIEWS, 1, 1)
             mel = self._augmentation.mel(mel, batch.lengths, generator)
         device = self.model.device.type
         with torch.autocast(device, self._precision, enabled=self._precision != torch.float32):
             found = self.model.encoder(mel, batch.lengths, chunk, left)
-        losses = self._losses(found, batch)
-        loss = torch.stack(list(losses.values())).sum()
+        losses = self._losses(found, batch, self.step)
+        loss = losses.total
         (loss / self.processes.size).backward()
         self.processes.add_up([weight.grad for weight in self.model.parameters() if weight.grad is not None])
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._schedule.clip)
@@ -189,22 +160,8 @@ class Trainer:
             self._muon.step(rate)
             self._follow()
         self.model.zero_grad(set_to_none=True)
-        figures = {name: value.item() for name, value in losses.items()}
+        figures = {name: value.item() for name, value in (losses.losses | losses.figures).items()}
         return {"loss": loss.item(), **figures, "norm": norm.item(), "rate": rate, "chunk": chunk}
-
-    def _losses(self, found: Emissions, batch: Batch) -> dict[str, Tensor]:
-        framewise = self._schedule.frame_share(self.step)
-        losses = {}
-        for head, weight in HEAD_WEIGHTS.items():
-            kind = head.removesuffix("_middle")
-            share = framewise if kind == "phones" else 0.0
-            if share < 1:
-                losses[head] = weight * (1 - share) * _ctc(found[head], batch, kind)
-            if share > 0:
-                labels = batch.labels
-                frames = functional.nll_loss(found[head].flatten(0, 1), labels.flatten(), ignore_index=UNLABELLED)
-                losses[f"{head}_frames"] = weight * share * frames
-        return losses
 
     @torch.no_grad()
     def _follow(self) -> None:
@@ -218,12 +175,3 @@ class Trainer:
 
 
 _COUNTERS = ("step", "epoch", "position", "synthetic", "trained_seconds", "audio_seconds")
-
-
-def _ctc(emissions: Tensor, batch: Batch, kind: str) -> Tensor:
-    """The CTC loss for each unit of the targets."""
-    targets, lengths = batch.targets[kind], batch.target_lengths[kind]
-    total = functional.ctc_loss(
-        emissions.transpose(0, 1), targets, batch.lengths, lengths, reduction="sum", zero_infinity=True
-    )
-    return total / lengths.sum()

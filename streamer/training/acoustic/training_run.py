@@ -8,7 +8,8 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,19 @@ import torch
 from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
 from streamer.engine.models.encoder import CtcHead, EncoderConfig
 from streamer.training.acoustic import units
-from streamer.training.acoustic.augmentation import Augmentation
 from streamer.training.acoustic.batches import Batches, Recipe
+from streamer.training.acoustic.head_losses import HeadLosses
 from streamer.training.acoustic.learning_curves import draw
 from streamer.training.acoustic.process_group import ProcessGroup
-from streamer.training.acoustic.trainer import Schedule, Trainer
-from streamer.training.data.alignment import read_alignments
+from streamer.training.acoustic.schedule import Schedule
+from streamer.training.acoustic.trainer import Trainer
+from streamer.training.augmentation.augmentation import Augmentation
+from streamer.training.augmentation.conditions import CONDITIONS
+from streamer.training.data.alignment import Alignment, read_alignments, read_targets
 from streamer.training.data.corpus import Corpus, CorpusError
+from streamer.training.phones.denominator import NgramTables
+from streamer.training.phones.phone_ngram import estimate
+from streamer.training.stop_signals import STOP_SIGNALS
 
 SIZES = {
     "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
@@ -36,20 +43,42 @@ LOG_STEPS = 20
 
 
 @dataclass(frozen=True)
+class PhoneModel:
+    """The n-gram in CTC-CRF's denominator, and which heads learn so."""
+
+    order: int = 3
+    free_boundary: bool = False  # the mark after a word costs nothing and takes no place in a context
+    middle: bool = False  # the head in the middle learns so too
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads that learn by CTC-CRF."""
+        return ("phones", "phones_middle") if self.middle else ("phones",)
+
+    def tables(self, alignments: Iterable[Alignment], device: torch.device) -> NgramTables:
+        """The n-gram of these transcripts' phones."""
+        sequences = [units.phones(alignment) for alignment in alignments]
+        free = units.PHONE_NUMBER[units.BOUNDARY] if self.free_boundary else None
+        return NgramTables(estimate(sequences, len(units.PHONE_UNITS), self.order, free), device)
+
+
+@dataclass(frozen=True)
 class Run:
-    """What to train on, in which folder, how long and by how many processes."""
+    """What to train on, in which folder, by which schedule and by how many processes."""
 
     work: Path  # prepared and aligned speech
     folder: Path
-    plan_minutes: float  # after which the learning rate is zero
+    schedule: Schedule
     minutes: float = 1e6  # of this piece
     size: str = "small"
     seed: int = 1
-    aligned_steps: int = Schedule.aligned_steps
     batch_seconds: float = Recipe.seconds
-    start_from: Path | None = None  # a bundle, for a new run
+    start: Path | None = None  # a bundle, for a new run
     device: str = "cpu"
     processes: int | None = None  # one a core; one on a GPU
+    phone_model: PhoneModel = PhoneModel()
+    conditions: str = "usual"  # how hard the audio is made
+    keep_every: int | None = None  # steps after which the averaged weights are kept for good
 
     def train(self, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
         """Train, or go on, until the piece is over or `stopped`; what was learnt is kept."""
@@ -63,8 +92,10 @@ class Run:
                 spawn.Process(target=_follow, args=(self, rank, size, rendezvous), daemon=True)
                 for rank in range(1, size)
             ]
-            for process in others:
-                process.start()
+            # A signal for all of them must not end one that does not know yet what to do with it: it waits.
+            with _held_back(STOP_SIGNALS):
+                for process in others:
+                    process.start()
             processes.join()
             self._lead(trainer, stopped, tell)
             processes.leave()
@@ -87,8 +118,9 @@ class Run:
         weights = sum(weight.numel() for weight in trainer.model.parameters())
         tell(f"{weights / 1e6:.1f} M weights, {trainer.processes.size} process(es) on {self.device}")
         with (self.folder / "log.jsonl").open("a", buffering=1, encoding="utf-8") as log:
-            trainer.train(self.minutes, _notes(trainer, path, log.write), stopped)
+            trainer.train(self.minutes, _notes(trainer, self, log.write), stopped)
         trainer.save(path)
+        trainer.averaged().save(self.folder / "averaged")
         draw(self.folder)
         tell(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
 
@@ -98,29 +130,34 @@ class Run:
             torch.set_num_threads(1)
         torch.manual_seed(self.seed)
         device = torch.device(self.device)
-        corpus, alignments = Corpus(self.work, "train"), read_alignments(self.work, "train")
+        corpus, alignments = Corpus(self.work, "train"), read_targets(self.work, "train")
+        tables = None
+        if self.schedule.crf_from is not None:
+            tables = self.phone_model.tables(alignments.values(), device)
         synthetic = Corpus(self.work, "synthetic") if (self.work / "synthetic.tsv").exists() else None
         if synthetic:
             alignments |= read_alignments(self.work, "synthetic")
         recipe = Recipe(seconds=self.batch_seconds)
         batches = Batches(corpus, alignments, self.seed, recipe, device, synthetic)
-        augmentation = Augmentation(Corpus(self.work, "noise"), Corpus(self.work, "rooms"), device)
+        noise, rooms = Corpus(self.work, "noise"), Corpus(self.work, "rooms")
+        augmentation = Augmentation(noise, rooms, device, CONDITIONS[self.conditions])
         path = _checkpoint_path(self.folder)
         state = _checkpoint(path) if path.exists() else None
-        schedule = Schedule(self.plan_minutes, aligned_steps=self.aligned_steps)
+        losses = HeadLosses(self.schedule, tables, self.phone_model.heads)
         model = self._model(state).to(device)
-        trainer = Trainer(model, batches, augmentation, schedule, self.seed, _precision(device), processes)
+        precision = precision_of(device)
+        trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses)
         if state:
             trainer.load(state)
-        elif not self.start_from:
+        elif not self.start:
             trainer.measure_features()
         return trainer
 
     def _model(self, state: dict[str, Any] | None) -> AcousticModel:
         if state:
             return AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
-        if self.start_from:
-            return AcousticModel.load(self.start_from).requires_grad_(True)
+        if self.start:
+            return AcousticModel.load(self.start).requires_grad_(True)
         return AcousticModel(describe(self.size))
 
 
@@ -145,8 +182,9 @@ def averaged_model(run: Path) -> AcousticModel:
 
 def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
     # It stops when the first process says so, and fails when that one is gone.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     processes = ProcessGroup(rank, size, rendezvous)
     trainer = run._trainer(processes)
     processes.join()
@@ -154,8 +192,19 @@ def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
     processes.leave()
 
 
-def _notes(trainer: Trainer, path: Path, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
-    """Log every few steps, keep a checkpoint every few minutes."""
+@contextmanager
+def _held_back(signals: Collection[signal.Signals]) -> Iterator[None]:
+    """These signals wait meanwhile, also for the processes that are started."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+
+def _notes(trainer: Trainer, run: Run, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
+    """Log every few steps, keep a checkpoint every few minutes and averaged weights as often as asked for."""
+    path = _checkpoint_path(run.folder)
     sums: dict[str, float] = {}
     saved = time.monotonic()
 
@@ -168,6 +217,8 @@ def _notes(trainer: Trainer, path: Path, write: Callable[[str], object]) -> Call
             line = {name: round(value, 5) for name, value in {**sums, **exact}.items() if name != "chunk"}
             write(json.dumps(line) + "\n")
             sums.clear()
+        if run.keep_every and trainer.step % run.keep_every == 0:
+            trainer.averaged().save(run.folder / f"step-{trainer.step}")
         if time.monotonic() - saved > CHECKPOINT_SECONDS:
             trainer.save(path)
             draw(path.parent)
@@ -187,7 +238,7 @@ def _checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def _precision(device: torch.device) -> torch.dtype:
+def precision_of(device: torch.device) -> torch.dtype:
     """bfloat16 where the machine computes in it, otherwise float32."""
     fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if fast else torch.float32

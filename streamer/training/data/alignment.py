@@ -1,8 +1,14 @@
-"""Where the words and phones of the prepared speech lie: what scripts/data/align_speech.py writes."""
+"""Where the words and phones of the prepared speech lie: what scripts/data/align_speech.py writes.
+
+There are two kinds. `NAME.phones.jsonl` has times by a tool that is not ours, and is what times are judged by.
+`NAME.heard.jsonl` has the pronunciations that a model of ours hears, with rough times: better targets for training.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +31,53 @@ def alignment_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.phones.jsonl"
 
 
+def heard_path(folder: Path, name: str) -> Path:
+    """The file that holds what a model of ours heard in a prepared set."""
+    return folder / f"{name}.heard.jsonl"
+
+
 def read_alignments(folder: Path, name: str) -> dict[str, Alignment]:
     """The alignments of a prepared set by the utterance's name."""
     path = alignment_path(folder, name)
     if not path.is_file():
         raise CorpusError(f"{path} is missing: run scripts/data/align_speech.py --work {folder} {name} first")
+    return _read(path)
+
+
+def read_targets(folder: Path, name: str) -> dict[str, Alignment]:
+    """What to train on: the pronunciations that a model heard, or without them the alignments."""
+    path = heard_path(folder, name)
+    return _read(path) if path.is_file() else read_alignments(folder, name)
+
+
+def write_resumed(path: Path, find: Callable[[set[str]], Iterable[Alignment]]) -> None:
+    """Write alignments line by line; a run that was interrupted is gone on with.
+
+    `find` gets the names of the utterances that were aligned before, and gives the others.
+    """
+    partial = path.with_name(path.name + ".partial")
+    done = set(_finished(partial))
+    with partial.open("a", encoding="utf-8") as stream:
+        for found in find(done):
+            stream.write(json.dumps(vars(found)) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
+
+
+def _read(path: Path) -> dict[str, Alignment]:
     with path.open(encoding="utf-8") as stream:
         found = (Alignment(**json.loads(line)) for line in stream)
         return {alignment.name: alignment for alignment in found}
+
+
+def _finished(partial: Path) -> Iterator[str]:
+    """Names in an interrupted run's file, whose broken last line is cut off."""
+    if not partial.exists():
+        return
+    content = partial.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        partial.write_bytes(whole)
+    for line in whole.splitlines():
+        yield json.loads(line)["name"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -13,7 +11,7 @@ from typing import Any
 import pocketsphinx  # type: ignore[import-untyped]
 
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.training.data.alignment import Alignment, alignment_path
+from streamer.training.data.alignment import Alignment, alignment_path, write_resumed
 from streamer.training.data.corpus import Corpus, Utterance
 from streamer.training.language.pronunciation import PHONES, Phones, Pronunciations, cmu_dictionary
 from streamer.triton.repository import asr_repository
@@ -28,24 +26,20 @@ def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) ->
     if target.exists():
         tell(f"{target} exists already")
         return
-    partial = target.with_name(target.name + ".partial")
-    done = _finished(partial)
-    waiting = [utterance for utterance in corpus.utterances if utterance.name not in done]
-    tell(f"{name}: {len(done)} aligned before, {len(waiting)} to do")
-    aligned = 0
-    with (
-        partial.open("a", encoding="utf-8") as stream,
-        ProcessPoolExecutor(processes, get_context("spawn"), _open, (work, name)) as pool,
-    ):
-        for number, found in enumerate(pool.map(_align, waiting, chunksize=CHUNK), start=1):
-            aligned += found.aligned
-            stream.write(json.dumps(vars(found)) + "\n")
-            if number % 1000 == 0:
-                tell(f"{name}: {number} of {len(waiting)}, {number - aligned} not aligned")
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(target)
-    tell(f"{name}: {aligned} of {len(waiting)} aligned")
+
+    def find(done: set[str]) -> Iterator[Alignment]:
+        waiting = [utterance for utterance in corpus.utterances if utterance.name not in done]
+        tell(f"{name}: {len(done)} aligned before, {len(waiting)} to do")
+        aligned = 0
+        with ProcessPoolExecutor(processes, get_context("spawn"), _open, (work, name)) as pool:
+            for number, found in enumerate(pool.map(_align, waiting, chunksize=CHUNK), start=1):
+                aligned += found.aligned
+                yield found
+                if number % 1000 == 0:
+                    tell(f"{name}: {number} of {len(waiting)}, {number - aligned} not aligned")
+        tell(f"{name}: {aligned} of {len(waiting)} aligned")
+
+    write_resumed(target, find)
 
 
 class Aligner:
@@ -121,19 +115,3 @@ def _open(work: Path, name: str) -> None:
 def _align(utterance: Utterance) -> Alignment:
     corpus, aligner = _worker
     return aligner.align(utterance, corpus.samples(utterance).tobytes())
-
-
-def _finished(partial: Path) -> set[str]:
-    """Names in an interrupted run's file, whose broken last line is cut off."""
-    if not partial.exists():
-        return set()
-    content = partial.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        partial.write_bytes(whole)
-    return set(_names(whole))
-
-
-def _names(lines: bytes) -> Iterator[str]:
-    for line in lines.splitlines():
-        yield json.loads(line)["name"]

@@ -57,7 +57,8 @@ def steps(run_folder: Path) -> list[int]:
 def test_a_run_of_two_processes_is_stopped_gone_on_with_and_written(work: Path, tmp_path: Path) -> None:
     """SIGTERM keeps what was learned, the next piece goes on behind it, and the bundle loads."""
     folder = tmp_path / "run"
-    train = ("--work", work, "--run", folder, "--plan-minutes", 9, "--batch-seconds", 2, "--processes", 2)
+    plan = ("--plan-minutes", 9, "--batch-seconds", 2, "--crf-from", 5, "--keep-every", 10)
+    train = ("--work", work, "--run", folder, *plan, "--aligned-steps", 2, "--processes", 2)
     with subprocess.Popen(command(*train), stdout=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 90
         while not steps(folder) and time.monotonic() < deadline:
@@ -72,6 +73,9 @@ def test_a_run_of_two_processes_is_stopped_gone_on_with_and_written(work: Path, 
     assert f"going on at step {stopped}," in more.stdout, more.stderr
     assert int(more.stdout.split("stopped at step ")[1].split(",")[0]) > stopped
     assert (folder / "curves.png").stat().st_size > 1000
+    assert "phones_crf" in (folder / "log.jsonl").read_text()
+    assert {path.name for path in (folder / "averaged").iterdir()} == {"model.json", "weights.pt"}
+    assert (folder / "step-10" / "weights.pt").is_file()
     assert not list(folder.glob("*partial*"))
     exported = run("--run", folder, "--export", tmp_path / "bundle")
     assert exported.returncode == 0, exported.stderr

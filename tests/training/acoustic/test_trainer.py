@@ -1,4 +1,4 @@
-"""A run stops and goes on, by its schedule."""
+"""A run stops and goes on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from streamer.training.acoustic.trainer import Schedule
 from tests.training.acoustic.tiny_run import trainer
 
 
@@ -27,14 +26,3 @@ def test_a_run_that_goes_on_counts_on(work: Path, tmp_path: Path) -> None:
     second.train(1.0, figures.append, lambda: len(figures) >= 6)
     assert int(figures[5]["step"]) == 6
     assert not list(tmp_path.glob("*.partial"))
-
-
-def test_the_rate_rises_stays_and_falls_to_zero() -> None:
-    """The schedule goes by steps at first, then by the planned time."""
-    schedule = Schedule(10.0, rate=1.0, rise_steps=10, fall=0.5)
-    rates = [schedule.learning_rate(4, 0.0), schedule.learning_rate(99, 0.3), schedule.learning_rate(99, 0.75)]
-    assert rates == [0.5, 1.0, 0.5]
-    assert schedule.learning_rate(99, 1.0) == 0
-    assert schedule.frame_share(0) == 1
-    assert Schedule(10.0, aligned_steps=0).frame_share(0) == 0
-    assert schedule.frame_share(schedule.aligned_steps + schedule.crossfade_steps) == 0

@@ -1,4 +1,4 @@
-"""Augmentation of whole batches where they lie: rooms and bands, noise, gain, dither with exact zeros, SpecAugment."""
+"""Augmentation of whole batches where they lie: rooms and lines, noise, gain, dither with exact zeros, masks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from streamer.training.augmentation.conditions import Conditions
+from streamer.training.augmentation.lines import narrowed, telephoned
+from streamer.training.augmentation.masks import masked
+from streamer.training.augmentation.rooms import recorded_room, synthetic_room
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus
 
 LEAST_BIT = 1 / 32768
@@ -14,10 +18,13 @@ LEAST_BIT = 1 / 32768
 class Augmentation:
     """Changes audio as microphones, rooms and lines do. Every decision comes from the generator."""
 
-    def __init__(self, noise: Corpus, rooms: Corpus, device: torch.device) -> None:
+    def __init__(
+        self, noise: Corpus, rooms: Corpus, device: torch.device, conditions: Conditions | None = None
+    ) -> None:
+        self._conditions = conditions or Conditions()
         self._noise = torch.from_numpy(np.array(noise.everything())).to(device)
         responses = [torch.from_numpy(np.array(rooms.samples(room))).float() for room in rooms.utterances]
-        self._rooms = [_unit_energy(response.to(device)) for response in responses]
+        self._rooms = [recorded_room(response.to(device)) for response in responses]
 
     def audio(self, samples: Tensor, generator: torch.Generator) -> Tensor:
         """Changed audio [rows, samples]."""
@@ -25,9 +32,9 @@ class Augmentation:
         chances = torch.rand(rows, 4, generator=generator).tolist()
         samples = samples.clone()
         for row, (colour, noise, dither, gate) in enumerate(chances):
-            if colour < 0.2:
-                samples[row] = self._coloured(samples[row], colour < 0.08, generator)
-            if noise < 0.35:
+            if colour < self._conditions.room + self._conditions.line:
+                samples[row] = self._coloured(samples[row], colour < self._conditions.room, generator)
+            if noise < self._conditions.noise:
                 samples[row] += self._background(samples[row], generator)
             samples[row] *= self._gain(samples[row], generator)
             if gate < 0.1:
@@ -39,34 +46,26 @@ class Augmentation:
 
     def mel(self, mel: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
         """Features [rows, frames, mels] with some bands and stretches masked."""
-        rows, frames, mels = mel.shape
-        keep = torch.ones(rows, frames, mels, dtype=torch.bool, device=mel.device)
-        bands, times = torch.arange(mels, device=mel.device), torch.arange(frames, device=mel.device)
-        spans = (lengths * 4).cpu()
-        for _ in range(2):
-            width = torch.rand(rows, generator=generator) * 12
-            start = torch.rand(rows, generator=generator) * (mels - width)
-            keep &= ~_between(bands, start, start + width).unsqueeze(1)
-        for _ in range(2):
-            width = torch.rand(rows, generator=generator) * (spans * 0.1).clamp(max=32)
-            start = torch.rand(rows, generator=generator) * (spans - width)
-            keep &= ~_between(times, start, start + width).unsqueeze(2)
-        return mel * keep
+        return masked(mel, lengths, self._conditions, generator)
 
     def _coloured(self, row: Tensor, room: bool, generator: torch.Generator) -> Tensor:
         """In a room, or through a line that lets only a band through."""
-        size = 1 << (len(row) - 1).bit_length()
+        # Room for the last echo, which would be heard at the beginning otherwise.
+        size = 1 << (len(row) + (SAMPLE_RATE if room else 0) - 1).bit_length()
         spectrum = torch.fft.rfft(row, n=size)
+        choice = float(torch.rand((), generator=generator))
         if room:
-            response = self._rooms[int(torch.randint(len(self._rooms), (), generator=generator))]
+            made_up = choice < self._conditions.synthetic_rooms
+            response = synthetic_room(generator).to(row.device) if made_up else self._recorded(generator)
             spectrum = spectrum * torch.fft.rfft(response, n=size)
+        elif choice < self._conditions.telephones:
+            spectrum = telephoned(spectrum)
         else:
-            lowest, highest = torch.rand(2, generator=generator).tolist()
-            hertz = torch.linspace(0, SAMPLE_RATE / 2, len(spectrum), device=row.device)
-            lower, upper = 300 * max(lowest - 0.5, 0) * 2, 3400 + 3600 * highest
-            slope = torch.sigmoid((upper - hertz) / 60) * torch.sigmoid((hertz - lower) / 15)
-            spectrum = spectrum * slope
+            spectrum = narrowed(spectrum, generator)
         return torch.fft.irfft(spectrum, n=size)[: len(row)]
+
+    def _recorded(self, generator: torch.Generator) -> Tensor:
+        return self._rooms[int(torch.randint(len(self._rooms), (), generator=generator))]
 
     def _background(self, row: Tensor, generator: torch.Generator) -> Tensor:
         """Recorded or white noise, 5 to 30 dB below the row's loud parts."""
@@ -86,15 +85,3 @@ class Augmentation:
         drawn = float(torch.rand((), generator=generator))
         decibels = -26 * drawn / 0.9 if drawn < 0.9 else -26 - 300 * (drawn - 0.9)
         return 10 ** (decibels / 20) / row.abs().max().clamp(min=1e-3)
-
-
-def _between(positions: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    device = positions.device
-    return (positions >= start.to(device).unsqueeze(1)) & (positions < end.to(device).unsqueeze(1))
-
-
-def _unit_energy(response: Tensor) -> Tensor:
-    # Starting at the direct sound, or every label would come too early.
-    direct = int(response.abs().argmax())
-    response = response[direct : direct + SAMPLE_RATE]
-    return response / response.square().sum().sqrt()

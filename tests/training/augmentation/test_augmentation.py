@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
-from streamer.training.acoustic.augmentation import Augmentation
+from streamer.training.augmentation.augmentation import Augmentation
+from streamer.training.augmentation.conditions import CONDITIONS, Conditions
 from streamer.training.data.corpus import Corpus
-from tests.training.acoustic.tiny_run import CPU
+from tests.training.acoustic.tiny_run import CPU, make_work
 
 
-def test_augmented_audio_stays_audio(work: Path) -> None:
+@pytest.mark.parametrize("conditions", CONDITIONS.values(), ids=CONDITIONS)
+def test_augmented_audio_stays_audio(tmp_path: Path, conditions: Conditions) -> None:
     """Finite, within full scale, of the same length; the features keep their shape and lose some bands."""
-    augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU)
+    work = make_work(tmp_path)
+    augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU, conditions)
     generator = torch.Generator().manual_seed(0)
     samples = torch.randn(40, 8000) * 0.05
     samples[0] = 0

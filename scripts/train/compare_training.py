@@ -1,0 +1,77 @@
+"""Compare ways to train at equal steps, from the same weights, each on several seeds.
+
+    python scripts/train/compare_training.py --work PREPARED --start BUNDLE --to FOLDER --steps 600 [--seeds 1 2]
+    python scripts/train/compare_training.py --list
+
+Every run has a folder FOLDER/SETTING-SEED. What is done stays done: stopped at any moment (SIGTERM, Ctrl-C), the same
+command goes on. Each run is judged on the second half of dev by the search of --base, with weights tuned on a part of
+the first half (--untuned leaves that out, it takes most of the judging's time). The last lines are the table so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.training.comparison.judged_training import Judge, comparison, read_judged, write_judged
+from streamer.training.comparison.training_settings import BASELINE, SETTINGS, chosen
+from streamer.training.data.corpus import CorpusError
+from streamer.training.stop_signals import StoppedError, stop_signals
+
+
+def main() -> int:
+    """Train, judge, compare; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, help="folder of prepared and aligned speech")
+    parser.add_argument("--start", type=Path, metavar="BUNDLE", help="the weights that all runs start from")
+    parser.add_argument("--to", type=Path, help="folder for the runs")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", nargs="+", metavar="SETTING", help="only these (default: all but 4-gram)")
+    parser.add_argument("--processes", type=int, help="that share the work (default: one a core)")
+    parser.add_argument("--base", type=Path, default=Path("asr_repo/streaming_asr/1"), help="bundle with the search")
+    parser.add_argument("--untuned", action="store_true", help="judge with the search of --base as it is")
+    parser.add_argument("--list", action="store_true", help="print the settings")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        if options.list:
+            print("\n".join(f"{name:16s} {setting.says}" for name, setting in SETTINGS.items()))
+        else:
+            _compare(options)
+    except (BundleError, CorpusError) as error:
+        print(f"compare_training: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> None:
+    if not (options.work and options.start and options.to):
+        raise CorpusError("a comparison needs --work, --start and --to")
+    stopped, tell = stop_signals(), partial(print, flush=True)
+    judge = Judge(options.base, options.work, not options.untuned)
+    found = {}
+    for name, seed in chosen(options.only, options.seeds):
+        folder = options.to / f"{name}-{seed}"
+        judged = read_judged(folder)
+        if judged is None and not stopped():
+            tell(f"{folder.name}: {SETTINGS[name].says}")
+            run = SETTINGS[name].run(options.work, folder, options.start, options.steps, seed, options.processes)
+            run.train(stopped, tell)
+            with suppress(StoppedError):
+                judged = judge.judge(folder / "averaged", stopped, tell)
+                write_judged(folder, judged)
+        if judged is not None:
+            found[name, seed] = judged
+    if found:
+        tell(comparison(found, BASELINE))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The losses of the model's heads on a batch, weighted as the schedule says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from streamer.engine.models.streaming_model import Emissions
+from streamer.training.acoustic.batches import UNLABELLED, Batch
+from streamer.training.acoustic.consistency import disagreement
+from streamer.training.acoustic.schedule import Schedule
+from streamer.training.phones.ctc_crf import sequence_losses
+from streamer.training.phones.denominator import NgramTables
+
+HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
+
+
+@dataclass(frozen=True)
+class BatchLosses:
+    """The weighted losses of a batch by name, whose sum is learned from, and figures that are only told."""
+
+    losses: dict[str, Tensor]
+    figures: dict[str, Tensor]
+
+    @property
+    def total(self) -> Tensor:
+        """What is learned from."""
+        return torch.stack(list(self.losses.values())).sum()
+
+
+class HeadLosses:
+    """Frame-wise, CTC and CTC-CRF losses, and the disagreement of two views."""
+
+    def __init__(
+        self, schedule: Schedule, ngram: NgramTables | None = None, crf_heads: Collection[str] = ("phones",)
+    ) -> None:
+        """`ngram` is needed for CTC-CRF, which the heads `crf_heads` learn when the schedule says so."""
+        self._schedule = schedule
+        self._ngram = ngram
+        self._crf_heads = crf_heads
+
+    def __call__(self, found: Emissions, batch: Batch, step: int) -> BatchLosses:
+        """All losses of this step."""
+        result = BatchLosses({}, {})
+        for head, weight in HEAD_WEIGHTS.items():
+            kind = head.removesuffix("_middle")
+            frames = self._schedule.frame_share(step) if kind == "phones" else 0.0
+            if frames < 1:
+                denominator = self._schedule.denominator_share(step) if head in self._crf_heads else 0.0
+                result.losses[head] = weight * (1 - frames) * self._sequence(head, found, batch, denominator, result)
+            if frames > 0:
+                labelled = functional.nll_loss(
+                    found[head].flatten(0, 1), batch.labels.flatten(), ignore_index=UNLABELLED
+                )
+                result.losses[f"{head}_frames"] = weight * frames * labelled
+            if self._schedule.consistency:
+                apart = disagreement(found[head], batch.lengths) / batch.target_lengths[kind].sum()
+                result.losses[f"{head}_apart"] = weight * self._schedule.consistency * apart
+        return result
+
+    def _sequence(
+        self, head: str, found: Emissions, batch: Batch, denominator_share: float, result: BatchLosses
+    ) -> Tensor:
+        """The loss of whole sequences, for each unit of the targets."""
+        kind = head.removesuffix("_middle")
+        targets, lengths = batch.targets[kind], batch.target_lengths[kind]
+        if self._ngram is None or not denominator_share:
+            total = functional.ctc_loss(
+                found[head].transpose(0, 1), targets, batch.lengths, lengths, reduction="sum", zero_infinity=True
+            )
+            return total / lengths.sum()
+        sequence = sequence_losses(found[head], batch.lengths, targets, lengths, self._ngram)
+        # What can be compared between runs: neither contains the shares.
+        result.figures[f"{head}_ctc"] = sequence.ctc.detach() / lengths.sum()
+        result.figures[f"{head}_crf"] = (sequence.ctc + sequence.denominator + sequence.prior).detach() / lengths.sum()
+        return sequence.mixed(1 - denominator_share) / lengths.sum()

@@ -1,0 +1,30 @@
+"""How often and how strongly speech is changed in training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Chances of each change for a row, and the sizes of what is masked in its features."""
+
+    room: float = 0.08
+    line: float = 0.12
+    noise: float = 0.35
+    synthetic_rooms: float = 0.0  # of the rooms: made up, for there are few recorded ones
+    telephones: float = 0.0  # of the lines: 8 kHz and 8 bit
+    bands: int = 2
+    widest_band: int = 12  # mels
+    stretches: int = 2
+    longest_share: float = 0.1  # of the row, for a stretch
+    longest_stretch: int = 32  # features of 10 ms
+
+
+CONDITIONS = {
+    "usual": Conditions(),
+    "hard": Conditions(
+        room=0.2, line=0.16, noise=0.45, synthetic_rooms=0.7, telephones=0.5,
+        widest_band=18, stretches=4, longest_share=0.08, longest_stretch=48,
+    ),
+}  # fmt: skip

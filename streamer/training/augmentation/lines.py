@@ -1,0 +1,39 @@
+"""Lines that let only a band through, and telephones, which also have 8 kHz and 8 bit."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from streamer.training.data.corpus import SAMPLE_RATE
+
+MU = 255
+LEVELS = 127
+
+
+def narrowed(spectrum: Tensor, generator: torch.Generator) -> Tensor:
+    """The spectrum of a row, with a drawn band: from at most 300 Hz to at least 3400 Hz."""
+    lowest, highest = torch.rand(2, generator=generator).tolist()
+    return _band(spectrum, 300 * max(lowest - 0.5, 0) * 2, 3400 + 3600 * highest)
+
+
+def telephoned(spectrum: Tensor) -> Tensor:
+    """The spectrum of a row after a telephone line: 300 to 3400 Hz, 8 kHz, 8 bit mu-law."""
+    half = (len(spectrum) - 1) // 2
+    # The lower half of the spectrum is that of the same row at half the rate.
+    line = torch.fft.irfft(_band(spectrum, 300, 3400)[: half + 1]) / 2
+    heard = torch.zeros_like(spectrum)
+    heard[: half + 1] = torch.fft.rfft(companded(line)) * 2
+    return heard
+
+
+def companded(samples: Tensor) -> Tensor:
+    """As 8 bit mu-law has it, with 127 levels to each side."""
+    loudness = torch.log1p(MU * samples.abs().clamp(max=1)) / torch.tensor(1.0 + MU).log()
+    kept = (loudness * LEVELS).round() / LEVELS
+    return samples.sign() * ((1 + MU) ** kept - 1) / MU
+
+
+def _band(spectrum: Tensor, lower: float, upper: float) -> Tensor:
+    hertz = torch.linspace(0, SAMPLE_RATE / 2, len(spectrum), device=spectrum.device)
+    return spectrum * (torch.sigmoid((upper - hertz) / 60) * torch.sigmoid((hertz - lower) / 15))

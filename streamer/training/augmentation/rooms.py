@@ -1,0 +1,46 @@
+"""Impulse responses of rooms: recorded ones, and ones made of noise that decays behind the direct sound."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from streamer.training.data.corpus import SAMPLE_RATE
+
+SHORTEST_S, LONGEST_S = 0.15, 1.0
+"""In which a synthetic room falls by 60 dB."""
+
+FARTHEST_DB, NEAREST_DB = -6.0, 12.0
+"""How much louder the direct sound is than all that follows."""
+
+SILENT_S = 0.002
+"""Between the direct sound and the first wall."""
+
+
+def recorded_room(response: Tensor) -> Tensor:
+    """A recorded response from the direct sound on, or every label would come too early. Its energy is 1."""
+    direct = int(response.abs().argmax())
+    return _unit_energy(response[direct : direct + SAMPLE_RATE])
+
+
+def synthetic_room(generator: torch.Generator) -> Tensor:
+    """A made-up response on the CPU, of energy 1; its high tones decay faster, for walls swallow them first."""
+    ringing, nearness, darkness = torch.rand(3, generator=generator).tolist()
+    seconds = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** ringing
+    times = torch.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    noise = torch.randn(len(times), generator=generator)
+    low = torch.nn.functional.avg_pool1d(noise.view(1, 1, -1), 7, 1, 3).flatten()
+    tail = low * _decay(times, seconds) + (noise - low) * _decay(times, seconds * (1 - 0.7 * darkness))
+    tail[: int(SILENT_S * SAMPLE_RATE)] = 0
+    direct = FARTHEST_DB + (NEAREST_DB - FARTHEST_DB) * nearness
+    response = _unit_energy(tail) * 10 ** (-direct / 20)
+    response[0] = 1.0
+    return _unit_energy(response)
+
+
+def _decay(times: Tensor, seconds: float) -> Tensor:
+    return 10 ** (-3 * times / seconds)
+
+
+def _unit_energy(response: Tensor) -> Tensor:
+    return response / response.square().sum().sqrt()

@@ -1,0 +1,136 @@
+"""What became of runs that are compared: errors of every utterance of dev's second half, and how settings differ."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.search.beam_options import BeamOptions
+from streamer.evaluate.measures.bootstrap import CorpusSample, Counts, interval
+from streamer.training.acoustic import units
+from streamer.training.data.replaced_file import replacing
+from streamer.training.search.corpus_errors import error_rates, halves, mean_over_corpora
+from streamer.training.search.emission_cache import EmittedUtterance, read_emissions
+from streamer.training.search.search_trials import run_beam
+from streamer.training.search.weight_tuning import described, tune
+from streamer.training.stop_signals import StoppedError
+
+STREAMS = 32
+JUDGED_FILE = "judged.json"
+
+
+@dataclass(frozen=True)
+class JudgedUtterance:
+    """One utterance that a run's model was judged on."""
+
+    name: str
+    corpus: str
+    speaker: str
+    errors: int
+    words: int
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Searches with the lexicon and the language model of a bundle, and its `search.json` to begin with."""
+
+    base: Path
+    work: Path
+    tuned: bool = True  # the weights of the search, on a part of the first half
+    tuning_beam: int = 64
+    tuning_every: int = 2
+
+    def judge(self, bundle: Path, stopped: Callable[[], bool], tell: Callable[[str], None]) -> list[JudgedUtterance]:
+        """Errors on the second half of dev. StoppedError if it is stopped before."""
+        lexicon = Lexicon.load(self.base / LEXICON_FILE)
+        language = LanguageModel.load(self.base / LANGUAGE_FILE)
+        options = BeamOptions.load(self.base / SEARCH_FILE)
+        fitted_on, judged_on = halves(read_emissions(bundle, self.work, "dev", bundle))
+
+        def words(spoken: Sequence[EmittedUtterance], trial: BeamOptions) -> list[list[str]]:
+            if stopped():
+                raise StoppedError
+            return run_beam(spoken, lexicon, language, trial, STREAMS).words
+
+        if self.tuned:
+            some = fitted_on[:: self.tuning_every]
+            start = replace(options, beam=self.tuning_beam)
+            best = tune(lambda trial: mean_over_corpora(error_rates(some, words(some, trial))), start, lambda _: None)
+            options = replace(best, beam=options.beam)
+            tell(f"search tuned: {described(options)}")
+        return [
+            JudgedUtterance(
+                one.utterance.name, one.utterance.corpus, one.utterance.speaker,
+                units.errors(one.words, found), len(one.words),
+            )
+            for one, found in zip(judged_on, words(judged_on, options), strict=True)
+        ]  # fmt: skip
+
+
+def write_judged(folder: Path, judged: Sequence[JudgedUtterance]) -> None:
+    """Keep them in a run's folder."""
+    with replacing(folder / JUDGED_FILE, "w") as file:
+        json.dump([asdict(one) for one in judged], file)
+
+
+def read_judged(folder: Path) -> list[JudgedUtterance] | None:
+    """What a run was judged as, None if it was not yet."""
+    path = folder / JUDGED_FILE
+    if not path.is_file():
+        return None
+    return [JudgedUtterance(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def comparison(found: Mapping[tuple[str, int], Sequence[JudgedUtterance]], baseline: str) -> str:
+    """A table: words wrong by setting, and the change against the baseline on the same seeds and utterances."""
+    by_setting: dict[str, dict[int, Sequence[JudgedUtterance]]] = defaultdict(dict)
+    for (setting, seed), judged in found.items():
+        by_setting[setting][seed] = judged
+    lines = [f"{'setting':16s} {'seeds':6s} words wrong %   against {baseline} on the same seeds, in % of its errors"]
+    for setting, runs in by_setting.items():
+        rate = interval(_samples(runs, runs), _rate)
+        line = f"{setting:16s} {','.join(map(str, sorted(runs))):6s} {rate.value:5.1f}"
+        line += "" if rate.low is None else f" [{rate.low:.1f}, {rate.high:.1f}]"
+        shared = sorted(runs.keys() & by_setting.get(baseline, {}).keys())
+        if setting != baseline and shared:
+            other = by_setting[baseline]
+            change = interval(_samples({s: runs[s] for s in shared}, {s: other[s] for s in shared}), _change)
+            line += f"   {change.value:+.1f}"
+            line += "" if change.low is None else f" [{change.low:+.1f}, {change.high:+.1f}]"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _samples(
+    runs: Mapping[int, Sequence[JudgedUtterance]], others: Mapping[int, Sequence[JudgedUtterance]]
+) -> list[CorpusSample]:
+    """Errors, the other's errors and words of each utterance, added up over the seeds."""
+    counts: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    speakers: dict[str, str] = {}
+    for seed, judged in runs.items():
+        other_errors = {one.name: one.errors for one in others[seed]}
+        for one in judged:
+            row = counts[one.corpus].setdefault(one.name, [0, 0, 0])
+            for column, value in enumerate((one.errors, other_errors[one.name], one.words)):
+                row[column] += value
+            speakers[one.name] = one.speaker
+    return [
+        CorpusSample(corpus, np.array(list(rows.values()), float), [speakers[name] or None for name in rows])
+        for corpus, rows in counts.items()
+    ]
+
+
+def _rate(sums: Counts) -> Counts:
+    return 100 * sums[:, 0] / sums[:, 2]
+
+
+def _change(sums: Counts) -> Counts:
+    return 100 * (sums[:, 0] - sums[:, 1]) / np.maximum(sums[:, 1], 1)

@@ -1,0 +1,60 @@
+"""Ways to train that are compared at equal steps, from the same weights, each on several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from streamer.training.acoustic.schedule import GOING_ON, Schedule
+from streamer.training.acoustic.training_run import PhoneModel, Run
+from streamer.training.data.corpus import CorpusError
+
+BASELINE = "crf"
+
+
+@dataclass(frozen=True)
+class TrainingSetting:
+    """One way: what is different from a run that goes on with CTC-CRF."""
+
+    says: str
+    schedule: Schedule = field(default_factory=lambda: replace(GOING_ON, crf_from=0))
+    phone_model: PhoneModel = field(default_factory=PhoneModel)
+    conditions: str = "usual"
+    batch_seconds: float = Run.batch_seconds
+
+    def run(self, work: Path, folder: Path, start: Path, steps: int, seed: int, processes: int | None) -> Run:
+        """The run by this setting."""
+        return Run(
+            work, folder, replace(self.schedule, steps=steps), seed=seed, batch_seconds=self.batch_seconds,
+            start=start, processes=processes, phone_model=self.phone_model, conditions=self.conditions,
+        )  # fmt: skip
+
+
+def _crf(**changes: float) -> Schedule:
+    return replace(GOING_ON, crf_from=0, **changes)  # type: ignore[arg-type]
+
+
+SETTINGS = {
+    BASELINE: TrainingSetting("trigram with the boundary counted, a fifth of CTC, usual conditions"),
+    "ctc": TrainingSetting("CTC alone", GOING_ON),
+    "ctc-share-0": TrainingSetting("no plain CTC", _crf(ctc_share=0.0)),
+    "ctc-share-0.1": TrainingSetting("a tenth of plain CTC", _crf(ctc_share=0.1)),
+    "ctc-share-0.4": TrainingSetting("two fifths of plain CTC", _crf(ctc_share=0.4)),
+    "bigram": TrainingSetting("phone bigram", phone_model=PhoneModel(order=2)),
+    "free-boundary": TrainingSetting("the boundary costs nothing", phone_model=PhoneModel(free_boundary=True)),
+    "middle": TrainingSetting("the middle head by CTC-CRF too", phone_model=PhoneModel(middle=True)),
+    "hard": TrainingSetting("hard conditions", conditions="hard"),
+    "two-views": TrainingSetting("two views, of half as much audio", _crf(consistency=0.2), batch_seconds=40.0),
+    "4-gram": TrainingSetting("phone 4-gram (a step takes several times as long)", phone_model=PhoneModel(order=4)),
+}
+
+
+def chosen(names: list[str] | None, seeds: list[int]) -> Iterator[tuple[str, int]]:
+    """The settings with these names (default: all but the slowest) with each seed; one seed of all comes first."""
+    for name in names or ():
+        if name not in SETTINGS:
+            raise CorpusError(f"there is no setting {name!r}; there are {', '.join(SETTINGS)}")
+    for seed in seeds:
+        for name in names or [name for name in SETTINGS if name != "4-gram"]:
+            yield name, seed

@@ -1,0 +1,61 @@
+"""CTC-CRF (Xiang and Ou 2019): CTC, divided by what all other label sequences get.
+
+With x the audio, l its labels, y the outputs of a head as potentials and P an n-gram over label sequences
+
+    ln p(l | x) = ln (sum over the paths of l of y)  +  ln P(l)  -  ln Z
+
+The first term is CTC's loss, the second a constant of the transcript, the third what `denominator` computes. CTC alone
+makes l likely; the denominator also makes less likely whatever the n-gram would believe instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from streamer.training.phones.denominator import NgramTables, log_denominator
+
+
+@dataclass(frozen=True)
+class SequenceLosses:
+    """Sums over the rows of a batch: -ln p(l | x) is `ctc + denominator + prior`."""
+
+    ctc: Tensor
+    denominator: Tensor
+    prior: Tensor
+
+    def mixed(self, ctc_share: float) -> Tensor:
+        """So much of plain CTC, the rest CTC-CRF without the prior, which is a constant."""
+        return self.ctc + (1 - ctc_share) * self.denominator
+
+
+def sequence_losses(
+    emissions: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor, tables: NgramTables
+) -> SequenceLosses:
+    """The losses of log-potentials [batch, frames, units]; `targets` lie one behind the other.
+
+    A row whose labels do not fit into its frames counts nowhere.
+    """
+    ctc = functional.ctc_loss(
+        emissions.transpose(0, 1), targets, lengths, target_lengths, reduction="none", zero_infinity=True
+    )
+    fits = ctc.detach() > 0  # what does not fit was infinite, and is zero
+    denominator = log_denominator(emissions, lengths, tables)
+    prior = -log_weights(targets, target_lengths, tables)
+    return SequenceLosses(ctc.sum(), (denominator * fits).sum(), (prior * fits).sum())
+
+
+def log_weights(targets: Tensor, lengths: Tensor, tables: NgramTables) -> Tensor:
+    """ln of the n-gram's weight of each target sequence [batch]."""
+    rows = pad_sequence(list(targets.split(lengths.tolist())), batch_first=True)
+    rows = functional.pad(rows, (tables.order - 1, 1))
+    places = torch.arange(rows.shape[1] - tables.order + 1, device=rows.device)
+    ends = lengths.to(rows.device).unsqueeze(1)
+    windows = rows.unfold(1, tables.order, 1).clone()  # [batch, places, order]
+    windows[..., -1] = windows[..., -1].masked_fill(places == ends, tables.units)
+    found = tables.log_weights[windows.unbind(-1)]
+    return (found * (places <= ends)).sum(1)

@@ -1,0 +1,171 @@
+"""The sum over all label sequences and all their CTC paths, each weighted by an n-gram: what CTC-CRF divides by.
+
+For potentials y(t, k) of every frame t and unit k (unit 0 is the blank) and an n-gram P over label sequences l
+
+    Z = sum over l, and over the paths of l, of  P(l) * product over t of y(t, unit of the path at t)
+
+A path is in one of two kinds of states: its last frame `said` the newest label, or was a `rest` (blank) behind it. Each
+state knows its context, the last n - 1 labels. A frame repeats the label, rests, or says a new label k, for P(k |
+context); the newest label can only be said again from a rest. Forward this is
+
+    said'(c + k)  =  y(k) * (said(c + k)  +  sum over the oldest label of c of
+                             P(k | c) * (rest(c) + said(c), the latter unless k is the newest label))
+    rest'(c)      =  y(0) * (said(c) + rest(c))
+
+a batched matrix product for each frame, in probabilities that are scaled to sum to 1. The gradient of ln Z is how
+often each unit is occupied, for which the same is done backward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from streamer.training.phones.phone_ngram import PhoneNgram
+
+_LEAST = 1e-30
+
+
+class NgramTables:
+    """An n-gram as the recursions need it, on a device.
+
+    A context of labels u1 (the oldest) to u(n-1) (the newest) is a group, which is all but u1, and u1 itself.
+    """
+
+    def __init__(self, ngram: PhoneNgram, device: torch.device) -> None:
+        units = ngram.units
+        weights = ngram.weights.to(device, torch.float32)
+        if ngram.order == 2:  # as a trigram that does not look at its oldest label
+            weights = weights.expand(units, units, units + 1)
+        self.units = units
+        self.order = weights.ndim
+        self.log_weights = weights.clamp(min=_LEAST).log()
+        by_group = weights.movedim(0, -2).reshape(-1, units, units + 1)  # [group, oldest, next]
+        groups = torch.arange(len(by_group), device=device)
+        newest = groups % units
+        other = by_group[..., :units].clone()
+        other[..., 0] = 0.0
+        self.again = other[groups, :, newest].clone()  # [group, oldest]: the newest label once more
+        other[groups, :, newest] = 0.0
+        self.other = other  # [group, oldest, next]: any other label
+        self.other_back = other.mT.contiguous()
+        self.end = by_group[..., units].contiguous()  # [group, oldest]
+
+    @property
+    def groups(self) -> int:
+        """The number of contexts without their oldest label."""
+        return len(self.end)
+
+    def shifted(self, entered: Tensor) -> Tensor:
+        """From [group, batch, next label] of the context before to [group, batch, oldest] of the one that follows."""
+        units, batch = self.units, entered.shape[1]
+        return entered.view(units, -1, batch, units).permute(1, 3, 2, 0).reshape(self.groups, batch, units)
+
+    def followed(self, contexts: Tensor) -> Tensor:
+        """The reverse of `shifted`: for each context and next label what the context that follows has."""
+        units, batch = self.units, contexts.shape[1]
+        return contexts.view(-1, units, batch, units).permute(3, 0, 2, 1).reshape(self.groups, batch, units)
+
+    def newest_again(self, entered: Tensor) -> Tensor:
+        """A view [rest of the group, batch, newest]: of [group, batch, next label], next equal to newest."""
+        return entered.view(-1, self.units, entered.shape[1], self.units).diagonal(dim1=1, dim2=3)
+
+    def by_newest(self, contexts: Tensor) -> Tensor:
+        """A view [rest of the group, newest, batch, oldest] of [group, batch, oldest]."""
+        return contexts.view(-1, self.units, *contexts.shape[1:])
+
+
+def log_denominator(emissions: Tensor, lengths: Tensor, tables: NgramTables) -> Tensor:
+    """ln Z of each row [batch] of log-potentials [batch, frames, units]; differentiable by these."""
+    found: Tensor = _LogDenominator.apply(emissions, lengths, tables)
+    return found
+
+
+class _LogDenominator(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, emissions: Tensor, lengths: Tensor, tables: NgramTables) -> Tensor:
+        forward = _Forward.run(emissions.detach().float(), lengths, tables)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(_occupations(forward, tables))
+        return forward.total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (occupations,) = ctx.saved_tensors
+        return occupations * gradients[0][:, None, None], None, None
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """What the forward recursion leaves: states by frame [frames, groups, batch, oldest], and ln Z."""
+
+    potentials: Tensor  # [frames, units, batch, 1]
+    lengths: Tensor
+    said: Tensor
+    rest: Tensor
+    total: Tensor
+
+    @classmethod
+    def run(cls, emissions: Tensor, lengths: Tensor, tables: NgramTables) -> _Forward:
+        batch, frames, units = emissions.shape
+        lengths = lengths.to(emissions.device)
+        # The greatest potential of a frame becomes 1, so that none is too small; it is put back in the end.
+        highest = emissions.amax(-1)
+        potentials = (emissions - highest.unsqueeze(-1)).exp().permute(1, 2, 0).contiguous().unsqueeze(-1)
+        said = emissions.new_empty(frames, tables.groups, batch, units)
+        rest = torch.empty_like(said)
+        scales = emissions.new_empty(frames, batch)
+        before_said = emissions.new_zeros(tables.groups, batch, units)
+        before_rest = torch.zeros_like(before_said)
+        before_rest[0, :, 0] = 1.0  # nothing but beginnings
+        again = tables.again.unsqueeze(1)
+        for time in range(frames):
+            either = before_said + before_rest
+            entered = torch.bmm(either, tables.other)
+            tables.newest_again(entered).add_(tables.by_newest(before_rest * again).sum(-1).transpose(1, 2))
+            torch.add(tables.shifted(entered), before_said, out=said[time])
+            tables.by_newest(said[time]).mul_(potentials[time])
+            torch.mul(either, potentials[time, 0], out=rest[time])
+            scale = (said[time].sum((0, 2)) + rest[time].sum((0, 2))).clamp(min=_LEAST)
+            said[time].div_(scale.view(1, -1, 1))
+            rest[time].div_(scale.view(1, -1, 1))
+            scales[time] = scale
+            before_said, before_rest = said[time], rest[time]
+        rows = torch.arange(batch, device=emissions.device)
+        last = said[lengths - 1, :, rows] + rest[lengths - 1, :, rows]  # [batch, group, oldest]
+        inside = torch.arange(frames, device=emissions.device).unsqueeze(1) < lengths
+        ended = (last * tables.end).sum((1, 2)).clamp(min=_LEAST).log()
+        return cls(potentials, lengths, said, rest, ((scales.log() + highest.T) * inside).sum(0) + ended)
+
+
+def _occupations(forward: _Forward, tables: NgramTables) -> Tensor:
+    """How often each unit is occupied in each frame: [batch, frames, units]."""
+    frames, groups, batch, units = forward.said.shape
+    found = forward.said.new_empty(frames, units, batch)
+    again = tables.again.unsqueeze(1)
+    end = tables.end.unsqueeze(1)
+    later_said = end.expand(groups, batch, units)
+    later_rest = later_said
+    for time in range(frames - 1, -1, -1):
+        if time < frames - 1:
+            potentials = forward.potentials[time + 1]
+            said = (tables.by_newest(later_said) * potentials).view(groups, batch, units)
+            followed = tables.followed(said)
+            either = torch.bmm(followed, tables.other_back).addcmul_(later_rest, potentials[0])
+            repeated = tables.newest_again(followed).transpose(1, 2).reshape(groups, batch, 1)
+            # A row that ends at this frame begins here with the end's weights.
+            ends = (forward.lengths == time + 1).view(1, -1, 1)
+            later_rest = torch.where(ends, end, torch.addcmul(either, repeated, again))
+            later_said = torch.where(ends, end, either.add_(said))
+        found[time] = tables.by_newest(forward.said[time] * later_said).sum((0, 3))
+        found[time, 0] = (forward.rest[time] * later_rest).sum((0, 2))
+        # All occupations of a frame sum to 1. The same factor keeps the numbers near 1.
+        scale = found[time].sum(0).clamp(min=_LEAST)
+        found[time].div_(scale)
+        later_said = later_said / scale.view(1, -1, 1)
+        later_rest = later_rest / scale.view(1, -1, 1)
+    inside = torch.arange(frames, device=found.device).unsqueeze(1) < forward.lengths
+    return (found * inside.unsqueeze(1)).permute(2, 0, 1).contiguous()

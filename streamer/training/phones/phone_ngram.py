@@ -1,0 +1,121 @@
+"""An n-gram over the units of the phones head, estimated from the transcripts' phones: interpolated Kneser-Ney.
+
+With c(h, k) how often unit k follows the context h, D the discount of an order and h' the context without its oldest
+unit:
+
+    P(k | h) = max(c(h, k) - D, 0) / c(h)  +  D * |{k: c(h, k) > 0}| / c(h) * P(k | h')
+
+Below the highest order c(h, k) is the number of different units before (h, k), because the shorter context is asked
+only where the longer one is new. The tables are dense: 41 units and three of context are 3 million numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+BEGINNING = 0
+"""As a unit of context: before the first unit. No sequence contains the blank, which has this number."""
+
+ORDERS = (2, 3, 4)
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True)
+class PhoneNgram:
+    """`weights` [units] * (order - 1) + [units + 1]: of every unit, and of the end, after the oldest to newest unit.
+
+    They are probabilities, unless a unit is `free`: that one costs nothing (weight 1) and is left out of the contexts.
+    """
+
+    weights: Tensor
+    free: int | None = None
+
+    @property
+    def order(self) -> int:
+        """The length of the n-grams."""
+        return self.weights.ndim
+
+    @property
+    def units(self) -> int:
+        """The number of units, the blank among them."""
+        return len(self.weights)
+
+    def log_weight(self, sequence: Sequence[int]) -> float:
+        """ln of the product of all weights of a sequence, its end among them."""
+        rows = torch.tensor(_windows(sequence, self.order, self.units))
+        return float(self.weights[rows.unbind(1)].clamp(min=_LEAST).log().sum())
+
+    def perplexity(self, sequences: Sequence[Sequence[int]]) -> float:
+        """How many units are to be expected at each place on average; free units do not count as places."""
+        places = sum(1 + sum(unit != self.free for unit in sequence) for sequence in sequences)
+        return math.exp(-sum(self.log_weight(sequence) for sequence in sequences) / places)
+
+
+def estimate(sequences: Sequence[Sequence[int]], units: int, order: int, free: int | None = None) -> PhoneNgram:
+    """The n-gram of these sequences, which contain units from 1 on; `free` is a unit that shall cost nothing."""
+    if order not in ORDERS:
+        raise ValueError(f"the order of the phones' n-gram must be one of {ORDERS}, not {order}")
+    if free is None:
+        return PhoneNgram(_kneser_ney(_counts(sequences, units, order)))
+    without = [[unit for unit in sequence if unit != free] for sequence in sequences]
+    shorter = [_kneser_ney(_counts(without, units, length)) for length in range(1, order + 1)]
+    return PhoneNgram(_with_free(shorter, units, free), free)
+
+
+def _counts(sequences: Sequence[Sequence[int]], units: int, order: int) -> Tensor:
+    """How often each n-gram occurs: [units] * (order - 1) + [units + 1]."""
+    shape = (units,) * (order - 1) + (units + 1,)
+    rows = torch.tensor([window for sequence in sequences for window in _windows(sequence, order, units)])
+    flat = torch.zeros(len(rows), dtype=torch.int64)
+    for size, column in zip(shape, rows.unbind(1), strict=True):
+        flat = flat * size + column
+    return torch.bincount(flat, minlength=math.prod(shape)).view(shape).double()
+
+
+def _windows(sequence: Sequence[int], order: int, end: int) -> list[list[int]]:
+    padded = [BEGINNING] * (order - 1) + list(sequence) + [end]
+    return [padded[place : place + order] for place in range(len(sequence) + 1)]
+
+
+def _kneser_ney(counts: Tensor) -> Tensor:
+    """P(k | h) of the highest order, with all lower ones mixed in."""
+    orders = [counts]
+    while orders[0].ndim > 1:
+        orders.insert(0, orders[0].sum(0))
+    # Nothing different can stand before a beginning: there the lower orders keep their true counts.
+    for lower, higher in zip(range(len(orders) - 1), list(orders[1:]), strict=True):
+        different = (higher > 0).double().sum(0)
+        if different.ndim > 1:
+            different[BEGINNING] = orders[lower][BEGINNING]
+        orders[lower] = different
+    unigram = orders[0] + 0.5
+    unigram[BEGINNING] = 0.0
+    found = unigram / unigram.sum()
+    for order in orders[1:]:
+        once, twice = (int((order == number).sum()) for number in (1, 2))
+        discount = once / (once + 2 * twice) if once else 0.5
+        total = order.sum(-1, keepdim=True)
+        left = discount * (order > 0).double().sum(-1, keepdim=True)
+        mixed = ((order - discount).clamp(min=0) + left * found) / total.clamp(min=1)
+        found = torch.where(total > 0, mixed, found.expand_as(mixed))
+    return found
+
+
+def _with_free(shorter: list[Tensor], units: int, free: int) -> Tensor:
+    """Tables over contexts with the free unit, from tables by order over contexts that lack it."""
+    order = len(shorter)
+    weights = shorter[-1].clone()
+    for context in torch.cartesian_prod(*[torch.arange(units)] * (order - 1)).view(-1, order - 1).tolist():
+        if free in context:
+            kept = tuple(unit for unit in context if unit != free)
+            weights[tuple(context)] = shorter[len(kept)][kept]
+    weights[..., free] = 1.0
+    # It stands behind something else: neither at the beginning nor behind itself.
+    for nothing in (BEGINNING, free):
+        weights.select(-2, nothing)[..., free] = 0.0
+    return weights

@@ -1,0 +1,53 @@
+"""All ways to say a text: a graph of units, a branch for each pronunciation of a word, a boundary after each word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streamer.training.acoustic import units
+from streamer.training.language.pronunciation import Phones
+
+START = 0
+"""The node before the first unit. It stands for no unit."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the text a node is: the word's number, its pronunciation's, and the phone's within that."""
+
+    word: int
+    variant: int
+    phone: int
+
+
+@dataclass
+class PronunciationGraph:
+    """Nodes in an order in which each one comes after all that lead to it; the last one is where the text ends."""
+
+    labels: list[int] = field(default_factory=lambda: [units.BLANK])
+    before: list[list[int]] = field(default_factory=lambda: [[]])
+    places: list[Place | None] = field(default_factory=lambda: [None])
+
+    @classmethod
+    def of(cls, words: Sequence[Sequence[Phones]]) -> PronunciationGraph:
+        """The graph of these words, each with its pronunciations, one or more."""
+        graph, ends = cls(), [START]
+        for word, variants in enumerate(words):
+            after_word = []
+            for variant, phones in enumerate(variants):
+                last = ends
+                for number, phone in enumerate(phones):
+                    last = [graph._add(units.PHONE_NUMBER[phone], last, Place(word, variant, number))]
+                after_word += last
+            ends = [graph._add(units.PHONE_NUMBER[units.BOUNDARY], sorted(set(after_word)), None)]
+        return graph
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def _add(self, label: int, before: list[int], place: Place | None) -> int:
+        self.labels.append(label)
+        self.before.append(list(before))
+        self.places.append(place)
+        return len(self.labels) - 1

@@ -1,0 +1,99 @@
+"""The likeliest CTC path through a graph of pronunciations, for a batch of utterances at once.
+
+A node is either being said, or rests (blank) after it was. A node that has the same unit as the one before can be
+entered from its rest only. A frame costs a few operations over [rows, nodes, nodes before].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from streamer.training.acoustic import units
+from streamer.training.phones.pronunciation_graph import START, PronunciationGraph
+
+NEVER = -1e30
+RESTING = -1
+"""In a path: a frame in which no node is said."""
+
+
+def best_paths(
+    emissions: Tensor, lengths: Sequence[int], graphs: Sequence[PronunciationGraph]
+) -> list[list[int] | None]:
+    """The node of every frame of each row, RESTING between them; None where the text does not fit into the frames.
+
+    `emissions` are log-probabilities [rows, frames, units] on any device.
+    """
+    tables = _Tables(graphs, emissions.device)
+    rows, frames, _ = emissions.shape
+    of_nodes = emissions.gather(2, tables.labels.unsqueeze(1).expand(-1, frames, -1))
+    of_blank = emissions[..., units.BLANK].unsqueeze(-1)
+    said = emissions.new_full((rows, tables.nodes), NEVER)
+    said[:, START] = 0.0  # where every path begins; it is never said again
+    rest = torch.full_like(said, NEVER)
+    entered_from = torch.empty(frames, rows, tables.nodes, dtype=torch.int16, device=emissions.device)
+    rested_before = torch.empty(frames, rows, tables.nodes, dtype=torch.bool, device=emissions.device)
+    final = emissions.new_full((rows, 2), NEVER)
+    ends = torch.tensor(lengths, device=emissions.device) - 1
+    for time in range(frames):
+        entering, origin = tables.entering(said, rest).max(-1)
+        # What stays in a node has the number after those of the nodes before.
+        entered_from[time] = torch.where(said >= entering, 2 * tables.width, origin)
+        rested_before[time] = rest >= said
+        rest, said = torch.maximum(rest, said) + of_blank[:, time], torch.maximum(said, entering) + of_nodes[:, time]
+        said[:, START] = NEVER
+        scores = torch.stack((said, rest), -1)[tables.rows, tables.last]
+        final = torch.where((ends == time).unsqueeze(1), scores, final)
+    return tables.traced(final, ends, entered_from, rested_before)
+
+
+class _Tables:
+    """The graphs of a batch, filled up to the same numbers of nodes and of nodes before a node."""
+
+    def __init__(self, graphs: Sequence[PronunciationGraph], device: torch.device) -> None:
+        self.nodes = max(len(graph) for graph in graphs)
+        self.width = max(len(before) for graph in graphs for before in graph.before)
+        labels = torch.zeros(len(graphs), self.nodes, dtype=torch.int64)
+        before = torch.zeros(len(graphs), self.nodes, self.width, dtype=torch.int64)
+        there = torch.zeros(len(graphs), self.nodes, self.width, dtype=torch.bool)
+        for row, graph in enumerate(graphs):
+            labels[row, : len(graph)] = torch.tensor(graph.labels)
+            for node, found in enumerate(graph.before):
+                before[row, node, : len(found)] = torch.tensor(found, dtype=torch.int64)
+                there[row, node, : len(found)] = True
+        same = labels.gather(1, before.flatten(1)).view_as(before) == labels.unsqueeze(-1)
+        self.labels = labels.to(device)
+        self.before = before.flatten(1).to(device)
+        # First entering from a rest, then from the node itself.
+        forbidden = torch.cat((~there, ~there | same), -1)
+        self.penalty = (forbidden * NEVER).to(device)
+        self.rows = torch.arange(len(graphs), device=device)
+        self.last = torch.tensor([len(graph) - 1 for graph in graphs], device=device)
+
+    def entering(self, said: Tensor, rest: Tensor) -> Tensor:
+        """The scores with which each node can be entered: [rows, nodes, 2 * nodes before]."""
+        shape = (len(said), self.nodes, self.width)
+        both = torch.cat((rest.gather(1, self.before).view(shape), said.gather(1, self.before).view(shape)), -1)
+        return both + self.penalty
+
+    def traced(
+        self, final: Tensor, ends: Tensor, entered_from: Tensor, rested_before: Tensor
+    ) -> list[list[int] | None]:
+        """The paths, from their ends."""
+        node, resting = self.last.clone(), final[:, 1] > final[:, 0]
+        before = self.before.view(len(node), self.nodes, self.width)
+        path = torch.full((len(entered_from), len(node)), RESTING, device=node.device)
+        for time in range(len(entered_from) - 1, -1, -1):
+            inside = ends >= time
+            path[time] = torch.where(inside & ~resting, node, RESTING)
+            origin = entered_from[time, self.rows, node].long()
+            stays = resting | (origin == 2 * self.width)
+            earlier = before[self.rows, node, origin % self.width]
+            was_resting = torch.where(resting, rested_before[time, self.rows, node], origin < self.width)
+            was_resting &= resting | ~stays
+            node = torch.where(inside & ~stays, earlier, node)
+            resting = torch.where(inside, was_resting, resting)
+        found = zip(path.T.tolist(), ends.tolist(), final.amax(1).tolist(), strict=True)
+        return [row[: end + 1] if score > NEVER / 2 else None for row, end, score in found]

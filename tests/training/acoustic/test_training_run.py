@@ -1,0 +1,72 @@
+"""A run in its folder: from a bundle, by steps, in pieces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from streamer.engine.models.acoustic_model import AcousticModel, ModelDescription
+from streamer.training.acoustic.schedule import GOING_ON, Schedule
+from streamer.training.acoustic.training_run import PhoneModel, Run
+from streamer.training.data.alignment import alignment_path, heard_path
+from streamer.training.data.corpus import CorpusError
+from tests.training.acoustic.tiny_run import ENCODER, NAMES, aligned
+
+STEPS = 4
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    """A bundle to start from."""
+    torch.manual_seed(0)
+    AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path / "start")
+    return tmp_path / "start"
+
+
+def make_run(work: Path, start: Path, schedule: Schedule, **others: object) -> Run:
+    """One by one process, by CTC-CRF from the start."""
+    names = [f"train{number}" for number in range(12)]
+    lines = [json.dumps(vars(aligned(name))) for name in names]
+    heard_path(work, "train").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Run(
+        work, start.parent / "run", schedule, start=start, processes=1, batch_seconds=4.0,
+        phone_model=PhoneModel(free_boundary=True, middle=True), conditions="hard", **others,
+    )  # fmt: skip
+
+
+def test_a_run_by_steps_starts_from_a_bundle_and_goes_on_when_more_is_planned(work: Path, start: Path) -> None:
+    """It needs no alignment besides what a model heard; the averaged weights lie in the run, old ones where asked."""
+    assert not alignment_path(work, "train").exists()
+    told: list[str] = []
+    schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0, "consistency": 0.2})
+    make_run(work, start, schedule, keep_every=2).train(lambda: False, told.append)
+    assert told[-1] == f"stopped at step {STEPS}, 100 % of the plan"
+    run = start.parent / "run"
+    assert sorted(path.name for path in run.iterdir() if path.is_dir()) == ["averaged", "step-2", "step-4"]
+    before, after = (AcousticModel.load(folder).state_dict() for folder in (start, run / "averaged"))
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    torch.testing.assert_close(before["features.mean"], after["features.mean"])
+    more = Schedule(**{**vars(schedule), "steps": 2 * STEPS})
+    make_run(work, start, more).train(lambda: False, told.append)
+    assert told[-3].startswith(f"going on at step {STEPS}, ")
+    assert told[-1] == f"stopped at step {2 * STEPS}, 100 % of the plan"
+
+
+def test_a_run_is_stopped_after_its_first_step(work: Path, start: Path) -> None:
+    """However early it was asked to; what that step gave is kept."""
+    told: list[str] = []
+    make_run(work, start, Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0})).train(
+        lambda: True, told.append
+    )
+    assert told[-1] == "stopped at step 1, 25 % of the plan"
+    assert (start.parent / "run" / "checkpoint.pt").is_file()
+
+
+def test_what_is_missing_is_said(work: Path, start: Path) -> None:
+    """No run without processes."""
+    run = Run(work, start.parent / "run", GOING_ON, start=start, processes=0)
+    with pytest.raises(CorpusError, match="--processes must be 1 or more"):
+        run.train(lambda: False, print)

@@ -1,0 +1,34 @@
+"""Settings that are compared differ in one thing."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from streamer.training.comparison.training_settings import BASELINE, SETTINGS, chosen
+from streamer.training.data.corpus import CorpusError
+
+
+def test_every_setting_differs_from_the_baseline_and_has_equal_steps() -> None:
+    """In what it says, and in no more than a loss and the audio that goes with it."""
+    baseline = SETTINGS[BASELINE]
+    for name, setting in SETTINGS.items():
+        different = [
+            each.name for each in fields(setting) if getattr(setting, each.name) != getattr(baseline, each.name)
+        ]
+        assert different == [] if name == BASELINE else "says" in different
+        assert len(different) <= 3
+        run = setting.run(Path("work"), Path("run"), Path("start"), 600, 7, 2)
+        assert (run.schedule.steps, run.seed, run.schedule.rate) == (600, 7, 1.25e-3)
+
+
+def test_all_settings_come_once_before_any_comes_twice() -> None:
+    """The slowest only where it is asked for; an unknown one is named."""
+    order = list(chosen(None, [1, 2]))
+    assert [seed for _, seed in order] == sorted(seed for _, seed in order)
+    assert {name for name, _ in order} == set(SETTINGS) - {"4-gram"}
+    assert list(chosen(["4-gram"], [3])) == [("4-gram", 3)]
+    with pytest.raises(CorpusError, match="there is no setting 'five'; there are crf, ctc, "):
+        list(chosen(["five"], [1]))

@@ -1,0 +1,60 @@
+"""The phones' n-gram is a distribution, and learns what it saw."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from streamer.training.phones.phone_ngram import ORDERS, estimate
+from tests.training.phones.all_paths import BOUNDARY, SEQUENCES, UNITS
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_weights_of_every_context_sum_to_one(order: int) -> None:
+    """Also of contexts that were never seen; the blank is nothing that can follow."""
+    weights = estimate(SEQUENCES, UNITS, order).weights
+    assert weights.shape == (UNITS,) * (order - 1) + (UNITS + 1,)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    assert not weights[..., 0].any()
+
+
+def test_the_estimate_is_kneser_and_neys() -> None:
+    """One bigram by hand: the discount of counts of one and two, and the number of units before as what is left."""
+    # After a beginning: 1 twice, 2 once. After 1: 2 twice, the end once. After 2: the end twice, 1 once.
+    weights = estimate([[1, 2], [1, 2], [2, 1]], 3, 2).weights
+    discount = 3 / (3 + 2 * 3)
+    before = torch.tensor([0.0, 2.5, 2.5, 2.5]).double()  # each has two different units before it
+    shorter = before / before.sum()
+    assert weights[1, 2] == pytest.approx((2 - discount) / 3 + discount * 2 / 3 * shorter[2].item())
+    assert weights[1, 3] == pytest.approx((1 - discount) / 3 + discount * 2 / 3 * shorter[3].item())
+    assert weights[1, 1] == pytest.approx(discount * 2 / 3 * shorter[1].item())
+
+
+def test_a_longer_context_surprises_less() -> None:
+    """On what it was estimated from; a sequence's weight is the product of its parts."""
+    ngrams = [estimate(SEQUENCES, UNITS, order) for order in ORDERS]
+    perplexities = [ngram.perplexity(SEQUENCES) for ngram in ngrams]
+    assert perplexities == sorted(perplexities, reverse=True)
+    weights = ngrams[0].weights
+    product = weights[0, 1] * weights[1, 3] * weights[3, UNITS]
+    assert ngrams[0].log_weight([1, 3]) == pytest.approx(math.log(product))
+
+
+def test_a_free_unit_costs_nothing_and_is_no_context() -> None:
+    """A sequence with boundaries weighs what it weighs without them, as far as the contexts reach across."""
+    for order in ORDERS:
+        ngram = estimate(SEQUENCES, UNITS, order, free=BOUNDARY)
+        without = estimate([[unit for unit in each if unit != BOUNDARY] for each in SEQUENCES], UNITS, order)
+        assert ngram.log_weight([1, 2, 1]) == pytest.approx(without.log_weight([1, 2, 1]))
+        assert ngram.log_weight([1, 2, BOUNDARY]) > without.log_weight([1, 2]) - 2
+        weights = ngram.weights.view(-1, UNITS, UNITS + 1)
+        assert weights[:, [1, 2], BOUNDARY].eq(1).all()
+        assert not weights[:, [0, BOUNDARY], BOUNDARY].any()
+
+
+def test_other_orders_are_refused() -> None:
+    """With those that there are."""
+    with pytest.raises(ValueError, match=r"one of \(2, 3, 4\), not 5"):
+        estimate(SEQUENCES, UNITS, 5)
