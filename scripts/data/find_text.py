@@ -1,0 +1,53 @@
+"""Find the text of recordings that have none, and write those whose text is sure as a folder of given speech.
+
+    python scripts/data/find_text.py --recordings CLIPS --sentences TEXT… --dev GIVEN/dev.tsv --work WORK --output MORE
+
+The recogniser hears every recording. The known sentences nearest to what it heard (TEXT: one or more a line) are
+scored by the phones that the acoustic model hears; one that fits about as well as the words heard is taken as what was
+read. Of the others, the words heard are taken where the search is sure of each. MORE gets `train.tsv` and tar shards
+of two corpora, NAME_found and NAME_heard: docs/training.md says how often such texts are right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from streamer.engine.language.language_model import LanguageError
+from streamer.engine.language.lexicon import LexiconError
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.training.data.corpus import CorpusError
+from streamer.training.labelling.labelling import Sources, label
+from streamer.training.labelling.labels import Thresholds
+from streamer.training.labelling.recordings import prepare_recordings
+
+
+def main() -> int:
+    """Prepare and label the recordings; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recordings", type=Path, required=True, help="folder of one-utterance audio files")
+    parser.add_argument("--sentences", type=Path, nargs="+", required=True, help="text files of known sentences")
+    parser.add_argument("--dev", type=Path, required=True, help="manifest whose texts no recording may get")
+    parser.add_argument("--work", type=Path, required=True, help="folder for the decoded recordings and emissions")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the labelled speech")
+    parser.add_argument("--name", default="clips", help="of the prepared set and the corpora (default: clips)")
+    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
+    parser.add_argument("--beam", type=int, default=96, help="of the search (default: 96)")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    try:
+        if not (options.work / f"{options.name}.tsv").is_file():
+            prepare_recordings(options.recordings, options.work, options.name, options.processes)
+        sources = Sources(options.bundle, options.sentences, options.dev, options.beam)
+        tell = partial(print, flush=True)
+        label(options.recordings, options.work, options.name, options.output, sources, Thresholds(), tell)
+    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
+        print(f"find_text: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

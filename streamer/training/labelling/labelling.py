@@ -1,0 +1,94 @@
+"""Recordings without text become training speech: hear them, look up what was read, keep what is sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
+from streamer.engine.language.letter_to_sound import LetterToSound
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.search.beam_options import BeamOptions
+from streamer.engine.search.search import HypothesisWord
+from streamer.training.data.corpus import Utterance
+from streamer.training.data.given_speech import Row
+from streamer.training.labelling.known_sentences import KnownSentences, read_sentences
+from streamer.training.labelling.labelled_folder import write_labelled
+from streamer.training.labelling.labels import FOUND, HEARD, Label, Thresholds, choose
+from streamer.training.labelling.text_scores import TextScores
+from streamer.training.language.pronunciation import Pronunciations, cmu_dictionary
+from streamer.training.language.text_sources import read_transcripts
+from streamer.training.search.emission_cache import EmittedUtterance, read_emissions
+from streamer.training.search.search_trials import run_beam
+
+STREAMS = 48
+CANDIDATES = 40
+STEP_MS = 640
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What labels are made with."""
+
+    bundle: Path  # the recogniser
+    sentences: Sequence[Path]  # text files of sentences that may have been read
+    dev: Path  # manifest whose texts no label may have
+    beam: int = 96
+
+
+def label(
+    recordings: Path, work: Path, name: str, output: Path, sources: Sources, limits: Thresholds,
+    tell: Callable[[str], None],
+) -> list[Row]:  # fmt: skip
+    """Label a set that was prepared of a folder, and write what got a label as a folder of given speech."""
+    avoided = {" ".join(reference.words) for reference in read_transcripts(sources.dev)}
+    known = KnownSentences(read_sentences(sources.sentences, avoided))
+    tell(f"{len(known)} known sentences")
+    spoken = read_emissions(sources.bundle, work, name, work, STEP_MS)
+    tell(f"{len(spoken)} recordings, {sum(one.utterance.seconds for one in spoken) / 3600:.2f} h")
+    scores = TextScores(Pronunciations(cmu_dictionary(), LetterToSound.load(sources.bundle / LETTERS_FILE)))
+    rows = [
+        _row(name, one.utterance, found)
+        for one, words in zip(spoken, hear(spoken, sources), strict=True)
+        if (found := find_label(one, words, known, scores, limits)) and found.text not in avoided
+    ]
+    written = write_labelled(output, name, ((row, (recordings / row.member).read_bytes()) for row in rows))
+    for kind in (FOUND, HEARD):
+        seconds = [row.seconds for row in written if row.corpus == f"{name}_{kind}"]
+        tell(f"{kind}: {len(seconds)} recordings, {sum(seconds) / 3600:.2f} h")
+    return written
+
+
+def hear(spoken: Sequence[EmittedUtterance], sources: Sources) -> list[tuple[HypothesisWord, ...]]:
+    """What the recogniser makes of each utterance."""
+    lexicon = Lexicon.load(sources.bundle / LEXICON_FILE)
+    language = LanguageModel.load(sources.bundle / LANGUAGE_FILE)
+    options = replace(BeamOptions.load(sources.bundle / SEARCH_FILE), beam=sources.beam)
+    with torch.inference_mode():
+        return run_beam(spoken, lexicon, language, options, STREAMS).hypotheses
+
+
+def find_label(
+    one: EmittedUtterance,
+    heard: Sequence[HypothesisWord],
+    known: KnownSentences,
+    scores: TextScores,
+    limits: Thresholds,
+) -> Label | None:
+    """The label of an utterance: the known sentences nearest to what was heard are scored together with it."""
+    if not heard:
+        return None
+    words = [word.text for word in heard]
+    candidates = known.nearest(words, CANDIDATES)
+    own, *others = scores.score(one.emissions, [" ".join(words), *candidates])
+    return choose(heard, own, dict(zip(candidates, others, strict=True)), limits)
+
+
+def _row(name: str, utterance: Utterance, found: Label) -> Row:
+    seconds = round(utterance.seconds, 3)
+    # Nobody knows who speaks: each recording has a speaker of its own.
+    return Row("", utterance.name, seconds, f"{name}_{found.kind}", utterance.name, found.text.upper())

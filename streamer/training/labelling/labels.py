@@ -1,0 +1,52 @@
+"""Which text an utterance gets: a known sentence that fits as well as what was heard, the words heard, or none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamer.engine.search.search import HypothesisWord
+
+FOUND, HEARD = "found", "heard"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """How sure a text must be. docs/training.md has what these values were worth where the text was known."""
+
+    # A known sentence may be so much less likely than the words heard, in nats a frame, if it is so much likelier than
+    # the next one. A sentence that stands out more may be less like what was heard.
+    found: tuple[tuple[float, float], ...] = ((0.2, 0.2), (0.35, 0.5))
+    # The words heard must reach this sum of their log-likelihood a frame and their mean share of the search's
+    # probability. The first tells how well the phones fit, the second how sure the words are; together they tell most.
+    heard: float = 0.6
+    fewest_words: int = 3  # heard alone, so few words may be anything
+
+
+@dataclass(frozen=True)
+class Label:
+    """The text of an utterance and where it comes from: FOUND or HEARD."""
+
+    kind: str
+    text: str
+
+
+def choose(
+    heard: Sequence[HypothesisWord], own_score: float, known: Mapping[str, float], limits: Thresholds
+) -> Label | None:
+    """The label of an utterance, if there is a sure one.
+
+    Scores are log-likelihoods a frame: `own_score` of the words heard, `known` of every known sentence in question.
+    """
+    ranked = sorted(known, key=known.__getitem__, reverse=True)
+    if ranked:
+        loss = own_score - known[ranked[0]]
+        lead = known[ranked[0]] - known[ranked[1]] if len(ranked) > 1 else math.inf
+        if any(loss <= most and lead >= least for most, least in limits.found):
+            return Label(FOUND, ranked[0])
+    if len(heard) < limits.fewest_words:
+        return None
+    if own_score + sum(word.share for word in heard) / len(heard) >= limits.heard:
+        return Label(HEARD, " ".join(word.text for word in heard))
+    return None

@@ -1,0 +1,44 @@
+"""How likely texts are, given what the acoustic model says of each frame: the likelihood of their phones under CTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from streamer.training.acoustic.units import BLANK, BOUNDARY, PHONE_NUMBER
+from streamer.training.language.pronunciation import Pronunciations
+
+
+class TextScores:
+    """Scores texts against emissions of the phones' head; remembers how words are pronounced."""
+
+    def __init__(self, pronunciations: Pronunciations) -> None:
+        self._pronunciations = pronunciations
+        self._known: dict[str, list[int]] = {}
+
+    def score(self, emissions: Tensor, texts: Sequence[str]) -> list[float]:
+        """The log-likelihood of each text for emissions [frames, units], divided by the number of frames.
+
+        Minus infinity is the score of a text that is too long to be said in so many frames.
+        """
+        units = [self.units(text) for text in texts]
+        lengths = torch.tensor([len(numbers) for numbers in units])
+        targets = torch.nn.utils.rnn.pad_sequence([torch.tensor(numbers) for numbers in units], batch_first=True)
+        frames = len(emissions)
+        losses = torch.nn.functional.ctc_loss(
+            emissions.float().unsqueeze(1).expand(-1, len(texts), -1),
+            targets, torch.full((len(texts),), frames), lengths, blank=BLANK, reduction="none",
+        )  # fmt: skip
+        return [-loss / frames for loss in losses.tolist()]
+
+    def units(self, text: str) -> list[int]:
+        """The phones of a text, each word as it is mostly pronounced, with a boundary after it."""
+        return [unit for word in text.split() for unit in self._pronounced(word)]
+
+    def _pronounced(self, word: str) -> list[int]:
+        if word not in self._known:
+            phones = next(iter(self._pronunciations.variants(word)), ())
+            self._known[word] = [PHONE_NUMBER[phone] for phone in (*phones, BOUNDARY)]
+        return self._known[word]
