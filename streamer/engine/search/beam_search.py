@@ -24,6 +24,7 @@ from streamer.engine.search.hotword_compiler import HotwordCompiler
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.search.word_agreement import WordAgreement, agreement_shares
 from streamer.engine.search.word_histories import NO_HISTORY, EndedWord, WordHistories
+from streamer.engine.work import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word
@@ -57,15 +58,20 @@ class BeamSearch:
         self._new_words: dict[int, tuple[str, ...]] = {}
         self.reset(range(slots))
 
-    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
-        """Set the options of the next stream in this slot. ValueError for a hotword that cannot be used, or no room."""
-        compiled = self._compiler.compile(hotwords)
-        self._new_words.pop(slot, None)
-        self._settle_frames[slot] = 0
-        self._expander.set_hotwords(slot, compiled)
+    def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
+        """Set the options of the next stream in this slot. ValueError for a hotword that cannot be used."""
+        self.release(slot)
+        compiled = (yield from self._compiler.compiling(hotwords, caller)) if hotwords else None
+        yield from self._expander.set_hotwords(slot, compiled)
         self._settle_frames[slot] = settle_frames
         if compiled:
             self._new_words[slot] = compiled.texts
+
+    def release(self, slot: int) -> None:
+        """Give up the room for the hotwords of the stream in this slot, which has ended."""
+        self._new_words.pop(slot, None)
+        self._settle_frames[slot] = 0
+        finish(self._expander.set_hotwords(slot, None))
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
