@@ -197,7 +197,8 @@ class Recogniser:
 
     def _prepare_at_once(self, stream: int) -> None:
         try:
-            self._preparations.finish(stream)
+            with torch.inference_mode(False):  # what is set up here is changed outside of `step` as well
+                self._preparations.finish(stream)
         except Exception as error:
             self.close(stream)
             raise _stream_error(error) from error
