@@ -274,10 +274,14 @@ class SessionDriver:
         session = self.session
         if self._holdings or not session.wanted:
             return
+        streams = session.wanted
         try:
-            self._holdings.take(session.start, session.wanted)
+            self._holdings.take(session.start, streams)
         except Refused as refused:
             session.refuse(refused.code, refused.message)
+            return
+        if (denied := self._holdings.prepare(session.start, streams)) is not None:
+            session.refuse(denied.code, denied.message, denied.retry_s)
 
     async def _ask(self, stream: int, request: Request) -> None:
         session, reservation, started = self.session, self._holdings[stream], time.monotonic()

@@ -29,7 +29,7 @@ def unknown_words(seed: int, number: int = 1200) -> list[str]:
 
 
 async def test_others_are_answered_while_a_stream_is_prepared(link: Link) -> None:
-    """A step that is sent after the START of a stream with many hotwords is answered before it, and the next one too."""
+    """Steps that are sent after the START of a stream with many hotwords are answered before it."""
     audio = pcm("talk.flac")
     other, costly = link.sequence(), link.sequence({"hotwords": unknown_words(1)})
     await other.send(audio[:STEP])

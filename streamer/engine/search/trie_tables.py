@@ -42,7 +42,7 @@ class TrieTables:
         self._shared_words = len(self.words)
         self._areas: dict[int, tuple[int, int]] = {}  # by slot: start and end
         if self.table.device.type == "cpu":
-            # To extend the tables later would copy the lexicon while others wait. Memory that is not used costs nothing.
+            # To extend the tables later would copy the lexicon while others wait. Unused memory costs nothing.
             self._extend(min(MOST_NODES, streams * MOST_NODES_A_STREAM))
 
     def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> Work[int]:
@@ -69,8 +69,12 @@ class TrieTables:
         yield
         # Who looks up the homophones of the last word reads some places further.
         found = trie.words
-        self.words[offset : offset + len(found) + self._homophones] = pad(words[found], (0, self._homophones)).to(device)
-        self.likely[offset : offset + len(found) + self._homophones] = pad(worth[found], (0, self._homophones)).to(device)
+        self.words[offset : offset + len(found) + self._homophones] = pad(words[found], (0, self._homophones)).to(
+            device
+        )
+        self.likely[offset : offset + len(found) + self._homophones] = pad(worth[found], (0, self._homophones)).to(
+            device
+        )
         return start + int(trie.base[ROOT])
 
     def remove(self, slot: int) -> None:
