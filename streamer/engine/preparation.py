@@ -1,13 +1,14 @@
 """The preparation of streams: what their options cost before the first audio can be computed, done slice by slice.
 
-Callers take turns, so that nobody waits for all that another one has asked for. The preparations of one caller follow
-one another.
+Callers have equal shares of the time, and what would be ready first if all of them were served at once is served first
+(weighted fair queueing). So a short list does not wait for the long ones of others, however many there are, and long
+ones are served one after the other instead of all being late.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,8 +26,10 @@ Prepared = tuple[int, Exception | None]
 @dataclass(frozen=True)
 class _Preparation:
     stream: int
+    caller: str
     work: Work[None]
     begun_at: float
+    order: tuple[float, int]  # when it would be ready, in shared time, and its number
 
 
 class Preparations:
@@ -34,19 +37,25 @@ class Preparations:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._now = clock
-        self._waiting: OrderedDict[str, deque[_Preparation]] = OrderedDict()  # by caller; the first has the next turn
-        self._callers: dict[int, str] = {}  # of each stream
+        self._waiting: dict[int, _Preparation] = {}  # by stream
+        self._callers: Counter[str] = Counter()  # how many each of them has waiting
+        self._shared_s = 0.0  # the work that each caller would have had by now if all were served at once
+        self._promised_s: dict[str, float] = {}  # of each caller: until when its streams keep it busy, in shared time
+        self._added = 0
 
     def __contains__(self, stream: int) -> bool:
-        return stream in self._callers
+        return stream in self._waiting
 
     def __len__(self) -> int:
-        return len(self._callers)
+        return len(self._waiting)
 
-    def add(self, stream: int, work: Work[None], caller: str) -> None:
-        """Prepare this stream when it is its caller's turn."""
-        self._callers[stream] = caller
-        self._waiting.setdefault(caller, deque()).append(_Preparation(stream, work, self._now()))
+    def add(self, stream: int, work: Work[None], caller: str, estimate_s: float) -> None:
+        """Prepare this stream when its caller can have so much time."""
+        ready_s = max(self._shared_s, self._promised_s.get(caller, 0.0)) + estimate_s
+        self._promised_s[caller] = ready_s
+        self._added += 1
+        self._callers[caller] += 1
+        self._waiting[stream] = _Preparation(stream, caller, work, self._now(), (ready_s, self._added))
 
     def drop(self, stream: int) -> None:
         """The stream is not wanted any more."""
@@ -59,35 +68,34 @@ class Preparations:
             finish(preparation.work)
 
     def advance(self) -> list[Prepared]:
-        """Work for one slice, for the caller whose turn it is. Returns the streams whose preparation has ended."""
+        """Work for one slice. Returns the streams whose preparation has ended."""
         ended: list[Prepared] = []
-        until = self._now() + SLICE_S
-        while self._waiting:
-            caller = next(iter(self._waiting))
-            preparation = self._waiting[caller][0]
+        since = self._now()
+        for stream in [each.stream for each in self._waiting.values() if since - each.begun_at > PREPARATION_LIMIT_S]:
+            self.drop(stream)
+            ended.append((stream, NotNow("too many hotwords are being prepared at present; try again later")))
+        callers = max(1, len(self._callers))
+        while self._waiting and self._now() - since < SLICE_S:
+            preparation = min(self._waiting.values(), key=lambda each: each.order)
             try:
-                if self._now() - preparation.begun_at > PREPARATION_LIMIT_S:
-                    raise NotNow("too many hotwords are being prepared at present; try again later")
-                next(preparation.work)
+                while self._now() - since < SLICE_S:
+                    next(preparation.work)
             except StopIteration:
                 ended.append((preparation.stream, None))
                 self._take(preparation.stream)
             except Exception as error:
                 ended.append((preparation.stream, error))
                 self.drop(preparation.stream)
-            if self._now() >= until:
-                if caller in self._waiting:
-                    self._waiting.move_to_end(caller)
-                break
+        self._shared_s += (self._now() - since) / callers
+        if not self._waiting:
+            self._shared_s = 0.0
+            self._promised_s.clear()
         return ended
 
     def _take(self, stream: int) -> _Preparation | None:
-        caller = self._callers.pop(stream, None)
-        if caller is None:
-            return None
-        theirs = self._waiting[caller]
-        found = next(each for each in theirs if each.stream == stream)
-        theirs.remove(found)
-        if not theirs:
-            del self._waiting[caller]
+        found = self._waiting.pop(stream, None)
+        if found is not None:
+            self._callers[found.caller] -= 1
+            if not self._callers[found.caller]:
+                del self._callers[found.caller]
         return found

@@ -24,6 +24,7 @@ from streamer.engine.work import NotNow, Work
 
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
+_CHARACTER_S = 0.00004  # to prepare a character of a hotword takes about so long
 
 
 class StreamError(Exception):
@@ -96,7 +97,8 @@ class Recogniser:
         self._streams[stream] = Stream(
             lease, options, results, self._time_scale, last_used=self._now(), speaking=options.speaking
         )
-        self._preparations.add(stream, self._preparation(lease.slot, options), options.caller)
+        estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
+        self._preparations.add(stream, self._preparation(lease.slot, options), options.caller, estimate_s)
         if at_once or not options.hotwords:
             self._prepare_at_once(stream)
 
@@ -232,8 +234,7 @@ class Recogniser:
         return _SlotSearch(self.searches[stream.options.search], stream.lease.slot)
 
     def _answer(self, chunk: Chunk, stream: Stream) -> list[StreamEvent]:
-        if stream.flushing:
-            stream.conclude(self._search_of(stream))
+        if stream.flushing and stream.conclude(self._search_of(stream)):
             self._start_afresh([stream.lease.slot])
         if chunk.end:
             self.close(chunk.stream)

@@ -125,13 +125,15 @@ class Stream:
         self._end_segment(cut, words, ending.frame, search, silence=ending.silence)
         return True
 
-    def conclude(self, search: SegmentSearch) -> None:
-        """All audio was computed: make it final and answer the flush. The model must start afresh."""
+    def conclude(self, search: SegmentSearch) -> bool:
+        """All audio was computed: make it final and answer the flush. True if the model must start afresh."""
         self.flushing = False
+        begun = self._computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
-        words = search.finish().words if self._opened else ()
+        words = search.finish().words if begun and self._opened else ()
         self._end_segment(self.received, words, None, search, silence=True)
         self.events.append(Flushed(self.time_scale.ms(self.received)))
+        return begun
 
     def take_events(self) -> list[StreamEvent]:
         """The events since the last call, followed by how much was heard."""
