@@ -7,9 +7,8 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -199,8 +198,7 @@ class TritonPythonModel:
         request.get_response_sender().send(response, flags=FINAL)
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A request, and its chunk if its stream is open already."""
 
     request: Any
@@ -220,6 +218,9 @@ class InstanceMetrics:
         self._families: list[Any] = []
         self._slots = self._metric("streamer_slots", "Slots of the instance", gauge)
         self._live = self._metric("streamer_slots_live", "Slots held by a live stream", gauge)
+        self._preparing = self._metric(
+            "streamer_streams_preparing", "Live streams whose hotwords are being prepared", gauge
+        )
         self._expired = self._metric(
             "streamer_streams_expired_total", "Streams dropped because nobody fed them", counter
         )
@@ -232,6 +233,7 @@ class InstanceMetrics:
     def streams(self, recogniser: Recogniser) -> None:
         """Report how many slots are held now, and how many streams were dropped so far."""
         self._live.set(recogniser.live)
+        self._preparing.set(recogniser.unprepared)
         self._expired.increment(recogniser.expired - self._told_expired)
         self._told_expired = recogniser.expired
 
