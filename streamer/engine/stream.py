@@ -93,6 +93,9 @@ class Stream:
         held = len(self._audio) // BYTES_PER_SAMPLE
         if end <= held:
             return self._samples(self._computed, end)
+        # No word fits into less than a frame: a flush after every sample must not cost two steps each.
+        if not self._computed and held < self.time_scale.frame_samples:
+            return None
         if self.flushing and held and self._computed < held + self.time_scale.samples(TAIL_MS):
             rest = self._samples(self._computed, held)
             tail: NDArray[np.int16] = np.resize(_TAIL, self.step_samples - len(rest))

@@ -154,7 +154,7 @@ def test_a_flush_of_nothing_is_answered() -> None:
 
 
 def test_a_flush_of_nothing_asks_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flush after a flush costs no more than its answer."""
+    """A flush after a flush costs no more than its answer, also where less audio is in between than a frame has."""
     recogniser, asked = make(), list[int]()
     finish = GreedySearch.finish
 
@@ -168,6 +168,8 @@ def test_a_flush_of_nothing_asks_no_search(monkeypatch: pytest.MonkeyPatch) -> N
     before = len(asked)
     for _ in range(3):
         assert isinstance(one(recogniser, Chunk(1, NOTHING, flush=True))[0], Flushed)
+        answer = one(recogniser, Chunk(1, np.zeros(FRAME - 1, np.int16), flush=True))
+        assert [type(event) for event in answer] == [Cut, Flushed, Heard]
     assert len(asked) == before
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from streamer.engine.turns import Turns
 
 START, END = 1, 2
 SWEEP_S = 1.0  # between looks for streams that nobody feeds any more
-PAUSE_S = 0.0001  # between slices of preparation: a thread that waits for the interpreter gets it then
+SWITCH_S = 0.0005  # after which a thread that computes lets the others have the interpreter: no more than a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -58,6 +59,7 @@ class TritonPythonModel:
         self._stopping = threading.Event()
         self._between_steps = threading.Thread(target=self._work_between_steps, name="between steps", daemon=True)
         gc.freeze()  # what is loaded now stays: a full collection would hold everybody up for a tenth of a second
+        sys.setswitchinterval(SWITCH_S)  # else a step would wait for 5 ms to ask for its turn
         self._between_steps.start()
 
     def execute(self, requests: list[Any]) -> None:
@@ -144,7 +146,6 @@ class TritonPythonModel:
             except Exception as error:  # this thread must not end: streams wait for it
                 pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
                 time.sleep(SWEEP_S)
-            time.sleep(PAUSE_S)
 
     def _chunk(self, request: Any) -> Chunk:
         stream, flags = request.correlation_id(), request.flags()
