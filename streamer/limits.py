@@ -58,6 +58,10 @@ RESOLVE_BOUNDS_S: Final = (0.1, 3600.0)
 RETIRE_LIMIT_S: Final = 120.0
 RETIRE_BOUNDS_S: Final = (0.0, 3600.0)
 
+# Characters of hotwords that are prepared for one caller in a minute: three of the longest lists of a key.
+HOTWORDS_PER_KEY: Final = 36_000
+HOTWORDS_PER_ADDRESS: Final = 144_000
+
 LARGEST_MESSAGE: Final = 1024 * 1024  # bytes: 32 s of audio
 # A smaller one could not hold `start` with its hotwords; a larger one is a file and no stream.
 MESSAGE_BOUNDS: Final = (64 * 1024, 64 * 1024 * 1024)

@@ -35,6 +35,9 @@ from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")
 
+PIECE = 16 * 1024  # bytes of audio that are decoded at a time: two milliseconds of work where they are 2 s of G.711
+MOST_FORMER = 3  # connections of a session that were replaced and are not closed yet; older ones are cut off
+
 
 class DriverState(Enum):
     """What has become of the session that is driven. Whether its client is there, the session knows itself."""
@@ -80,6 +83,7 @@ class SessionDriver:
         self._holdings = Holdings(admission, visit)
         self._observed = SessionMetrics(session, metrics)
         self._told = 0  # the number of the last message that has left
+        self._former: list[WebSocket] = []  # that are being closed
         self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
         self._asking: set[asyncio.Task[None]] = set()  # requests to the model, one of each stream at most
         self._wake = asyncio.Event()  # something happened that the pump has to look at
@@ -116,8 +120,8 @@ class SessionDriver:
                 if self._connection is not connection:
                     await connection.until_closed()  # who returns from here has it closed with 1000
                     return
-                now = time.monotonic()
                 if isinstance(frame, str):
+                    now = time.monotonic()
                     resume = session.receive_text(frame, now)
                     if self._barred is not None and session.streams:
                         session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
@@ -128,20 +132,34 @@ class SessionDriver:
                         await other.read(connection)
                         return
                     self._observed.asked(now)
+                    self._advance()
+                    self._look()
                 else:
-                    session.receive_audio(frame, now)
-                    self._observed.received(len(frame), now)
-                    seconds = len(frame) / session.start.bytes_per_s * max(1, len(session.streams))
-                    if (denied := self._holdings.charge(seconds)) is not None:
-                        session.exhaust(denied.code, denied.message)
-                self._advance()
-                self._look()
+                    await self._hear(connection, frame)
         except ConnectionEnded:
             self._lose(connection)
         except BaseException:
             if self._connection is connection:
                 self._leave()
             raise
+
+    async def _hear(self, connection: WebSocket, audio: bytes) -> None:
+        """Take audio piece by piece: to decode all of a large frame at once would hold up the other sessions."""
+        session = self.session
+        for start in range(0, max(1, len(audio)), PIECE):
+            if start:
+                await asyncio.sleep(0)
+                await self._room.wait()
+                if self._connection is not connection:
+                    return  # the client goes on over another one, from the sample that had come until then
+            piece, now = audio[start : start + PIECE], time.monotonic()
+            session.receive_audio(piece, now)
+            self._observed.received(len(piece), now)
+            seconds = len(piece) / session.start.bytes_per_s * max(1, len(session.streams))
+            if (denied := self._holdings.charge(seconds)) is not None:
+                session.exhaust(denied.code, denied.message)
+            self._advance()
+            self._look()
 
     async def pump(self) -> None:
         """Serve the session until both sides have ended; the sequence is ended also if this is cancelled."""
@@ -199,6 +217,9 @@ class SessionDriver:
         if former is not None:
             former.interrupt()  # whatever is being sent there is sent here again
             self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
+            self._former = [each for each in self._former if not each.closed] + [former]
+            if len(self._former) > MOST_FORMER:
+                self._former.pop(0).abort()
         self._observed.resumed()
         logs.session.set(self.session.number)
         log.info("resumed", taken_over=former is not None)
@@ -274,10 +295,14 @@ class SessionDriver:
         session = self.session
         if self._holdings or not session.wanted:
             return
+        streams = session.wanted
         try:
-            self._holdings.take(session.start, session.wanted)
+            self._holdings.take(session.start, streams)
         except Refused as refused:
             session.refuse(refused.code, refused.message)
+            return
+        if (denied := self._holdings.prepare(session.start, streams)) is not None:
+            session.refuse(denied.code, denied.message, denied.retry_s)
 
     async def _ask(self, stream: int, request: Request) -> None:
         session, reservation, started = self.session, self._holdings[stream], time.monotonic()

@@ -26,7 +26,16 @@ class Holdings:
 
     def take(self, start: Start, streams: int) -> None:
         """The slots of all streams; Refused if there are too few. Half a session would wait for the other."""
-        self._reservations = self._admission.take(start.model_options(), streams, start.model)
+        options = start.model_options()
+        if start.hotwords and self._visit is not None:
+            options["caller"] = self._visit.pseudonym
+        self._reservations = self._admission.take(options, streams, start.model)
+
+    def prepare(self, start: Start, streams: int) -> Denied | None:
+        """What these streams need before they can begin counts; what to say if it is too much for now."""
+        if self._visit is None:
+            return None
+        return self._visit.prepare([hotword.text for hotword in start.hotwords], streams)
 
     def charge(self, seconds: float) -> Denied | None:
         """Audio that came; what to say if it was the last that the caller may send for now."""

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
+from streamer.engine.preparation import Preparations
 from streamer.engine.search.search import Hypothesis, LikelyWords, Search
 from streamer.engine.slots import Slots, SlotsFull
 from streamer.engine.stream import Stream, TimeScale
@@ -19,9 +20,11 @@ from streamer.engine.stream_events import StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
+from streamer.engine.work import NotNow, Work
 
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
+_CHARACTER_S = 0.00004  # to prepare a character of a hotword takes about so long
 
 
 class StreamError(Exception):
@@ -68,6 +71,7 @@ class Recogniser:
         self._now = clock
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         self._streams: dict[int, Stream] = {}
+        self._preparations = Preparations()
         self.expired = 0  # streams dropped because they got no audio
 
     @property
@@ -75,8 +79,11 @@ class Recogniser:
         """How many streams are open."""
         return self._slots.live
 
-    def open(self, stream: int, options: StreamOptions | None = None) -> None:
-        """Open a stream under this number. If one is open already, it is closed first."""
+    def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
+        """Open a stream under this number. If one is open already, it is closed first.
+
+        Without `at_once`, options that take long to prepare are left to `prepare`.
+        """
         self.close(stream)
         self.expire()
         options = options or StreamOptions()
@@ -86,30 +93,52 @@ class Recogniser:
             lease = self._slots.acquire()
         except SlotsFull as full:
             raise StreamError("full", f"{full}; try again when a stream has ended") from None
-        try:
-            for name, search in self.searches.items():
-                chosen = name == options.search
-                settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)
-                search.configure(lease.slot, options.hotwords if chosen else (), settle if chosen else 0)
-        except ValueError as error:
-            self._slots.release(lease)
-            raise StreamError("bad_options", str(error)) from None
         results = ResultBuilder(options, self._calibration, begins=options.begins)
         self._streams[stream] = Stream(
             lease, options, results, self._time_scale, last_used=self._now(), speaking=options.speaking
         )
-        self._start_afresh([lease.slot])
+        estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
+        self._preparations.add(stream, self._preparation(lease.slot, options), options.caller, estimate_s)
+        if at_once or not options.hotwords:
+            self._prepare_at_once(stream)
+
+    def preparing(self, stream: int) -> bool:
+        """Whether a stream is open, but cannot be computed yet."""
+        return stream in self._preparations
+
+    @property
+    def unprepared(self) -> int:
+        """How many streams are being prepared."""
+        return len(self._preparations)
+
+    def prepare(self) -> list[tuple[int, StreamError | None]]:
+        """Work for a slice of time. Returns the streams that are prepared now, and those that had to be closed."""
+        ended: list[tuple[int, StreamError | None]] = []
+        for stream, error in self._preparations.advance():
+            if error is None:
+                self._streams[stream].last_used = self._now()
+                ended.append((stream, None))
+            else:
+                self.close(stream)
+                ended.append((stream, _stream_error(error)))
+        return ended
 
     def close(self, stream: int) -> None:
         """Close a stream and free its slot. A number that is not open has no effect."""
         closed = self._streams.pop(stream, None)
         if closed:
+            self._preparations.drop(stream)
+            self.searches[closed.options.search].release(closed.lease.slot)
             self._slots.release(closed.lease)
 
     def expire(self) -> list[int]:
         """Close the streams that got nothing for longer than the idle limit. Returns their numbers."""
         oldest = self._now() - self._idle_limit_s
-        idle = [number for number, stream in self._streams.items() if stream.last_used < oldest]
+        idle = [
+            number
+            for number, stream in self._streams.items()
+            if stream.last_used < oldest and number not in self._preparations
+        ]
         for number in idle:
             self.close(number)
         self.expired += len(idle)
@@ -154,10 +183,27 @@ class Recogniser:
             raise StreamError("busy_stream", "one chunk of a stream at a time")
         if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
             raise StreamError("too_long", f"at most {LONGEST_CHUNK_S} s of audio in one request")
+        self._prepare_at_once(chunk.stream)
         stream.last_used = self._now()
         stream.append(chunk.samples)
         stream.flushing = chunk.flush or chunk.end
         return stream
+
+    def _preparation(self, slot: int, options: StreamOptions) -> Work[None]:
+        settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)
+        for name, search in self.searches.items():
+            chosen = name == options.search
+            hotwords = options.hotwords if chosen else ()
+            yield from search.prepare(slot, hotwords, settle if chosen else 0, options.caller)
+        self._start_afresh([slot])
+
+    def _prepare_at_once(self, stream: int) -> None:
+        try:
+            with torch.inference_mode(False):  # what is set up here is changed outside of `step` as well
+                self._preparations.finish(stream)
+        except Exception as error:
+            self.close(stream)
+            raise _stream_error(error) from error
 
     def _compute(self, streams: Sequence[Stream], samples: Sequence[NDArray[np.int16]]) -> None:
         slots = [stream.lease.slot for stream in streams]
@@ -188,8 +234,7 @@ class Recogniser:
         return _SlotSearch(self.searches[stream.options.search], stream.lease.slot)
 
     def _answer(self, chunk: Chunk, stream: Stream) -> list[StreamEvent]:
-        if stream.flushing:
-            stream.conclude(self._search_of(stream))
+        if stream.flushing and stream.conclude(self._search_of(stream)):
             self._start_afresh([stream.lease.slot])
         if chunk.end:
             self.close(chunk.stream)
@@ -200,6 +245,15 @@ class Recogniser:
             self.model.reset(self._state, torch.tensor(slots, device=self.model.device))
             for search in self.searches.values():
                 search.reset(slots)
+
+
+def _stream_error(error: Exception) -> StreamError:
+    """Why a stream could not be prepared."""
+    if isinstance(error, NotNow):
+        return StreamError("full", str(error))
+    if isinstance(error, ValueError):
+        return StreamError("bad_options", str(error))
+    return StreamError("failed", f"the stream could not be prepared: {error}")
 
 
 @dataclass(frozen=True)

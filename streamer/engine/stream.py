@@ -93,6 +93,9 @@ class Stream:
         held = len(self._audio) // BYTES_PER_SAMPLE
         if end <= held:
             return self._samples(self._computed, end)
+        # No word fits into less than a frame: a flush after every sample must not cost two steps each.
+        if not self._computed and held < self.time_scale.frame_samples:
+            return None
         if self.flushing and held and self._computed < held + self.time_scale.samples(TAIL_MS):
             rest = self._samples(self._computed, held)
             tail: NDArray[np.int16] = np.resize(_TAIL, self.step_samples - len(rest))
@@ -125,13 +128,15 @@ class Stream:
         self._end_segment(cut, words, ending.frame, search, silence=ending.silence)
         return True
 
-    def conclude(self, search: SegmentSearch) -> None:
-        """All audio was computed: make it final and answer the flush. The model must start afresh."""
+    def conclude(self, search: SegmentSearch) -> bool:
+        """All audio was computed: make it final and answer the flush. True if the model must start afresh."""
         self.flushing = False
+        begun = self._computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
-        words = search.finish().words if self._opened else ()
+        words = search.finish().words if begun and self._opened else ()
         self._end_segment(self.received, words, None, search, silence=True)
         self.events.append(Flushed(self.time_scale.ms(self.received)))
+        return begun
 
     def take_events(self) -> list[StreamEvent]:
         """The events since the last call, followed by how much was heard."""

@@ -29,6 +29,7 @@ from streamer.limits import (
     WITHOUT_TEXT_BOUNDS_MS,
 )
 
+LONGEST_CALLER = 64  # characters
 _ENDPOINT_BOUNDS = {
     "after_text_ms": AFTER_TEXT_BOUNDS_MS,
     "without_text_ms": WITHOUT_TEXT_BOUNDS_MS,
@@ -58,6 +59,7 @@ class StreamOptions:
     hotwords: tuple[Hotword, ...] = ()
     speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
     begins: bool = True  # the first word begins a sentence
+    caller: str = ""  # for whom this stream is, in any words: callers take turns where something takes long
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
@@ -75,6 +77,8 @@ class StreamOptions:
         _one_of("step_ms", options.step_ms, step_ms)
         _one_of("search", options.search, searches)
         _one_of("stability", options.stability, STABILITIES)
+        if len(options.caller) > LONGEST_CALLER:
+            raise BadOptions(f"option 'caller' has at most {LONGEST_CALLER} characters, not {len(options.caller)}")
         _within("alternatives", options.alternatives, (0, MOST_ALTERNATIVES))
         if options.settle_ms:
             _within("settle_ms", options.settle_ms, SETTLE_BOUNDS_MS, "0 or ")

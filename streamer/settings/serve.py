@@ -13,6 +13,8 @@ from streamer.limits import (
     DEFAULT_MODEL,
     DRAIN_LIMIT_S,
     HANDSHAKE_LIMIT_S,
+    HOTWORDS_PER_ADDRESS,
+    HOTWORDS_PER_KEY,
     IDLE_LIMIT_S,
     LARGEST_MESSAGE,
     LONGEST_DRAIN_S,
@@ -39,6 +41,7 @@ _ELSEWHERE: Final = "Tritons elsewhere"
 _RUNNING: Final = "Its log, and its end"
 
 _SESSIONS: Final = Whole(1, 100_000, "N")
+_CHARACTERS: Final = Whole(1, 1_000_000_000, "N")
 _WAIT: Final = Number(SHORTEST_LIMIT_S, LONGEST_LIMIT_S, "SECONDS", unit="seconds")
 
 
@@ -141,6 +144,18 @@ class ServeSettings:
         "The most audio of one key within an hour, all its sessions and channels together.",
         unset="no limit",
         example="36000",
+    )
+    hotwords_per_key: int = setting(
+        _CHARACTERS,
+        _SHARES,
+        "The most characters of hotwords that are prepared for one key within a minute.",
+        HOTWORDS_PER_KEY,
+    )
+    hotwords_per_address: int = setting(
+        _CHARACTERS,
+        _SHARES,
+        "The most characters of hotwords that are prepared for one address within a minute.",
+        HOTWORDS_PER_ADDRESS,
     )
     max_message: int = setting(
         Whole(*MESSAGE_BOUNDS, metavar="BYTES", unit="bytes"),

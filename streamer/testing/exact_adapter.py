@@ -50,11 +50,11 @@ class FaultyRecogniser(Recogniser):
         self._fault = fault
         self._folder = folder
 
-    def open(self, stream: int, options: StreamOptions | None = None) -> None:
+    def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
         """Takes long, if that is the fault."""
         if self._fault == "hangs" and not self.live:
             time.sleep(HANG_S)
-        super().open(stream, options)
+        super().open(stream, options, at_once=at_once)
 
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
         """Fails, says nothing or hangs, if that is the fault."""

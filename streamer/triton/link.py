@@ -260,6 +260,11 @@ class Sequence:
         except ValueError as error:
             raise LinkError("failed", f"what the model answers is no list of events: {error}") from error
 
+    async def begin_anew(self, options: Mapping[str, object], *, timeout: float = 30.0) -> list[ModelEvent]:
+        """Begin the sequence once more where it is, with other options. What it has heard is forgotten."""
+        self._options, self._started = dict(options), False
+        return await self.send(timeout=timeout)
+
     def discard(self) -> None:
         """End the sequence without waiting, for a client that has gone; does nothing when there is nothing to end."""
         if self._started and not self._over:

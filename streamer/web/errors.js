@@ -28,6 +28,7 @@ const CODES = new Map(Object.entries({
     bad_origin: "refused",
     too_many_sessions: "full",
     audio_used_up: "full",
+    hotwords_used_up: "full",
     shutting_down: "not_ready",
     bad_json: "refused",
     bad_message: "refused",

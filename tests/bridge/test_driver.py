@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable
+from string import ascii_lowercase
 
 import pytest
 from websockets.asyncio.client import connect
 
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.quotas import QuotaLimits
+from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.driver import PIECE
 from streamer.bridge.http.websocket import WebSocket
 from streamer.bridge.session.outbox import Numbered
+from streamer.bridge.session.session import Session
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
-from tests.bridge.service_client import receive, recognise, rest, resume, serving
+from tests.bridge.service_client import lasting, receive, recognise, rest, resume, serving, session, text
 from tests.bridge.telemetry.exposed_figures import until_over
 from tests.samples import pcm
 
@@ -109,3 +116,57 @@ async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCa
     assert changes.pop("client") == ["parked", "connected", "left", "left"]
     assert sorted(changes.pop("driver")) == ["ended", "ended", "passed on", "ready"]
     assert changes == {}
+
+
+async def test_a_large_frame_is_taken_in_pieces(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much audio is in a frame, a little of it is decoded at a time, and the words are the same."""
+    sizes = list[int]()
+    receive_audio = Session.receive_audio
+
+    def noted(self: Session, data: bytes, now: float) -> None:
+        sizes.append(len(data))
+        receive_audio(self, data, now)
+
+    monkeypatch.setattr(Session, "receive_audio", noted)
+    audio = pcm("talk.flac")
+    async with serving(triton) as service:
+        at_once = await recognise(service.url, audio)
+        assert sum(sizes) == len(audio)
+        assert max(sizes) == PIECE
+        piecewise = await recognise(service.url, audio, [PIECE - 1] * (len(audio) // PIECE))
+    assert text(at_once) == text(piecewise)
+
+
+async def test_hotwords_count_when_a_session_starts(triton: TritonServer) -> None:
+    """Whoever has asked for too many is told when to come back; nobody else is, and no session without hotwords."""
+    policy = PortPolicy(AccessRules(shares=QuotaLimits(hotwords_per_address=100)))
+    async with serving(triton, policy=policy) as service:
+        async with session(service.url, hotwords=["brobdingnag", "x" * 50], channels=2, multichannel=True) as first:
+            async with connect(service.url, compression=None) as second:
+                await second.send(json.dumps({"type": "start", "hotwords": ["y" * 50]}))
+                [error] = await rest(second)
+                assert (error["code"], second.close_code) == ("hotwords_used_up", 1013)
+                assert re.search(r"try again in \d+ s", second.close_reason or "")
+            async with session(service.url):
+                pass
+            await first.send('{"type":"stop"}')
+            assert (await rest(first))[-1]["type"] == "done"
+        assert b'streamer_refusals_total{reason="hotwords_used_up"} 1.0' in service.metrics.exposition()
+
+
+async def test_audio_before_ready_waits_for_the_hotwords(triton: TritonServer) -> None:
+    """Who sends all in one go gets the words of who waits for `ready`, also of several channels."""
+    sound = pcm("airplane.mp3")
+    both = b"".join(sound[place : place + 2] * 2 for place in range(0, len(sound), 2))
+    options = {"hotwords": ["airplane", *(f"{way} brobdingnag" for way in ascii_lowercase)], "channels": 2}
+    async with serving(triton) as service:
+        patient = await recognise(service.url, both, multichannel=True, **options)
+        async with connect(service.url, compression=None) as hasty:
+            await hasty.send(json.dumps({"type": "start", "multichannel": True, **options}))
+            await hasty.send(both)
+            await hasty.send('{"type":"stop"}')
+            events = await rest(hasty)
+    assert events[0]["type"] == "ready"
+    for channel in (0, 1):
+        mine, theirs = ([event for event in told if event.get("channel") == channel] for told in (events, patient))
+        assert lasting(mine) == lasting(theirs) != []

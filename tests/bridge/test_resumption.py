@@ -15,6 +15,7 @@ from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.driver import MOST_FORMER
 from streamer.bridge.session.session import Limits
 from streamer.client import SessionError, connect, transcribe
 from streamer.testing.faulty_proxy import proxy
@@ -239,6 +240,23 @@ async def test_another_key(triton: TritonServer, tmp_path: Any) -> None:
         assert (await rest(fifth))[-1]["type"] == "done"
         again, _ = await begun(service.url, **headers["alice"])
         await again.close()
+
+
+async def test_replaced_connections_do_not_pile_up(triton: TritonServer) -> None:
+    """Of clients that take a session over and do not answer the close, only the last few are waited for."""
+    async with serving(triton) as service:
+        websocket, ready = await begun(service.url)
+        silent = [websocket]
+        for _ in range(2 * MOST_FORMER):
+            silent[-1].transport.pause_reading()
+            silent.append(await open_websocket(service.url, compression=None))
+            await silent[-1].send(resume(ready, 1))
+            assert (await receive(silent[-1]))["type"] == "ready"
+        await asyncio.sleep(0)
+        exposed = service.metrics.exposition()
+        assert b'streamer_connections{state="websocket"} %d.0' % (1 + MOST_FORMER) in exposed
+        for each in silent:
+            each.transport.abort()
 
 
 async def test_a_goodbye_is_no_loss(triton: TritonServer) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
 
+from streamer.engine.preparation import SLICE_S, Preparations
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
+from streamer.engine.search.search import Hotword, Hypothesis
 from streamer.engine.stream_events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
@@ -20,6 +23,10 @@ from tests.engine.exact_streams import NOTHING, hear, lexicon_search, one, piece
 
 def make(slots: int = 4, **options: object) -> Recogniser:
     return Recogniser(ExactModel(), {"lexicon": GreedySearch(UNITS, slots)}, slots=slots, **options)  # type: ignore[arg-type]
+
+
+def lexicon_recogniser(words: str) -> Recogniser:
+    return Recogniser(ExactModel(), {"lexicon": lexicon_search(words, 4)}, slots=4)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -144,6 +151,64 @@ def test_a_flush_of_nothing_is_answered() -> None:
     recogniser = make()
     recogniser.open(1)
     assert one(recogniser, Chunk(1, NOTHING, flush=True)) == [Flushed(0), Heard(0, 0)]
+
+
+def test_a_flush_of_nothing_asks_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flush after a flush costs no more than its answer, also where less audio is in between than a frame has."""
+    recogniser, asked = make(), list[int]()
+    finish = GreedySearch.finish
+
+    def noted(self: GreedySearch, slots: Sequence[int]) -> list[Hypothesis]:
+        asked.append(1)
+        return finish(self, slots)
+
+    recogniser.open(1)
+    monkeypatch.setattr(GreedySearch, "finish", noted)
+    assert [event.text for event in one(recogniser, Chunk(1, say("ab"), flush=True)) if isinstance(event, Final)]
+    before = len(asked)
+    for _ in range(3):
+        assert isinstance(one(recogniser, Chunk(1, NOTHING, flush=True))[0], Flushed)
+        answer = one(recogniser, Chunk(1, np.zeros(FRAME - 1, np.int16), flush=True))
+        assert [type(event) for event in answer] == [Cut, Flushed, Heard]
+    assert len(asked) == before
+
+
+def test_a_stream_is_prepared_beside_others() -> None:
+    """Others are computed between the slices of its preparation; its words are those of one that is ready at once."""
+    words, audio = talk(2, words=12)
+    hotwords = tuple(Hotword(word, 2) for word in {*words.split()} if len(word) > 2)
+    options = StreamOptions(hotwords=hotwords)
+    wanted = hear(lexicon_recogniser(words), [audio], options)
+    recogniser, slices = lexicon_recogniser(words), 0
+    recogniser._preparations = Preparations(itertools.count(0.0, SLICE_S / 3).__next__)  # a part or two a slice
+    recogniser.open(2)
+    recogniser.open(1, options, at_once=False)
+    while recogniser.preparing(1):
+        assert recogniser.prepare() in ([], [(1, None)])
+        one(recogniser, Chunk(2, audio[slices * 160 : slices * 160 + 160]))
+        slices += 1
+    assert slices > 5
+    found = one(recogniser, Chunk(1, audio)) + one(recogniser, Chunk(1, NOTHING, end=True))
+    assert [event for event in found if not isinstance(event, Heard)] == wanted
+
+
+def test_a_stream_that_is_being_prepared_can_be_closed_or_fed() -> None:
+    """Closed, it gives its slot back; fed, it is prepared at once; refused, it is gone."""
+    recogniser = lexicon_recogniser("cab bad")
+    options = StreamOptions(hotwords=(Hotword("cab"),))
+    recogniser.open(1, options, at_once=False)
+    recogniser.close(1)
+    assert (recogniser.unprepared, recogniser.live) == (0, 0)
+    recogniser.open(1, options, at_once=False)
+    assert "cab" in text(one(recogniser, Chunk(1, say("cab"), end=True)))
+    assert (recogniser.unprepared, recogniser.live) == (0, 0)
+    recogniser.open(1, StreamOptions(hotwords=(Hotword("xyz"),)), at_once=False)
+    while not (ended := recogniser.prepare()):
+        pass
+    assert [(stream, error and error.code) for stream, error in ended] == [(1, "bad_options")]
+    assert recogniser.live == 0
+    with pytest.raises(StreamError, match="not in the lexicon"):
+        recogniser.open(1, StreamOptions(hotwords=(Hotword("xyz"),)))
 
 
 def test_cuts_are_where_segments_start() -> None:

@@ -131,8 +131,8 @@ def recognised(options: dict[str, Any]) -> engine.StreamOptions:
 def test_the_recogniser_has_the_same_options() -> None:
     """Names and defaults are the same on the wire and in the recogniser."""
     told = Start().model_options()
-    # What a stream goes on from is for the bridge alone, when it plays audio again.
-    assert {*told, "speaking", "begins"} == {field.name for field in fields(engine.StreamOptions)}
+    # For the bridge alone: for whom a stream is, and what it goes on from when audio is played again.
+    assert {*told, "caller", "speaking", "begins"} == {field.name for field in fields(engine.StreamOptions)}
     assert recognised(told) == engine.StreamOptions()
     assert recognised({**told, "endpoint": {}}) == engine.StreamOptions()
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import triton_python_backend_utils as pb_utils
 
 from streamer.engine.bundle import load_recogniser
+from streamer.engine.held_requests import HeldRequests
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Final, StreamEvent, as_json
 from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.engine.turns import Turns
 
 START, END = 1, 2
+SWEEP_S = 1.0  # between looks for streams that nobody feeds any more
+SWITCH_S = 0.0005  # after which a thread that computes lets the others have the interpreter: no more than a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -43,42 +50,102 @@ class TritonPythonModel:
         )
         self._instance = args["model_instance_name"]
         self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
-        self._lock = threading.Lock()
         self._metrics = InstanceMetrics(args, slots)
+        self._turns = Turns()
+        # The requests of streams that are being prepared: the first of each is its START.
+        self._held: HeldRequests[_Asked] = HeldRequests(self._recogniser.model.sample_rate)
+        self._slices = 0  # of preparation since the last step
+        self._work = threading.Event()  # there is something to prepare, or a request that was held is due
         self._stopping = threading.Event()
-        self._sweeper = threading.Thread(target=self._sweep, name="sweeper", daemon=True)
-        self._sweeper.start()
+        self._between_steps = threading.Thread(target=self._work_between_steps, name="between steps", daemon=True)
+        gc.freeze()  # what is loaded now stays: a full collection would hold everybody up for a tenth of a second
+        sys.setswitchinterval(SWITCH_S)  # else a step would wait for 5 ms to ask for its turn
+        self._between_steps.start()
 
     def execute(self, requests: list[Any]) -> None:
-        """Answer every request with one message: its events, or its error."""
-        with self._lock:
-            owed = dict(enumerate(requests))
-            chunks: dict[int, Chunk] = {}
-            for index, request in owed.items():
-                try:
-                    chunks[index] = self._chunk(request)
-                except Exception as error:
-                    chunks.pop(index, None)
-                    self._fail(request, error)
-            owed = {index: owed[index] for index in chunks}
-            try:
-                places = list(chunks)
-                for place, answer in self._recogniser.step(list(chunks.values())):
-                    self._reply(owed.pop(places[place]), answer)
-            except Exception as error:  # an error of ours: the requests that are still owed an answer get one
-                for request in owed.values():
-                    self._fail(request, error)
-            self._metrics.batch(
-                len(requests), sum(len(c.samples) for c in chunks.values()) / self._recogniser.model.sample_rate
-            )
-            self._metrics.streams(self._recogniser)
+        """Answer every request with one message: its events, or its error. Those of START may come later."""
+        with self._turns.step():
+            self._answer(requests)
+            if not self._slices:  # there is no time between steps
+                self._prepare()
+            self._slices = 0
 
     def finalize(self) -> None:
         """Release the streams and the model. Triton sends no more requests."""
         self._stopping.set()
-        self._sweeper.join(timeout=5)
-        with self._lock:
+        self._work.set()
+        self._between_steps.join(timeout=5)
+        with self._turns.step():
+            for asked in self._held.clear():
+                self._fail(asked.request, StreamError("failed", "the model is being unloaded"))
             del self._recogniser
+
+    def _answer(self, arrived: Sequence[Any]) -> None:
+        """Compute what has arrived, after what was held and can be computed now."""
+        fresh = [_Asked(request) for request in arrived if not self._hold(request)]
+        now = self._held.due(self._recogniser.preparing) + fresh
+        chunks: dict[int, Chunk] = {}
+        for index, asked in enumerate(now):
+            try:
+                chunk = asked.chunk or self._chunk(asked.request)
+            except Exception as error:
+                self._fail(asked.request, error)
+                continue
+            if self._recogniser.preparing(chunk.stream):
+                self._held.put_back(chunk.stream, _Asked(asked.request, chunk))
+                self._work.set()
+            else:
+                chunks[index] = chunk
+        if not chunks:
+            return
+        owed = {index: now[index].request for index in chunks}
+        places = list(chunks)
+        try:
+            for place, answer in self._recogniser.step(list(chunks.values())):
+                self._reply(owed.pop(places[place]), answer)
+        except Exception as error:  # an error of ours: the requests that are still owed an answer get one
+            for request in owed.values():
+                self._fail(request, error)
+        samples = sum(len(chunk.samples) for chunk in chunks.values())
+        self._metrics.batch(len(chunks), samples / self._recogniser.model.sample_rate)
+        self._metrics.streams(self._recogniser)
+
+    def _hold(self, request: Any) -> bool:
+        """Whether a request has to wait for others of its stream, or there are too many of them."""
+        stream = request.correlation_id()
+        if stream not in self._held:
+            return False
+        try:
+            self._held.hold(stream, _Asked(request), len(_audio(request)))
+        except StreamError as error:
+            self._fail(request, error)
+        return True
+
+    def _prepare(self) -> None:
+        """Prepare streams for a slice of time. Their requests are due then."""
+        for stream, error in self._recogniser.prepare():
+            if error is not None:
+                self._fail(self._held.take(stream).request, error)
+
+    def _work_between_steps(self) -> None:
+        swept_at = time.monotonic()
+        while not self._stopping.is_set():
+            self._work.wait(SWEEP_S)
+            try:
+                with self._turns.other():
+                    self._slices += 1
+                    self._prepare()
+                    self._answer(())
+                    if not self._held:
+                        self._work.clear()
+                    # Streams expire even when no request comes that would make execute() look.
+                    if time.monotonic() - swept_at >= SWEEP_S:
+                        swept_at = time.monotonic()
+                        self._recogniser.expire()
+                        self._metrics.streams(self._recogniser)
+            except Exception as error:  # this thread must not end: streams wait for it
+                pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
+                time.sleep(SWEEP_S)
 
     def _chunk(self, request: Any) -> Chunk:
         stream, flags = request.correlation_id(), request.flags()
@@ -92,11 +159,10 @@ class TritonPythonModel:
                 options = StreamOptions.from_dict(given, recogniser.model.step_ms, list(recogniser.searches))
             except BadOptions as error:
                 raise StreamError("bad_options", str(error)) from None
-            self._recogniser.open(stream, options)
+            self._recogniser.open(stream, options, at_once=False)
         elif given:
             raise StreamError("bad_options", f"{', '.join(given)} can only be set with the START of a stream")
-        audio = pb_utils.get_input_tensor_by_name(request, "AUDIO").as_numpy().reshape(-1)
-        return Chunk(stream, audio, flush=flush, end=bool(flags & END))
+        return Chunk(stream, _audio(request), flush=flush, end=bool(flags & END))
 
     def _reply(self, request: Any, answer: list[StreamEvent] | StreamError) -> None:
         if isinstance(answer, StreamError):
@@ -132,12 +198,12 @@ class TritonPythonModel:
     def _send(self, request: Any, response: Any) -> None:
         request.get_response_sender().send(response, flags=FINAL)
 
-    def _sweep(self) -> None:
-        # Streams expire even when no request comes that would make execute() look.
-        while not self._stopping.wait(1.0):
-            with self._lock:
-                self._recogniser.expire()
-                self._metrics.streams(self._recogniser)
+
+class _Asked(NamedTuple):
+    """A request, and its chunk if its stream is open already."""
+
+    request: Any
+    chunk: Chunk | None = None
 
 
 class InstanceMetrics:
@@ -153,6 +219,9 @@ class InstanceMetrics:
         self._families: list[Any] = []
         self._slots = self._metric("streamer_slots", "Slots of the instance", gauge)
         self._live = self._metric("streamer_slots_live", "Slots held by a live stream", gauge)
+        self._preparing = self._metric(
+            "streamer_streams_preparing", "Live streams whose hotwords are being prepared", gauge
+        )
         self._expired = self._metric(
             "streamer_streams_expired_total", "Streams dropped because nobody fed them", counter
         )
@@ -165,6 +234,7 @@ class InstanceMetrics:
     def streams(self, recogniser: Recogniser) -> None:
         """Report how many slots are held now, and how many streams were dropped so far."""
         self._live.set(recogniser.live)
+        self._preparing.set(recogniser.unprepared)
         self._expired.increment(recogniser.expired - self._told_expired)
         self._told_expired = recogniser.expired
 
@@ -178,6 +248,10 @@ class InstanceMetrics:
         family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
         self._families.append(family)  # a family that is garbage-collected takes its metrics with it
         return family.Metric(labels=self._labels)
+
+
+def _audio(request: Any) -> Any:
+    return pb_utils.get_input_tensor_by_name(request, "AUDIO").as_numpy().reshape(-1)
 
 
 def _options(request: Any) -> dict[str, Any]:

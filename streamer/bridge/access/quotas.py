@@ -1,14 +1,19 @@
-"""How much of the service one caller may have: sessions of a key, sessions of an address, audio of a key in an hour."""
+"""How much of the service one caller may have: sessions and hotwords of a key and of an address, audio of a key."""
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import math
+import secrets
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from streamer.bridge.access.preparation_budget import Preparation, PreparationBudget
+from streamer.limits import HOTWORDS_PER_ADDRESS, HOTWORDS_PER_KEY
 from streamer.wire.errors import CloseCode
 
 # How long a caller is told to wait before it tries again.
@@ -61,6 +66,8 @@ class QuotaLimits:
     per_key: int | None = None
     per_address: int | None = None
     audio_per_key_s: float | None = None
+    hotwords_per_key: int | None = HOTWORDS_PER_KEY  # characters in a minute
+    hotwords_per_address: int | None = HOTWORDS_PER_ADDRESS
 
 
 class Quotas:
@@ -71,6 +78,9 @@ class Quotas:
         self._of_keys: Counter[str] = Counter()
         self._of_networks: Counter[str] = Counter()
         self._audio: dict[str, _Audio] = {}
+        self._hotwords_of_keys = PreparationBudget(shares.hotwords_per_key)
+        self._hotwords_of_networks = PreparationBudget(shares.hotwords_per_address)
+        self._salt = secrets.token_bytes(16)
 
     def check(self, caller: Caller) -> None:
         """Denied if this caller may not open a session now."""
@@ -107,6 +117,30 @@ class Quotas:
         self._audio.setdefault(caller.key, _Audio()).add(seconds, time.monotonic())
         return self._overdrawn(caller)
 
+    def prepare(self, caller: Caller, preparation: Preparation) -> Denied | None:
+        """What is to be prepared for this caller; what to say if that is too much for now."""
+        budgets = [("address", self._hotwords_of_networks, network_of(caller.address))]
+        if caller.key:
+            budgets.append(("key", self._hotwords_of_keys, caller.key))
+        now = time.monotonic()
+        wait, kind, most = max(
+            (budget.wait_s(name, preparation, now), kind, budget.per_minute) for kind, budget, name in budgets
+        )
+        if wait:
+            message = (
+                f"This {kind} may have {most} characters of hotwords prepared in a minute, and these are more; "
+                f"try again in {wait} s, or open a session without 'hotwords'."
+            )
+            return Denied("hotwords_used_up", message, wait)
+        for _, budget, name in budgets:
+            budget.charge(name, preparation, now)
+        return None
+
+    def pseudonym(self, caller: Caller) -> str:
+        """A word for this caller that tells nobody who it is."""
+        who = f"key {caller.key}" if caller.key else f"address {network_of(caller.address)}"
+        return hashlib.blake2b(who.encode("utf-8", "replace"), key=self._salt, digest_size=8).hexdigest()
+
     def _overdrawn(self, caller: Caller) -> Denied | None:
         most, audio = self.shares.audio_per_key_s, self._audio.get(caller.key)
         if most is None or audio is None or audio.total(time.monotonic()) < most:
@@ -126,6 +160,15 @@ class Admittance:
     def charge(self, seconds: float) -> Denied | None:
         """Audio that came; what to say if it was the last that the caller may send for now."""
         return self._allowances.charge(self.caller, seconds)
+
+    def prepare(self, hotwords: Sequence[str], streams: int) -> Denied | None:
+        """The session starts with these hotwords in each of its streams; what to say if that is too much for now."""
+        return self._allowances.prepare(self.caller, Preparation.of(hotwords, streams))
+
+    @property
+    def pseudonym(self) -> str:
+        """What the recogniser may know of the caller: whether two streams are of the same one."""
+        return self._allowances.pseudonym(self.caller)
 
     def leave(self) -> None:
         """The session has ended: once."""

@@ -45,6 +45,7 @@ REASONS: Final = (
     "done",
     "failed",
     "full",
+    "hotwords_used_up",
     "idle",
     "internal",
     "no_start",

@@ -82,7 +82,10 @@ async def begin_past_the_dead(
     live, one more than that gets past those of the dead. Those that fail are not ended, so that they hold their slots
     until Triton forgets them, and the next ones get past the sooner.
     """
-    sequences = [link.sequence(options) for _ in range(min(taken + 2, MOST_AT_ONCE))]
+    # Hotwords take long to prepare: only the sequence that is kept gets them.
+    costly = bool(options.get("hotwords"))
+    first = {**options, "hotwords": []} if costly else options
+    sequences = [link.sequence(first) for _ in range(min(taken + 2, MOST_AT_ONCE))]
     asked = {asyncio.create_task(_begun(sequence, timeout)): sequence for sequence in sequences}
     waiting, error = set(asked), LinkError("unavailable", "no instance lives")
     try:
@@ -91,7 +94,8 @@ async def begin_past_the_dead(
             for task in done:
                 answer = task.result()
                 if not isinstance(answer, LinkError):
-                    return asked.pop(task), answer
+                    sequence = asked.pop(task)
+                    return sequence, await _prepared(sequence, options, timeout) if costly else answer
                 error = answer
         raise error
     finally:
@@ -99,6 +103,14 @@ async def begin_past_the_dead(
             ending = asyncio.create_task(_end(task, sequence))
             _starting.add(ending)
             ending.add_done_callback(_starting.discard)
+
+
+async def _prepared(sequence: Sequence, options: Mapping[str, Any], timeout: float) -> list[ModelEvent]:
+    try:
+        return await sequence.begin_anew(options, timeout=timeout)
+    except BaseException:
+        sequence.discard()
+        raise
 
 
 async def _begun(sequence: Sequence, timeout: float) -> list[ModelEvent] | LinkError:

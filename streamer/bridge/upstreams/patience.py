@@ -10,6 +10,8 @@ SLOWER: Final = 5.0
 SHORTEST_S: Final = 5.0
 LONGEST_S: Final = 30.0
 LATELY_S: Final = 30.0
+# For a stream whose hotwords have to be prepared: after 10 s of that the model itself says that there is no time.
+PREPARING_S: Final = 15.0
 
 
 class Patience:

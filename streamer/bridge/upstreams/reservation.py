@@ -9,6 +9,7 @@ from typing import Any
 
 from streamer.bridge.states import States
 from streamer.bridge.upstreams.instances import begin_past_the_dead
+from streamer.bridge.upstreams.patience import PREPARING_S
 from streamer.bridge.upstreams.upstream import Upstream
 from streamer.triton.link import ConnectionLost, LinkError, Overdue
 from streamer.wire.model_events import ModelEvent
@@ -69,8 +70,12 @@ class Reservation:
         if not link.alive:
             raise ConnectionLost("the link was closed")
         asked, patience_s = time.monotonic(), upstream.answer_limit_s
+        opening = self._states.now is not SlotState.ACCEPTED and not (audio or flush or end)
+        preparing = opening and bool(self._sequence_options.get("hotwords"))
+        if preparing:
+            patience_s = max(patience_s, PREPARING_S)
         try:
-            if upstream.limps and self._states.now is not SlotState.ACCEPTED and not (audio or flush or end):
+            if upstream.limps and opening:
                 options, taken = self._sequence_options, upstream.taken
                 self._sequence, events = await begin_past_the_dead(link, options, taken, patience_s)
             else:
@@ -82,7 +87,8 @@ class Reservation:
         now = time.monotonic()
         if self._states.now is not SlotState.ACCEPTED:
             self._states.become(SlotState.ACCEPTED)
-        upstream.answered(now - asked, now)
+        if not preparing:  # how long that takes tells nothing about other answers
+            upstream.answered(now - asked, now)
         return events
 
     def release(self) -> None:

@@ -63,7 +63,13 @@ def port_policy(configuration: Configuration) -> PortPolicy:
             KeyFile(settings.keys) if settings.keys else None,
             origins=settings.origin,
             proxies=settings.behind_proxy,
-            shares=QuotaLimits(settings.per_key, settings.per_address, settings.audio_per_key),
+            shares=QuotaLimits(
+                settings.per_key,
+                settings.per_address,
+                settings.audio_per_key,
+                settings.hotwords_per_key,
+                settings.hotwords_per_address,
+            ),
             open_metrics=settings.open_metrics,
         )
         certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from streamer.engine.work import Work, finish
+
 Graphone = tuple[str, tuple[str, ...]]
 """A letter and its phones. The marks for the beginning and end of a word are graphones without a letter."""
 
@@ -87,6 +89,10 @@ class LetterToSound:
 
     def scored_all(self, words: Sequence[str], beam: int = BEAM) -> list[list[ScoredPhones]]:
         """The same as `scored`, for many words at once."""
+        return finish(self.scoring(words, beam))
+
+    def scoring(self, words: Sequence[str], beam: int = BEAM) -> Work[list[list[ScoredPhones]]]:
+        """The work of `scored_all`, a part for each letter of the longest word."""
         spelled = [[letter for letter in _plain(word) if letter in self._by_letter] for word in words]
         able = [number for number, letters in enumerate(spelled) if any(letter.isalpha() for letter in letters)]
         able.sort(key=lambda number: -len(spelled[number]))
@@ -122,6 +128,7 @@ class LetterToSound:
                 ]
                 if len(spelled[rows[row]]) == position:
                     found[rows[row]] = _merged(paths[row], scores[row].tolist())
+            yield
         return found
 
     def _extended(self, nodes: NodeNumbers, graphones: NodeNumbers) -> tuple[Floats, NodeNumbers]:

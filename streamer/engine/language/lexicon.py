@@ -17,10 +17,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from streamer.engine.work import Work, finish
+
 ROOT = 0
 NO_NODE = -1
 MOST_UNITS = 64  # of a head; as much room lies after the last base, so that any unit can be looked up
 _FORMAT = "streamer-lexicon-1"
+# Of the work of building one: some tenths of a millisecond each.
+_PRONUNCIATIONS_A_PART = 16
+_NODES_A_PART = 256
 
 Pronunciation = tuple[int, Sequence[int]]
 """The number of a word, and the units of one of its pronunciations."""
@@ -55,11 +60,20 @@ class Lexicon:
         cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
     ) -> Lexicon:
         """The trie of these pronunciations. `unigrams` are the natural-log probabilities of the words by number."""
+        return finish(cls.building(pronunciations, unigrams, vocabulary))
+
+    @classmethod
+    def building(
+        cls, pronunciations: Iterable[Pronunciation], unigrams: Tensor | NDArray[np.float32], vocabulary: str = ""
+    ) -> Work[Lexicon]:
+        """The work of `build`."""
         scores: list[float] = unigrams.tolist()
         children: list[dict[int, int]] = [{}]
         best = [float("-inf")]
         ends: dict[int, set[int]] = {}
-        for word, units in pronunciations:
+        for number, (word, units) in enumerate(pronunciations):
+            if not number % _PRONUNCIATIONS_A_PART:
+                yield
             if not units or not 0 < min(units) <= max(units) < MOST_UNITS:
                 raise ValueError(f"word number {word} needs a pronunciation in units from 1 to {MOST_UNITS - 1}")
             node, score = ROOT, scores[word]
@@ -74,24 +88,33 @@ class Lexicon:
             ends.setdefault(node, set()).add(word)
         if not ends:
             raise ValueError("a lexicon needs at least one pronunciation")
-        indices, bases = _node_indices(children)
+        indices, bases = yield from _node_indices(children)
         size = max(max(indices), max(bases)) + MOST_UNITS
         base, parent = np.zeros(size, np.int32), np.full(size, NO_NODE, np.int32)
         look_ahead = np.full(size, -np.inf, np.float16)
-        base[indices] = bases
-        look_ahead[indices] = best
-        for node, row in enumerate(children):
-            for child in row.values():
-                parent[indices[child]] = indices[node]
-        pairs = [
-            (indices[node], word)
-            for node, found_words in ends.items()
-            for word in sorted(found_words, key=lambda word: (-scores[word], word))
-        ]
-        pairs.sort(key=lambda pair: pair[0])  # a stable sort, so the likeliest word stays first
-        columns = np.array(pairs, dtype=np.int32)
+        yield
+        for start in range(0, len(children), _NODES_A_PART):
+            part = slice(start, start + _NODES_A_PART)
+            base[indices[part]] = bases[part]
+            look_ahead[indices[part]] = best[part]
+            for index, row in zip(indices[part], children[part], strict=True):
+                for child in row.values():
+                    parent[indices[child]] = index
+            for row in children[part]:
+                row.clear()  # to free all of them at the end would take long
+            yield
+        ended: list[int] = []
+        words: list[int] = []
+        for number, (node, found_words) in enumerate(ends.items()):
+            if not number % _NODES_A_PART:
+                yield
+            ended += [indices[node]] * len(found_words)
+            words += sorted(found_words, key=lambda word: (-scores[word], word))
+        columns = np.array([ended, words], dtype=np.int32)
+        columns = columns[:, columns[0].argsort(kind="stable")]  # the likeliest word of a node stays first
+        yield
         arrays = {"base": base, "parent": parent, "look_ahead": look_ahead}
-        arrays |= {"ends": columns[:, 0].copy(), "words": columns[:, 1].copy()}
+        arrays |= {"ends": columns[0].copy(), "words": columns[1].copy()}
         return cls({name: torch.from_numpy(array) for name, array in arrays.items()}, vocabulary=vocabulary)
 
     def save(self, path: Path | str) -> None:
@@ -153,30 +176,43 @@ class Lexicon:
         return torch.arange(len(self.base), device=self.base.device) - self.base[self.parent]
 
 
-def _node_indices(children: list[dict[int, int]]) -> tuple[list[int], list[int]]:
+def _node_indices(children: list[dict[int, int]]) -> Work[tuple[list[int], list[int]]]:
     """An index for every node and a base for its children, by first fit, so that no two nodes share an index."""
     indices, bases = [ROOT] * len(children), [0] * len(children)
     taken = bytearray(1)
     taken[ROOT] = 1
+    work = 0
     # For each row size the search starts where the last row of that size went. Shorter rows fill the gaps.
     tried: dict[int, int] = {}
-    for node in sorted(range(len(children)), key=lambda node: -len(children[node])):
-        row = children[node]
-        if not row:
-            break
-        units = sorted(row)
-        lowest, span = units[0], units[-1] + 1
-        base = max(tried.get(len(units), 0), 1 - lowest)
-        while True:
-            free = taken.find(0, base + lowest)
-            base = (free if free >= 0 else max(len(taken), base + lowest)) - lowest
-            taken.extend(bytes(max(0, base + span - len(taken))))
-            if not any(taken[base + unit] for unit in units):
-                break
-            base += 1
-        tried[len(units)] = base
-        bases[node] = base
-        for unit in units:
-            taken[base + unit] = 1
-            indices[row[unit]] = base + unit
+    for nodes in (yield from _by_children(children)):
+        for node in nodes:
+            row = children[node]
+            units = sorted(row)
+            lowest, span = units[0], units[-1] + 1
+            base = max(tried.get(len(units), 0), 1 - lowest)
+            while True:
+                work += 1
+                if not work % _NODES_A_PART:
+                    yield
+                free = taken.find(0, base + lowest)
+                base = (free if free >= 0 else max(len(taken), base + lowest)) - lowest
+                taken.extend(bytes(max(0, base + span - len(taken))))
+                if not any(taken[base + unit] for unit in units):
+                    break
+                base += 1
+            tried[len(units)] = base
+            bases[node] = base
+            for unit in units:
+                taken[base + unit] = 1
+                indices[row[unit]] = base + unit
     return indices, bases
+
+
+def _by_children(children: list[dict[int, int]]) -> Work[list[list[int]]]:
+    """The nodes that have children, those with the most of them first."""
+    found: list[list[int]] = [[] for _ in range(MOST_UNITS)]
+    for start in range(0, len(children), 4 * _NODES_A_PART):
+        for node, row in enumerate(children[start : start + 4 * _NODES_A_PART], start):
+            found[len(row)].append(node)
+        yield
+    return [nodes for nodes in reversed(found[1:]) if nodes]

@@ -39,6 +39,7 @@ from streamer.engine.search.hotword_bonuses import HotwordBonuses
 from streamer.engine.search.hotword_compiler import CompiledHotwords
 from streamer.engine.search.search import BLANK
 from streamer.engine.search.trie_tables import DEPTH, FIRST_WORD, WORD_COUNT, TrieTables
+from streamer.engine.work import Work
 
 # Of words with the same pronunciation only the likeliest are considered.
 MOST_HOMOPHONES = 8
@@ -86,12 +87,13 @@ class BeamExpander:
         self._rows = (self._beam_ids + 1) * (
             self._tokens + 1
         )  # the first column of each hypothesis among the grown candidates
-        self._nodes = TrieTables(lexicon, self.worth, language.unigrams.to(device), homophones, boundary)
+        self._nodes = TrieTables(lexicon, self.worth, language.unigrams.to(device), homophones, boundary, streams)
         self._streams, self._device = streams, device
         self._workspace = BeamWorkspace(streams, options.beam, self._tokens + 1, self._endings, device)
-        # For streams with hotwords; made when the first of them comes.
-        self._hotword_workspace: BeamWorkspace | None = None
-        self._bonuses: HotwordBonuses | None = None
+        # For streams with hotwords.
+        sizes = (streams, options.beam, self._tokens + 1, self._endings)
+        self._hotword_workspace = BeamWorkspace(*sizes, device, tries=2)
+        self._bonuses = HotwordBonuses.make(streams, device)
 
     def worth(self, log_probabilities: Tensor) -> Tensor:
         """The factor by which a word of this language model probability multiplies the mass of a hypothesis."""
@@ -110,21 +112,17 @@ class BeamExpander:
         beams.scale.zero_()
         beams.frames.zero_()
 
-    def set_hotwords(self, slot: int, hotwords: CompiledHotwords | None) -> None:
-        """Set the hotwords of the stream in a slot. ValueError if there is no room for them."""
+    def set_hotwords(self, slot: int, hotwords: CompiledHotwords | None) -> Work[None]:
+        """Set the hotwords of the stream in a slot. NotNow if there is no room for them."""
         if hotwords is None:
             self._nodes.remove(slot)
             return
-        if self._bonuses is None:
-            self._bonuses = HotwordBonuses.make(self._streams, self._device)
-            sizes = (self._streams, self.options.beam, self._tokens + 1, self._endings)
-            self._hotword_workspace = BeamWorkspace(*sizes, self._device, tries=2)
-        root = self._nodes.put(slot, hotwords.trie, hotwords.words, hotwords.worth)
-        self._bonuses.put(slot, hotwords.bonuses, root)
+        root = yield from self._nodes.put(slot, hotwords.trie, hotwords.words, hotwords.worth)
+        yield from self._bonuses.put(slot, hotwords.bonuses, root)
 
-    def bonuses(self, slots: Tensor) -> HotwordBonuses | None:
-        """The hotword bonuses of these slots, None as long as no stream had hotwords."""
-        return self._bonuses and self._bonuses.take(slots)
+    def bonuses(self, slots: Tensor) -> HotwordBonuses:
+        """The hotword bonuses of these slots."""
+        return self._bonuses.take(slots)
 
     def last_words(self, beams: Beams, rows: int, bonuses: HotwordBonuses | None = None) -> LastWords:
         """The words with which the first `rows` hypotheses could end if the segment ended here."""

@@ -22,8 +22,9 @@ from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_tensors import BACK_POINTER, END_FRAME, HISTORY_HASH, START_FRAME, Beams
 from streamer.engine.search.hotword_compiler import HotwordCompiler
 from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.search.word_agreement import WordAgreement, agreement_shares
+from streamer.engine.search.word_agreement import AgreementShares, WordAgreement
 from streamer.engine.search.word_histories import NO_HISTORY, EndedWord, WordHistories
+from streamer.engine.work import Work, finish
 
 BOUNDARY = "|"
 _NEGLIGIBLE = 1e-6  # less likely hypotheses do not count in the share of a word
@@ -57,15 +58,20 @@ class BeamSearch:
         self._new_words: dict[int, tuple[str, ...]] = {}
         self.reset(range(slots))
 
-    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
-        """Set the options of the next stream in this slot. ValueError for a hotword that cannot be used, or no room."""
-        compiled = self._compiler.compile(hotwords)
-        self._new_words.pop(slot, None)
-        self._settle_frames[slot] = 0
-        self._expander.set_hotwords(slot, compiled)
+    def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
+        """Set the options of the next stream in this slot. ValueError for a hotword that cannot be used."""
+        self.release(slot)
+        compiled = (yield from self._compiler.compiling(hotwords, caller)) if hotwords else None
+        yield from self._expander.set_hotwords(slot, compiled)
         self._settle_frames[slot] = settle_frames
         if compiled:
             self._new_words[slot] = compiled.texts
+
+    def release(self, slot: int) -> None:
+        """Give up the room for the hotwords of the stream in this slot, which has ended."""
+        self._new_words.pop(slot, None)
+        self._settle_frames[slot] = 0
+        finish(self._expander.set_hotwords(slot, None))
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""
@@ -97,23 +103,26 @@ class BeamSearch:
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
         """Up to `number` different texts if the segment ended here, likeliest first. The first is that of `finish`."""
         history = self._histories[slot]
-        settled = len(history.settled)
-        ranked = self.ranking(slot)
+        ranked = self._open_ranking(slot)
         if not ranked:
             return [(history.words(0), 1.0)][:number]
         total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
         likely = [(words, math.exp(score - ranked[0][1]) / total) for words, score in ranked]
-        likely_now = [(words[settled:], probability) for words, probability in likely if probability >= _NEGLIGIBLE]
+        shares = AgreementShares((words, probability) for words, probability in likely if probability >= _NEGLIGIBLE)
         share_of = self._agreement[slot].of
-        found = []
-        for words, probability in likely[:number]:
-            now = [1.0] * settled + agreement_shares(words[settled:], likely_now)
-            judged = (replace(word, share=share_of(word, share)) for word, share in zip(words, now, strict=True))
-            found.append((tuple(judged), probability))
-        return found
+        settled = [replace(word, share=share_of(word, 1.0)) for word in history.settled]
+        return [
+            ((*settled, *(replace(word, share=share_of(word, shares.of(word))) for word in words)), probability)
+            for words, probability in likely[:number]
+        ]
 
     def ranking(self, slot: int) -> list[ScoredWords]:
         """All whole-word hypotheses of a slot if the segment ended here, with their scores, best first."""
+        settled = self._histories[slot].settled
+        return [((*settled, *words), score) for words, score in self._open_ranking(slot)]
+
+    def _open_ranking(self, slot: int) -> list[ScoredWords]:
+        """The same with the words that are not settled: all hypotheses have the others in common."""
         numbers = self._numbers([slot])
         with torch.inference_mode():
             beams = self._beams.take(numbers)
@@ -126,7 +135,7 @@ class BeamSearch:
         merged: dict[tuple[str, ...], float] = {}
         parts: dict[tuple[str, ...], tuple[float, tuple[HypothesisWord, ...]]] = {}
         for row, values in enumerate(worth):
-            words = self._histories[slot].words(row) if whole[row] or any(values) else ()
+            words = self._histories[slot].open[row] if whole[row] or any(values) else ()
             start, end = times[row]
             ways = [(whole[row], words)] if whole[row] else []
             for number, value in zip(texts[row], values, strict=True):

@@ -10,6 +10,7 @@ import torch
 
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.search import BLANK, Hotword, Hypothesis, HypothesisWord, LikelyWords
+from streamer.engine.work import Work
 
 SPACE = " "
 
@@ -63,10 +64,14 @@ class GreedySearch:
         self._head = head
         self._paths = [_GreedyPath() for _ in range(slots)]
 
-    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
+    def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
         """Refuse hotwords: this search only writes the letters it hears. Its whole words never change, at any age."""
+        yield from ()
         if hotwords:
             raise ValueError("the greedy search does not support hotwords")
+
+    def release(self, slot: int) -> None:
+        """Nothing was set up for the stream."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""

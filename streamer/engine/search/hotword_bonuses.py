@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from streamer.engine.search.beam_tensors import extend_hash
+from streamer.engine.work import Work
 
 _LAST_KEY = 2**63 - 1
 
@@ -37,9 +38,9 @@ class HotwordBonuses:
         return cls(roots, keys, earned, earned.clone(), torch.zeros(slots, 1, dtype=torch.bool, device=device))
 
     @classmethod
-    def of(cls, entries: Mapping[tuple[int, ...], tuple[float, float, bool]]) -> HotwordBonuses:
+    def of(cls, entries: Mapping[tuple[int, ...], tuple[float, float, bool]]) -> Work[HotwordBonuses]:
         """The bonuses of one stream: (earned, lent, own) by the last one to three words."""
-        keys = []
+        keys, values = [], []
         for length in (1, 2, 3):
             listed = [key for key in entries if len(key) == length]
             words = torch.tensor(listed, dtype=torch.int64).view(-1, length).unbind(1)
@@ -47,10 +48,13 @@ class HotwordBonuses:
             for word in words:
                 found = extend_hash(found, word)
             keys.append(found)
-        values = [entries[key] for length in (1, 2, 3) for key in entries if len(key) == length]
-        earned, lent, own = (torch.tensor(column) for column in zip(*values, strict=True))
+            values += [entries[key] for key in listed]
+            yield
         ordered, order = torch.cat(keys).sort()
-        rows = (ordered, earned.double()[order], lent.double()[order], own[order])
+        rows = [ordered]
+        for column, kind in zip(zip(*values, strict=True), (torch.float64, torch.float64, torch.bool), strict=True):
+            rows.append(torch.tensor(column, dtype=torch.float32).to(kind)[order])
+            yield
         return cls(torch.zeros(1, dtype=torch.int64), *(row.unsqueeze(0) for row in rows))
 
     def take(self, streams: Tensor) -> HotwordBonuses:
@@ -61,17 +65,20 @@ class HotwordBonuses:
         """The rows of the first `streams` streams."""
         return HotwordBonuses(*(tensor[:streams] for tensor in vars(self).values()))
 
-    def put(self, slot: int, one: HotwordBonuses, root: int) -> None:
+    def put(self, slot: int, one: HotwordBonuses, root: int) -> Work[None]:
         """Store the bonuses of one stream in a slot; `root` is the base of the root of its trie."""
         size = one.keys.shape[1]
-        missing = size - self.keys.shape[1]
-        if missing > 0:
-            fill = {"keys": _LAST_KEY, "earned": 0.0, "lent": 0.0, "own": False}
-            for name, value in fill.items():
-                tensor = getattr(self, name)
-                setattr(self, name, torch.nn.functional.pad(tensor, (0, missing), value=value))
-            # `pad` takes a float, which cannot hold the largest integer exactly.
-            self.keys[:, -missing:] = _LAST_KEY
+        # The keys come last: meanwhile others look them up, and find no entry that is not there.
+        fill = {"earned": 0.0, "lent": 0.0, "own": False, "keys": _LAST_KEY}
+        for name, value in fill.items():
+            tensor = getattr(self, name)
+            missing = size - tensor.shape[1]
+            if missing > 0:
+                wider = torch.nn.functional.pad(tensor, (0, missing), value=value)
+                if name == "keys":
+                    wider[:, -missing:] = _LAST_KEY  # `pad` takes a float, which cannot hold it exactly
+                setattr(self, name, wider)
+            yield
         self.keys[slot], self.roots[slot] = _LAST_KEY, root
         for mine, theirs in zip(list(vars(self).values())[1:], list(vars(one).values())[1:], strict=True):
             mine[slot, :size] = theirs[0].to(mine.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import ROOT, Lexicon
+from streamer.engine.language.pronouncer import Pronouncer, Ways
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.hotword_bonuses import HotwordBonuses
 from streamer.engine.search.search import Hotword
+from streamer.engine.work import Work, finish
 
 MOST_HOTWORDS, MOST_WORDS, MOST_CHARACTERS = 200, 6, 60
-GUESSES = 3  # pronunciations of a word that the lexicon does not know
-_GUESSING_BEAM = 8  # narrow, because other streams wait while new words are pronounced
-_KEPT = 20_000  # words whose pronunciations are remembered
+_HOTWORDS_A_PART = 4  # of the work: some tenths of a millisecond
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]*)*")
 
 Units = tuple[int, ...]
@@ -44,24 +44,30 @@ class HotwordCompiler:
         self, lexicon: Lexicon, words: Sequence[str], unigrams: Tensor, units: Sequence[str],
         letters: LetterToSound | None, options: BeamOptions,
     ) -> None:  # fmt: skip
-        self._letters, self._options, self._unigrams = letters, options, unigrams.tolist()
+        self._pronouncer = None if letters is None else Pronouncer(letters)
+        self._options, self._unigrams = options, unigrams.tolist()
         self._numbers = {word: number for number, word in enumerate(words)}
         self._unit = {unit: number for number, unit in enumerate(units)}
         ends, spoken, self._parent, base = lexicon.arrays()
         self._base = base
         order = np.argsort(spoken, kind="stable")
         self._ends, self._first = ends[order], np.searchsorted(spoken[order], np.arange(len(words) + 1))
-        self._guessed: dict[str, list[Units]] = {}
 
     def compile(self, hotwords: Sequence[Hotword]) -> CompiledHotwords | None:
         """Compile these hotwords; None if they have no effect. ValueError names one that cannot be used."""
+        return finish(self.compiling(hotwords))
+
+    def compiling(self, hotwords: Sequence[Hotword], caller: str = "") -> Work[CompiledHotwords | None]:
+        """The work of `compile`; the caller's earlier words are remembered."""
         if len(hotwords) > MOST_HOTWORDS:
             raise ValueError(f"at most {MOST_HOTWORDS} hotwords, not {len(hotwords)}")
-        self._guess({word for hotword in hotwords for word in words_of(hotword.text)})
+        guessed = yield from self._guess(hotwords, caller)
         texts: dict[str, int] = {}
         ways: dict[int, Sequence[Units]] = {}
         bonuses: dict[tuple[int, ...], float] = {}
-        for hotword in hotwords:
+        for place, hotword in enumerate(hotwords):
+            if not place % _HOTWORDS_A_PART:
+                yield
             names = words_of(hotword.text)
             numbers = []
             for name in names:
@@ -69,7 +75,7 @@ class HotwordCompiler:
                 if number is None:
                     number = texts.setdefault(name, len(self._numbers) + len(texts))
                 if number not in ways:
-                    ways[number] = self._pronounced(name, hotword.text)
+                    ways[number] = self._pronounced(name, hotword.text, guessed)
                 numbers.append(number)
             bonus = hotword.weight * self._options.hotword_bonus
             if bonus > 0:
@@ -80,24 +86,30 @@ class HotwordCompiler:
         for phrase, bonus in bonuses.items():
             for number in phrase:
                 most[number] = max(most.get(number, 0.0), bonus)
+        yield
         options, listed = self._options, list(most)
         chances = [
             self._unigrams[number] if number < len(self._numbers) else options.hotword_floor for number in listed
         ]
         scores = torch.tensor(chances).double() * options.language_weight + options.word_bonus
         scores += torch.tensor([most[number] for number in listed])
-        trie = Lexicon.build(
+        yield
+        trie = yield from Lexicon.building(
             ((index, pronunciation) for index, number in enumerate(listed) for pronunciation in ways[number]), scores
         )
-        by_last_words = HotwordBonuses.of(self._by_last_words(bonuses, listed))
+        yield
+        by_last_words = yield from HotwordBonuses.of((yield from self._by_last_words(bonuses, listed)))
+        yield
         return CompiledHotwords(trie, torch.tensor(listed), scores.exp(), by_last_words, tuple(texts))
 
     def _by_last_words(
         self, bonuses: Mapping[tuple[int, ...], float], words: Sequence[int]
-    ) -> dict[tuple[int, ...], tuple[float, float, bool]]:
+    ) -> Work[dict[tuple[int, ...], tuple[float, float, bool]]]:
         """By up to three last words: the bonus earned, the bonus lent, and whether the key is a word of the trie."""
         found: dict[tuple[int, ...], tuple[float, float, bool]] = {(word,): (0.0, 0.0, True) for word in words}
-        for phrase, bonus in bonuses.items():
+        for place, (phrase, bonus) in enumerate(bonuses.items()):
+            if not place % _HOTWORDS_A_PART:
+                yield
             # If the phrase begins with another hotword, the bonus of that one is not earned twice.
             whole = {size: size * bonuses[phrase[:size]] for size in range(1, len(phrase)) if phrase[:size] in bonuses}
             for size in range(1, len(phrase) + 1):
@@ -110,16 +122,16 @@ class HotwordCompiler:
                 found[key] = (max(earned, gain), lent, own) if last else (earned, max(lent, gain), own)
         return found
 
-    def _pronounced(self, word: str, hotword: str) -> Sequence[Units]:
+    def _pronounced(self, word: str, hotword: str, guessed: Mapping[str, Ways]) -> Sequence[Units]:
         """The pronunciations in the lexicon, with or without accents; otherwise those guessed from the letters."""
         number = self._sounding(word)
         if number is not None:
             return list(self._known(number))
-        if self._letters is None:
+        if word not in guessed:
             raise ValueError(f"hotword {hotword!r}: {word!r} is not in the lexicon")
-        if not self._guessed[word]:
+        if not guessed[word]:
             raise ValueError(f"hotword {hotword!r}: {word!r} can't be pronounced")
-        return self._guessed[word]
+        return [tuple(self._unit[phone] for phone in phones) for phones in guessed[word]]
 
     def _sounding(self, word: str) -> int | None:
         """The number under which the lexicon has the word, with or without accents."""
@@ -138,15 +150,16 @@ class HotwordCompiler:
                 node = parent
             yield tuple(reversed(units))
 
-    def _guess(self, words: Collection[str]) -> None:
-        """Guess the pronunciations of new words that the lexicon does not have."""
-        new = sorted(word for word in words if word not in self._guessed and self._sounding(word) is None)
-        if self._letters is None or not new:
-            return
-        if len(self._guessed) + len(new) > _KEPT:
-            self._guessed = {word: ways for word, ways in self._guessed.items() if word in words}
-        for word, found in zip(new, self._letters.scored_all(new, _GUESSING_BEAM), strict=True):
-            self._guessed[word] = [tuple(self._unit[phone] for phone in phones) for phones, _ in found[:GUESSES]]
+    def _guess(self, hotwords: Sequence[Hotword], caller: str) -> Work[dict[str, Ways]]:
+        """The pronunciations of those of their words that the lexicon does not have."""
+        new: dict[str, None] = {}
+        for place, hotword in enumerate(hotwords):
+            if not place % _HOTWORDS_A_PART:
+                yield
+            new |= {word: None for word in words_of(hotword.text) if self._sounding(word) is None}
+        if self._pronouncer is None or not new:
+            return {}
+        return (yield from self._pronouncer.guess(new, caller))
 
 
 def words_of(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streamer.engine.models.streaming_model import Emissions
+from streamer.engine.work import Work
 from streamer.limits import HOTWORD_WEIGHT
 
 BLANK = 0
@@ -57,12 +58,16 @@ LikelyWords = tuple[tuple[HypothesisWord, ...], float]
 class Search(Protocol):
     """Keeps the hypotheses of every slot and advances those of a batch together."""
 
-    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
-        """Set the options of the stream that takes this slot. Called before `reset`; valid until the next call.
+    def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
+        """Set the options of the stream that takes this slot. Finished before `reset`; valid until `release`.
 
-        Words that ended `settle_frames` frames ago no longer change; 0 means that age settles nothing.
-        Raises ValueError for a hotword that cannot be used.
+        Words that ended `settle_frames` frames ago no longer change; 0 means that age settles nothing. Other slots may
+        advance between the parts of the work. It raises ValueError for a hotword that cannot be used, and NotNow if
+        there is no room for it.
         """
+
+    def release(self, slot: int) -> None:
+        """The stream in this slot has ended, or will not be prepared any further."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""

@@ -13,11 +13,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
+from streamer.engine.work import NotNow, Work, finish
 
 # Columns of the table of nodes after base, parent, unit, and whether the parent has the same unit.
 FIRST_WORD, WORD_COUNT, DEPTH = range(4, 7)
 # Node numbers are compared as float32, which is exact up to 1 << 24. The limit is lower to bound the memory.
 MOST_NODES = 1 << 22
+# Three times what 200 long phrases need: 64 streams find room, whatever the others have asked for.
+MOST_NODES_A_STREAM = 1 << 16
 _LEAST_GROWTH = 1 << 14
 
 
@@ -25,11 +28,12 @@ class TrieTables:
     """Tables by node and by word: the rows of the lexicon, then the areas of slots with hotwords."""
 
     def __init__(
-        self, lexicon: Lexicon, worth: Callable[[Tensor], Tensor], unigrams: Tensor, homophones: int, boundary: int
-    ) -> None:
+        self, lexicon: Lexicon, worth: Callable[[Tensor], Tensor], unigrams: Tensor, homophones: int, boundary: int,
+        streams: int,
+    ) -> None:  # fmt: skip
         self._homophones, self._boundary = homophones, boundary
         self.shared = len(lexicon.base)
-        self.table = self._columns(lexicon).int()
+        self.table = finish(self._columns(lexicon)).int()
         # Look-ahead: the worth of the best word below a node counts in advance, and is replaced where the word ends.
         ahead = worth(lexicon.look_ahead)
         self.look = torch.stack((lexicon.parent.float(), ahead.float()), 1)
@@ -37,24 +41,40 @@ class TrieTables:
         self.likely = worth(unigrams[self.words])
         self._shared_words = len(self.words)
         self._areas: dict[int, tuple[int, int]] = {}  # by slot: start and end
+        if self.table.device.type == "cpu":
+            # To extend the tables later would copy the lexicon while others wait. Unused memory costs nothing.
+            self._extend(min(MOST_NODES, streams * MOST_NODES_A_STREAM))
 
-    def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> int:
-        """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root."""
+    def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> Work[int]:
+        """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root.
+
+        NotNow if there is no room for it; ValueError if there never is.
+        """
         self.remove(slot)
-        size = max(len(trie.base), len(trie.words))
+        size = max(len(trie.base), len(trie.words) + self._homophones)
+        if size > MOST_NODES_A_STREAM:
+            raise ValueError("the hotwords are too long, all together: ask for fewer")
         start = self._room(size)
         self._areas[slot] = start, start + size
-        columns = self._columns(trie)
+        columns = yield from self._columns(trie)
         columns[:, 0] += start
         columns[:, 1] += start * (columns[:, 1] > ROOT)
         offset = self._shared_words + start - self.shared
         columns[:, FIRST_WORD] += offset
         device, end = self.table.device, start + len(columns)
+        yield
         self.table[start:end] = columns.int().to(device)
+        yield
         self.look[start:end] = torch.stack((columns[:, 1].float(), trie.look_ahead.exp()), 1).to(device)
+        yield
+        # Who looks up the homophones of the last word reads some places further.
         found = trie.words
-        self.words[offset : offset + len(found)] = words[found].to(device)
-        self.likely[offset : offset + len(found)] = worth[found].to(device)
+        self.words[offset : offset + len(found) + self._homophones] = pad(words[found], (0, self._homophones)).to(
+            device
+        )
+        self.likely[offset : offset + len(found) + self._homophones] = pad(worth[found], (0, self._homophones)).to(
+            device
+        )
         return start + int(trie.base[ROOT])
 
     def remove(self, slot: int) -> None:
@@ -69,31 +89,36 @@ class TrieTables:
             if begin - start >= size:
                 return start
             start = end
+        if start + size > self.shared + MOST_NODES:
+            raise NotNow("there is no room for more hotwords now: ask for fewer, or try again later")
         missing = start + size - len(self.table)
         if missing > 0:
-            more = max(missing, min(_LEAST_GROWTH + len(self.table) - self.shared, MOST_NODES))
-            if start + size > self.shared + MOST_NODES:
-                raise ValueError("there is no room for more hotwords now: ask for fewer, or try again later")
-            self.table = pad(self.table, (0, 0, 0, more))
-            self.look = pad(self.look, (0, 0, 0, more))
-            self.table[-more:, 1] = NO_NODE
-            self.look[-more:, 0] = NO_NODE
-            self.words, self.likely = pad(self.words, (0, more)), pad(self.likely, (0, more))
+            self._extend(max(missing, min(_LEAST_GROWTH + len(self.table) - self.shared, MOST_NODES)))
         return start
 
-    def _columns(self, lexicon: Lexicon) -> Tensor:
+    def _extend(self, rows: int) -> None:
+        """Make room for more nodes. What lies there is undefined until an area is written."""
+        for name in ("table", "look", "words", "likely"):
+            tensor = getattr(self, name)
+            longer = torch.empty(len(tensor) + rows, *tensor.shape[1:], dtype=tensor.dtype, device=tensor.device)
+            longer[: len(tensor)] = tensor
+            setattr(self, name, longer)
+
+    def _columns(self, lexicon: Lexicon) -> Work[Tensor]:
         unit, parent = lexicon.units, lexicon.parent
         doubled = (unit == unit[parent]) & (parent > ROOT)
         unit[parent == NO_NODE] = self._boundary  # the unit before the root is a boundary
         first, count = lexicon.first[:-1], lexicon.first.diff().clamp(max=self._homophones)
-        return torch.stack((lexicon.base, parent, unit, doubled.long(), first, count, _depths(parent)), 1)
+        depths = yield from _depths(parent)
+        return torch.stack((lexicon.base, parent, unit, doubled.long(), first, count, depths), 1)
 
 
-def _depths(parent: Tensor) -> Tensor:
+def _depths(parent: Tensor) -> Work[Tensor]:
     """How many units lead to each node."""
     depths = torch.zeros_like(parent)
     above = parent
     while bool((above != NO_NODE).any()):
         depths += above != NO_NODE
         above = torch.where(above > ROOT, parent[above], NO_NODE)
+        yield
     return depths

@@ -17,6 +17,7 @@ class WordAgreement:
 
     def __init__(self) -> None:
         self._notes: list[tuple[HypothesisWord, float, int]] = []  # word, sum of its shares, number of steps
+        self._by_text: dict[str, list[int]] = {}  # the indices of the notes
 
     def note(self, rows: Sequence[tuple[HypothesisWord, ...]], masses: Sequence[float]) -> None:
         """Note a step: the unsettled words of every hypothesis, those of the best one first, and the mass of each."""
@@ -26,9 +27,11 @@ class WordAgreement:
         for words, mass in zip(rows, masses, strict=True):
             if mass:
                 alike[id(words)] = words, alike.get(id(words), (words, 0.0))[1] + mass
-        for word, share in zip(rows[0], agreement_shares(rows[0], alike.values()), strict=True):
-            index = self._index_of(word)
+        shares = AgreementShares(alike.values())
+        for word in rows[0]:
+            share, index = shares.of(word), self._index_of(word)
             if index is None:
+                self._by_text.setdefault(word.text, []).append(len(self._notes))
                 self._notes.append((word, share, 1))
             else:
                 _, total, steps = self._notes[index]
@@ -42,7 +45,9 @@ class WordAgreement:
 
     def _index_of(self, word: HypothesisWord, everywhere: bool = False) -> int | None:
         first = 0 if everywhere else max(0, len(self._notes) - _RECENT)
-        for index in range(len(self._notes) - 1, first - 1, -1):
+        for index in reversed(self._by_text.get(word.text, ())):
+            if index < first:
+                break
             if is_same_word(self._notes[index][0], word):
                 return index
         return None
@@ -53,14 +58,27 @@ def is_same_word(one: HypothesisWord, other: HypothesisWord) -> bool:
     return one.text == other.text and one.start < other.end and other.start < one.end
 
 
-def agreement_shares(
-    words: Sequence[HypothesisWord], hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]]
-) -> list[float]:
-    """For each of these words the part of the mass of the hypotheses that have it at about the same time."""
-    found, total = [0.0] * len(words), 0.0
-    for others, mass in hypotheses:
-        total += mass
-        for index, word in enumerate(words):
-            if any(is_same_word(word, other) for other in others):
-                found[index] += mass
-    return [share / total for share in found] if total else found
+class AgreementShares:
+    """The parts of the mass of some hypotheses that have a word at about the same time."""
+
+    def __init__(self, hypotheses: Iterable[tuple[Sequence[HypothesisWord], float]]) -> None:
+        self._masses: list[float] = []
+        self._having: dict[str, dict[tuple[int, int], list[int]]] = {}  # by text and time, the hypotheses
+        self._known: dict[tuple[str, int, int], float] = {}
+        for number, (words, mass) in enumerate(hypotheses):
+            self._masses.append(mass)
+            for word in words:
+                self._having.setdefault(word.text, {}).setdefault((word.start, word.end), []).append(number)
+        self._total = sum(self._masses)
+
+    def of(self, word: HypothesisWord) -> float:
+        """The part of the mass that has this word."""
+        key = word.text, word.start, word.end
+        if key not in self._known:
+            found: set[int] = set()
+            for (start, end), numbers in self._having.get(word.text, {}).items():
+                if word.start < end and start < word.end:
+                    found.update(numbers)
+            mass = sum(self._masses[number] for number in sorted(found))
+            self._known[key] = mass / self._total if self._total else 0.0
+        return self._known[key]

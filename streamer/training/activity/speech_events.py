@@ -16,6 +16,7 @@ from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
 from streamer.engine.stream_events import Speech
 from streamer.engine.stream_options import StreamOptions
+from streamer.engine.work import Work
 from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 
@@ -51,8 +52,12 @@ class ActivityModel:
 class NoWords:
     """A search that finds no words."""
 
-    def configure(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int) -> None:
+    def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
         """Nothing to note."""
+        yield from ()
+
+    def release(self, slot: int) -> None:
+        """Nothing was noted."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Nothing to forget."""

@@ -24,6 +24,7 @@ from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hotword
+from streamer.engine.work import finish
 from streamer.evaluate.measures.word_errors import pair_words
 from streamer.training.acoustic import units
 from streamer.training.search.emission_cache import HEAD, EmittedUtterance
@@ -125,7 +126,7 @@ def recognised(
         for slot in range(STREAMS):
             if slot not in running and waiting:
                 number = waiting.pop()
-                search.configure(slot, [Hotword(word) for word in hotwords[number]], 0)
+                finish(search.prepare(slot, [Hotword(word) for word in hotwords[number]], 0))
                 search.reset([slot])
                 running[slot] = number, list(torch.split(whole_steps(spoken[number].emissions), STEP_FRAMES))[::-1]
         search.advance(list(running), {HEAD: torch.stack([steps.pop() for _, steps in running.values()])})

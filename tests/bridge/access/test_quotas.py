@@ -111,3 +111,32 @@ def test_without_keys_there_is_no_share_of_one(clock: Clock) -> None:
     allowances = Quotas(QuotaLimits(per_key=1, audio_per_key_s=1))
     for _ in range(3):
         assert allowances.enter(Caller("10.0.0.1")).charge(10) is None
+
+
+def test_hotwords_of_a_key_and_of_an_address(clock: Clock) -> None:
+    """Both count; the refusal says when and how to go on, and costs nothing; without hotwords there is none."""
+    allowances = Quotas(QuotaLimits(hotwords_per_key=100, hotwords_per_address=150))
+    alice, bob, elsewhere = (allowances.enter(caller) for caller in (ALICE, BOB, ALICE_ELSEWHERE))
+    assert alice.prepare(["x" * 100], 1) is None
+    for _ in range(2):
+        denied = elsewhere.prepare(["y" * 50], 1)
+        assert denied is not None
+        assert (denied.code, denied.close_code, denied.retry_s) == ("hotwords_used_up", 1013, 30)
+        assert "This key may have 100 characters" in denied.message
+    assert bob.prepare(["y" * 50], 1) is None
+    denied = bob.prepare(["z" * 50], 1)
+    assert denied is not None
+    assert "This address may have 150 characters" in denied.message
+    assert all(visit.prepare([], 8) is None for visit in (alice, bob, elsewhere))
+    clock.now += 30
+    assert elsewhere.prepare(["y" * 50], 1) is None
+
+
+def test_a_pseudonym_is_one_of_a_caller() -> None:
+    """A key has one wherever it comes from, and no key or address can be read from it."""
+    quotas, others = Quotas(QuotaLimits()), Quotas(QuotaLimits())
+    alice = quotas.enter(ALICE).pseudonym
+    assert alice == quotas.enter(ALICE_ELSEWHERE).pseudonym
+    assert len({alice, quotas.enter(BOB).pseudonym, quotas.enter(Caller("10.0.0.1")).pseudonym}) == 3
+    assert alice != others.enter(ALICE).pseudonym
+    assert quotas.enter(Caller("2001:db8::1")).pseudonym == quotas.enter(Caller("2001:db8::2")).pseudonym

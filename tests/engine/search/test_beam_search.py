@@ -16,6 +16,7 @@ from torch import Tensor
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hypothesis
+from streamer.engine.work import finish
 from tests.engine.tiny_language import BLANK, BOUNDARY, UNITS, Tongue, emissions, forward
 
 WIDE = BeamOptions(
@@ -183,7 +184,7 @@ def test_words_are_settled_by_age(seed: int) -> None:
     """Words that ended long enough ago are stable, and nothing that was stable changes."""
     tongue, log_probs = Tongue(seed), emissions(seed, 2, 80)
     beam, free = search(tongue, NARROW, 2), search(tongue, NARROW, 2)
-    beam.configure(1, [], 6)
+    finish(beam.prepare(1, [], 6))
     stable: tuple[str, ...] = ()
     earlier = 0
     for frame in range(80):

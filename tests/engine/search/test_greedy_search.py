@@ -8,6 +8,7 @@ import torch
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Hotword
+from streamer.engine.work import finish
 from streamer.testing.exact_speech import UNITS
 
 
@@ -69,9 +70,9 @@ def test_units_without_a_space_are_refused() -> None:
 def test_the_greedy_search_has_one_path_and_no_hotwords() -> None:
     """The only alternative is the best path, with probability 1; hotwords are refused, any other option is accepted."""
     search = GreedySearch(UNITS, 1)
-    search.configure(0, [], settle_frames=25)
+    finish(search.prepare(0, [], settle_frames=25))
     search.advance([0], emissions("hey"))
     assert search.alternatives(0, 5) == [(search.finish([0])[0].words, 1.0)]
     assert search.alternatives(0, 0) == []
     with pytest.raises(ValueError, match="hotwords"):
-        search.configure(0, [Hotword("hey")], settle_frames=0)
+        finish(search.prepare(0, [Hotword("hey")], settle_frames=0))

@@ -20,6 +20,7 @@ from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.hotword_compiler import words_of
 from streamer.engine.search.search import Hotword, Hypothesis
 from streamer.engine.search.trie_tables import TrieTables
+from streamer.engine.work import NotNow, finish
 from tests.engine.tiny_language import BOUNDARY, UNITS, Tongue, emissions, forward, spelling
 from tests.project import BUNDLE
 
@@ -107,7 +108,7 @@ def test_a_wide_beam_is_exact(seed: int, hotwords: list[Hotword]) -> None:
     tongue, frames = Tongue(seed, words=2), 5 + seed % 2
     log_probs = emissions(seed, 1, frames)
     beam = search(tongue, OPTIONS)
-    beam.configure(0, hotwords, 0)
+    finish(beam.prepare(0, hotwords, 0))
     beam.reset([0])
     advance(beam, [0], log_probs)
     wanted = enumerated(tongue, log_probs[0], hotwords, longest=(frames + 1) // 2)
@@ -125,7 +126,7 @@ def test_the_same_in_any_steps_and_looked_at_or_not() -> None:
     whole, split, unseen = (search(tongue, options) for _ in range(3))
     unseen._expander._reader = replace(unseen._expander._reader, inspecting=False)
     for beam in (whole, split, unseen):
-        beam.configure(0, LISTS[2], 0)
+        finish(beam.prepare(0, LISTS[2], 0))
         beam.reset([0])
     wanted = advance(whole, [0], log_probs)
     assert advance(unseen, [0], log_probs) == wanted
@@ -143,11 +144,11 @@ def test_streams_without_hotwords_do_not_change() -> None:
     lists = ([], [Hotword("ab", 3)], [], [Hotword("cb", 3)])
     shared = search(tongue, NARROW, slots=4)
     for slot, hotwords in enumerate(lists):
-        shared.configure(slot, hotwords, 0)
+        finish(shared.prepare(slot, hotwords, 0))
     shared.reset(range(4))
     alone = [search(tongue, NARROW) for _ in lists]
     for beam, hotwords in zip(alone, lists, strict=True):
-        beam.configure(0, hotwords, 0)
+        finish(beam.prepare(0, hotwords, 0))
         beam.reset([0])
     for start in range(0, 48, 8):
         together = advance(shared, range(4), log_probs[:, start : start + 8])
@@ -164,7 +165,7 @@ def test_hotwords_live_as_long_as_their_stream() -> None:
     """A new segment keeps the hotwords; the next stream in the slot has none of them."""
     tongue, log_probs = Tongue(2), emissions(2, 1, 24)
     beam, fresh = search(tongue, NARROW), search(tongue, NARROW)
-    beam.configure(0, [Hotword("ab", 5)], 0)
+    finish(beam.prepare(0, [Hotword("ab", 5)], 0))
     rankings = []
     for _ in range(2):
         beam.reset([0])
@@ -174,7 +175,7 @@ def test_hotwords_live_as_long_as_their_stream() -> None:
     assert "ab" in {word.text for words, _ in rankings[0] for word in words}
     for _ in range(2):
         for one in (beam, fresh):
-            one.configure(0, [Hotword("wa", 0)], 0)
+            finish(one.prepare(0, [Hotword("wa", 0)], 0))
             one.reset([0])
         assert advance(beam, [0], log_probs) == advance(fresh, [0], log_probs)
         assert beam.ranking(0) == fresh.ranking(0)
@@ -190,7 +191,7 @@ def test_slots_come_and_go() -> None:
         hotwords = [Hotword(word, 2) for word in dice.sample(syllables, dice.choice([0, 1, 5, 60]))]
         alone = search(tongue, NARROW)
         for beam, where in ((shared, slot), (alone, 0)):
-            beam.configure(where, hotwords, 0)
+            finish(beam.prepare(where, hotwords, 0))
             beam.reset([where])
         assert advance(shared, [slot], log_probs) == advance(alone, [0], log_probs)
         assert shared.ranking(slot) == alone.ranking(0)
@@ -200,7 +201,7 @@ def test_what_is_lent_is_taken_back() -> None:
     """An incomplete phrase earns nothing, neither at the end of the text nor before another word."""
     tongue, log_probs = Tongue(0, words=2), emissions(0, 1, 6)
     plain, hot = search(tongue, OPTIONS), search(tongue, OPTIONS)
-    hot.configure(0, [Hotword("wa wb", 4)], 0)
+    finish(hot.prepare(0, [Hotword("wa wb", 4)], 0))
     hot.reset([0])
     for beam in (plain, hot):
         advance(beam, [0], log_probs)
@@ -224,7 +225,7 @@ def test_what_can_be_no_hotword_is_said(text: str, wrong: str) -> None:
     """An impossible hotword is refused with the reason, and the slot stays usable."""
     beam = search(Tongue(0), NARROW)
     with pytest.raises(ValueError, match=wrong):
-        beam.configure(0, [Hotword("ab"), Hotword(text)], 0)
+        finish(beam.prepare(0, [Hotword("ab"), Hotword(text)], 0))
     advance(beam, [0], emissions(0, 1, 8))
 
 
@@ -233,13 +234,13 @@ def test_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     tongue = Tongue(0)
     beam = search(tongue, NARROW)
     with pytest.raises(ValueError, match="200"):
-        beam.configure(0, [Hotword("ab")] * 201, 0)
+        finish(beam.prepare(0, [Hotword("ab")] * 201, 0))
     monkeypatch.setattr("streamer.engine.search.trie_tables.MOST_NODES", 10)
-    with pytest.raises(ValueError, match="no room"):
-        beam.configure(0, [Hotword("ab")], 0)
+    with pytest.raises(NotNow, match="no room"):
+        finish(beam.prepare(0, [Hotword("ab")], 0))
     assert isinstance(beam._expander._nodes, TrieTables)
     with pytest.raises(ValueError, match="not in the lexicon"):
-        BeamSearch(tongue.lexicon, tongue.model, UNITS, 1, NARROW).configure(0, [Hotword("ab")], 0)
+        finish(BeamSearch(tongue.lexicon, tongue.model, UNITS, 1, NARROW).prepare(0, [Hotword("ab")], 0))
 
 
 def test_the_words_of_a_hotword() -> None:
@@ -275,7 +276,7 @@ def test_names_are_heard_in_the_shipped_language() -> None:
     log_probs = torch.full((1, len(said), len(units)), 0.2 / len(units)).log()
     log_probs[0, torch.arange(len(said)), torch.tensor(said)] = math.log(0.8)
     beam = BeamSearch(lexicon, language, units, 2, BeamOptions(beam=32), letters=letters)
-    beam.configure(1, [Hotword("Kowaltzing")], 0)
+    finish(beam.prepare(1, [Hotword("Kowaltzing")], 0))
     beam.reset([1])
     found = advance(beam, [0, 1], log_probs.expand(2, -1, -1))
     assert [texts(one)[-1:] == (name,) for one in found] == [False, True]

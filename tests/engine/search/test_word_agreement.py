@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from streamer.engine.search import word_agreement
 from streamer.engine.search.search import HypothesisWord
-from streamer.engine.search.word_agreement import WordAgreement, agreement_shares
+from streamer.engine.search.word_agreement import AgreementShares, WordAgreement, is_same_word
 
 ONE, LATER, OTHER = HypothesisWord("one", 0, 5, 0.9), HypothesisWord("one", 2, 6, 0.9), HypothesisWord("won", 0, 5, 0.9)
 FAR = HypothesisWord("one", 40, 45, 0.9)
@@ -13,9 +14,10 @@ FAR = HypothesisWord("one", 40, 45, 0.9)
 
 def test_a_share_is_the_part_of_the_mass_that_has_the_word_about_there() -> None:
     """Another start is still the same word; another text or another place is not."""
-    assert agreement_shares((ONE,), [((ONE,), 1.0), ((LATER,), 1.0), ((OTHER,), 1.0), ((FAR,), 1.0)]) == [0.5]
-    assert agreement_shares((ONE, FAR), [((ONE, FAR), 3.0), ((ONE,), 1.0)]) == [1.0, 0.75]
-    assert agreement_shares((), []) == []
+    assert AgreementShares([((ONE,), 1.0), ((LATER,), 1.0), ((OTHER,), 1.0), ((FAR,), 1.0)]).of(ONE) == 0.5
+    shares = AgreementShares([((ONE, FAR), 3.0), ((ONE,), 1.0)])
+    assert [shares.of(ONE), shares.of(FAR), shares.of(OTHER)] == [1.0, 0.75, 0.0]
+    assert AgreementShares([]).of(ONE) == 0.0
 
 
 def test_of_a_word_the_mean_is_kept() -> None:
@@ -33,3 +35,22 @@ def test_rows_without_mass_do_not_count() -> None:
     agreement = WordAgreement()
     agreement.note([(ONE,), (OTHER,)], [1.0, 0.0])
     assert agreement.of(ONE, 1.0) == 1.0
+
+
+def test_a_word_is_compared_with_those_of_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long segment with many hypotheses takes as many comparisons as it has words, not their square."""
+    compared = list[str]()
+
+    def noted(one: HypothesisWord, other: HypothesisWord) -> bool:
+        compared.append(one.text)
+        return is_same_word(one, other)
+
+    monkeypatch.setattr(word_agreement, "is_same_word", noted)
+    words = tuple(HypothesisWord(f"word {number}", 5 * number, 5 * number + 4, 0.9) for number in range(300))
+    agreement = WordAgreement()
+    for number in range(0, 300, 10):
+        rows = [words[number : number + 10], *(words[number : number + size] for size in range(10))]
+        agreement.note(rows, [1.0] * len(rows))
+    assert [agreement.of(word, 1.0) for word in words[:2]] == [pytest.approx(1 - 0.5 / 11), pytest.approx(1 - 1 / 11)]
+    assert all(agreement.of(word, 1.0) > 0.5 for word in words)
+    assert len(compared) < 2 * len(words)

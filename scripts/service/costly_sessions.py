@@ -1,0 +1,59 @@
+"""Are others late when clients ask for what costs the service more than it costs them?
+
+    python scripts/service/costly_sessions.py [--sessions 4] [--attackers 20] [--seconds 10] [--rounds 3]
+                                              [--attack hotwords]… [--hotwords-per-address N] [--server URL]
+
+A service is started. Some live sessions talk at the pace of speech; in turns they are alone, and beside attackers, each
+with an address of its own, that open costly sessions in a loop: hotwords that nobody has asked for before, frames of
+two minutes of audio, a flush after every sample, takeovers of a session. Prints how late partials came, and how much
+later beside the attackers, in one run, because all of them share the machine. A large `--hotwords-per-address` shows
+what the recogniser does about them alone, without the budget. The exit status is 0 only if partials came at most a step
+later. A service that runs already must believe in X-Forwarded-For: `serve --behind-proxy`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from streamer.audio.audio_file import read_audio
+from streamer.limits import HOTWORDS_PER_ADDRESS
+from streamer.shipped import shipped
+from streamer.testing.load.costly_sessions import ATTACKS, failures, report, run
+from streamer.testing.watched_process import service
+
+AUDIO = shipped("audio_samples/talk.flac")
+
+
+def main() -> int:
+    """Talk, attack and judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=4, help="that talk (4)")
+    parser.add_argument("--attackers", type=int, default=20, help="(20)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each turn (10)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each kind (3)")
+    parser.add_argument("--attack", action="append", choices=ATTACKS, help="only this one (all)")
+    parser.add_argument(
+        "--hotwords-per-address", default=str(HOTWORDS_PER_ADDRESS), metavar="N", help="of the service that is started"
+    )
+    parser.add_argument("--server", metavar="URL", help="a service that runs already and that nobody else uses")
+    options = parser.parse_args()
+    audio, attacks = read_audio(AUDIO).tobytes(), options.attack or list(ATTACKS)
+    settings = ("--behind-proxy", "--hotwords-per-address", options.hotwords_per_address)
+    try:
+        with service(options.server, *settings) as (url, _):
+            counts = (options.sessions, options.attackers, options.seconds, options.rounds)
+            seen = asyncio.run(run(url, audio, *counts, attacks))
+    except OSError as error:
+        print(f"costly_sessions: {error}", file=sys.stderr)
+        return 1
+    print(report(seen))
+    broken = list(failures(seen))
+    for complaint in broken:
+        print(f"costly_sessions: {complaint}", file=sys.stderr)
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""How much may be prepared for one caller: a bucket that is filled by what its sessions ask for, and leaks steadily.
+
+Hotwords are pronounced and compiled before a session can begin, which takes as long as there are characters in them.
+A session without them costs nothing here, and is never refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+MINUTE_S = 60.0
+# The recogniser remembers what it has pronounced for a caller: to compile it again takes a part of the time.
+_AGAIN = 0.25
+_REMEMBERED = 8  # lists of each caller
+MOST_BUCKETS = 4096  # of callers that have asked for something of late
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What has to be prepared for one session."""
+
+    characters: int
+    streams: int
+    list_id: bytes
+
+    @classmethod
+    def of(cls, hotwords: Sequence[str], streams: int) -> Preparation:
+        """Of a session with these hotwords in each of its streams."""
+        digest = hashlib.blake2b("\n".join(hotwords).encode("utf-8", "replace"), digest_size=16).digest()
+        return cls(sum(map(len, hotwords)), streams, digest)
+
+
+@dataclass
+class _Bucket:
+    level: float = 0.0
+    at: float = 0.0
+    lists: deque[bytes] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+
+class PreparationBudget:
+    """The buckets of all callers of one kind: of keys, or of addresses."""
+
+    def __init__(self, per_minute: int | None) -> None:
+        """`per_minute`: characters, which is also what a bucket holds; None is no limit."""
+        self.per_minute = per_minute
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # the one that was used last is the last
+
+    def wait_s(self, name: str, preparation: Preparation, now: float) -> int:
+        """In how many seconds this is possible for the caller; 0 if it is now."""
+        if self.per_minute is None or not preparation.characters or name not in self._buckets:
+            return 0
+        bucket = self._buckets[name]
+        level, cost = self._level(bucket, now), self._cost(bucket, preparation)
+        # What is more than a whole bucket is possible when the bucket is empty.
+        excess = min(level, level + cost - self.per_minute)
+        return max(0, math.ceil(excess * MINUTE_S / self.per_minute))
+
+    def charge(self, name: str, preparation: Preparation, now: float) -> None:
+        """It is going to be prepared."""
+        if self.per_minute is None or not preparation.characters:
+            return
+        bucket = self._buckets.setdefault(name, _Bucket())
+        self._buckets.move_to_end(name)
+        bucket.level = self._level(bucket, now) + self._cost(bucket, preparation)
+        bucket.at = now
+        if preparation.list_id not in bucket.lists:
+            bucket.lists.append(preparation.list_id)
+        if len(self._buckets) > MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+
+    def _level(self, bucket: _Bucket, now: float) -> float:
+        return max(0.0, bucket.level - (now - bucket.at) * (self.per_minute or 0) / MINUTE_S)
+
+    def _cost(self, bucket: _Bucket, preparation: Preparation) -> float:
+        first = _AGAIN if preparation.list_id in bucket.lists else 1.0
+        return preparation.characters * (first + _AGAIN * (preparation.streams - 1))

@@ -1,0 +1,57 @@
+"""Requests that came for a stream before it was prepared: kept in order, within bounds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
+
+MOST_REQUESTS = 64  # of one stream
+
+Request = TypeVar("Request")
+
+
+class HeldRequests(Generic[Request]):
+    """The requests of streams that are being prepared, or that still have older requests to be computed."""
+
+    def __init__(self, sample_rate: int) -> None:
+        self._most_samples = LONGEST_CHUNK_S * sample_rate
+        self._held: dict[int, deque[tuple[Request, int]]] = {}  # with the samples of each
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, stream: int) -> bool:
+        return stream in self._held
+
+    def hold(self, stream: int, request: Request, samples: int) -> None:
+        """Keep the stream's next request. StreamError if it has too many of them, or too much audio in them."""
+        theirs = self._held.get(stream, deque())
+        if len(theirs) >= MOST_REQUESTS or samples + sum(size for _, size in theirs) > self._most_samples:
+            limits = f"at most {LONGEST_CHUNK_S} s of audio in at most {MOST_REQUESTS} requests"
+            raise StreamError("too_long", f"{limits} while the stream is prepared")
+        self._held.setdefault(stream, deque()).append((request, samples))
+
+    def put_back(self, stream: int, request: Request) -> None:
+        """Keep this request before all others of the stream."""
+        self._held.setdefault(stream, deque()).appendleft((request, 0))
+
+    def take(self, stream: int) -> Request:
+        """The first request of a stream."""
+        theirs = self._held[stream]
+        request, _ = theirs.popleft()
+        if not theirs:
+            del self._held[stream]
+        return request
+
+    def due(self, preparing: Callable[[int], bool]) -> list[Request]:
+        """The first request of each stream that is not being prepared. They can be computed together."""
+        return [self.take(stream) for stream in list(self._held) if not preparing(stream)]
+
+    def clear(self) -> list[Request]:
+        """All of them, for the end."""
+        requests = [request for theirs in self._held.values() for request, _ in theirs]
+        self._held.clear()
+        return requests

@@ -1,0 +1,172 @@
+"""Whether sessions feel clients that ask for more than they pay for: turns alone, and turns beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from string import ascii_lowercase
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+
+from streamer.testing.load.live_sessions import HEADS, LagWatch, Period, open_sessions, period
+
+WARM_UP_S = 3.0
+GATHER_S = 3.2
+ANSWER_LIMIT_S = 40.0
+PAUSE_S = 0.02  # so that the attackers' own work, on the same machine, is not what is measured
+# The bound: a step.
+MOST_LATER_S = 0.32
+
+LARGE = bytes(1024 * 1024)
+TAKEOVERS = 20
+FLUSHES = 200
+
+
+@dataclass
+class Seen:
+    """Everything that was seen in one run."""
+
+    alone: list[Period] = field(default_factory=list)
+    beside: dict[str, list[Period]] = field(default_factory=dict)  # by what the attackers did
+    answers: dict[str, Counter[str]] = field(default_factory=dict)  # how their attempts were answered
+    ended: Counter[str] = field(default_factory=Counter)  # how the sessions ended that were not to be disturbed
+
+    def later_s(self, attack: str, part: float) -> float:
+        """How much later this part of the partials came beside the attackers."""
+        return _together(self.beside[attack]).quantile(part) - _together(self.alone).quantile(part)
+
+
+async def run(
+    url: str, audio: bytes, number: int, attackers: int, seconds: float, rounds: int, attacks: Sequence[str]
+) -> Seen:
+    """Turns alone and beside each attack, with the same sessions throughout."""
+    seen, lag = Seen(), LagWatch(url)
+    sessions = await open_sessions(url, audio, number, GATHER_S)
+    watching = asyncio.create_task(lag.watch())
+    try:
+        await asyncio.sleep(WARM_UP_S)
+        for _ in range(rounds):
+            for attack in ("", *attacks):
+                periods = seen.beside.setdefault(attack, []) if attack else seen.alone
+                answers = seen.answers.setdefault(attack, Counter()) if attack else Counter[str]()
+                crowd = range(attackers if attack else 0)
+                trying = [asyncio.create_task(_attack(url, attack, place, answers)) for place in crowd]
+                since = time.monotonic()
+                await asyncio.sleep(seconds)
+                periods.append(period(sessions, lag, since, time.monotonic()))
+                for task in trying:
+                    task.cancel()
+                await asyncio.gather(*trying, return_exceptions=True)
+    finally:
+        watching.cancel()
+        await asyncio.gather(*(session.end() for session in sessions))
+    seen.ended.update(session.ended for session in sessions)
+    return seen
+
+
+def report(seen: Seen) -> str:
+    """A table with a line for each kind of turn, and how much later the partials came."""
+    lines = [HEADS, _together(seen.alone).line("alone")]
+    lines += [_together(periods).line(f"beside {attack}") for attack, periods in seen.beside.items()]
+    lines.append("")
+    for attack, answers in seen.answers.items():
+        later = ", ".join(f"{name} {seen.later_s(attack, part):+.3f} s" for name, part in _PARTS)
+        told = ", ".join(f"{code} {number}" for code, number in answers.most_common())
+        lines.append(f"later beside {attack}: {later}. Their attempts: {told}.")
+    ends = ", ".join(f"{code} {number}" for code, number in seen.ended.items())
+    return "\n".join([*lines, f"The sessions ended: {ends}."])
+
+
+def failures(seen: Seen) -> Iterator[str]:
+    """A sentence for each bound that does not hold."""
+    cut = sum(number for code, number in seen.ended.items() if code != "done")
+    if cut:
+        yield f"{cut} of the sessions were cut off"
+    for attack in seen.beside:
+        if not seen.answers[attack]:
+            yield f"no attempt at {attack} was answered"
+        for name, part in _PARTS[1:]:  # partials come in two kinds, early and late in a step: the median is of either
+            if not seen.later_s(attack, part) <= MOST_LATER_S:
+                yield f"partials came {seen.later_s(attack, part):.2f} s later beside {attack} ({name})"
+
+
+async def _attack(url: str, attack: str, place: int, answers: Counter[str]) -> None:
+    """One client, with an address of its own, that does this again and again."""
+    dice = random.Random(place)
+    address = {"X-Forwarded-For": f"10.66.{place // 250}.{place % 250 + 1}"}
+
+    async def open_one(**options: Any) -> tuple[ClientConnection, dict[str, Any]]:
+        websocket = await connect(url, compression=None, additional_headers=address)
+        await websocket.send(json.dumps({"type": "start", **options}))
+        event: dict[str, Any] = json.loads(await asyncio.wait_for(websocket.recv(), ANSWER_LIMIT_S))
+        answers[event.get("code", event["type"])] += 1
+        return websocket, event
+
+    while True:
+        with suppress(WebSocketException, OSError, asyncio.TimeoutError):
+            await ATTACKS[attack](open_one, dice)
+        await asyncio.sleep(PAUSE_S)
+
+
+Open = Callable[..., Awaitable[tuple[ClientConnection, dict[str, Any]]]]
+
+
+async def _hotwords(open_one: Open, dice: random.Random) -> None:
+    """As many words as a session may have, and never the same."""
+    words = ["".join(dice.choices(ascii_lowercase, k=9)) for _ in range(1200)]
+    websocket, _ = await open_one(hotwords=[" ".join(words[start : start + 6]) for start in range(0, 1200, 6)])
+    await websocket.close()
+
+
+async def _large_frames(open_one: Open, dice: random.Random) -> None:
+    """The frame with most audio in it, which is more than a live session may be ahead."""
+    websocket, _ = await open_one(encoding="mulaw", sample_rate=dice.choice((8000, 8001, 11_025)), live=True)
+    await websocket.send(LARGE)
+    async for _ in websocket:
+        pass
+
+
+async def _flushes(open_one: Open, _: random.Random) -> None:
+    """A flush after every sample, with everything that is told when a segment ends."""
+    websocket, _ready = await open_one(alternatives=10, written=True, partial_words=True)
+    for _number in range(FLUSHES):
+        await websocket.send(bytes(2))
+        await websocket.send('{"type":"flush"}')
+    await websocket.send('{"type":"stop"}')
+    async for _message in websocket:
+        pass
+
+
+async def _takeovers(open_one: Open, _: random.Random) -> None:
+    """A session that is taken over again and again, by clients that do not answer the close."""
+    websocket, ready = await open_one()
+    silent = []
+    for _number in range(TAKEOVERS):
+        websocket.transport.pause_reading()
+        silent.append(websocket)
+        websocket, _told = await open_one(resume={"token": ready["token"], "after": 1})
+    for each in silent:
+        each.transport.abort()
+    await websocket.close()
+
+
+ATTACKS: dict[str, Callable[[Open, random.Random], Awaitable[None]]] = {
+    "hotwords": _hotwords,
+    "large frames": _large_frames,
+    "flushes": _flushes,
+    "takeovers": _takeovers,
+}
+_PARTS = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+
+
+def _together(periods: Sequence[Period]) -> Period:
+    delays = [late for each in periods for late in each.delays_s]
+    return Period(periods[0].sessions, delays, max(each.lag_s for each in periods))

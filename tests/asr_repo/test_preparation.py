@@ -1,0 +1,89 @@
+"""Streams that take long to prepare, in the real Triton with the shipped model: nobody waits but they themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from string import ascii_lowercase
+
+import pytest
+
+from streamer.triton.link import Link, LinkError
+from streamer.triton.server import TritonServer
+from tests.asr_repo.model_client import STEP, recognise, said, text
+from tests.samples import pcm
+
+
+@pytest.fixture
+async def link(triton: TritonServer) -> AsyncIterator[Link]:
+    async with await Link.connect(triton.grpc_address) as link:
+        yield link
+
+
+def unknown_words(seed: int, number: int = 1200) -> list[str]:
+    """As many hotwords as a stream may have, of words that nobody has asked for before."""
+    dice = random.Random(seed)
+    words = ["".join(dice.choices(ascii_lowercase, k=9)) for _ in range(number)]
+    return [" ".join(words[start : start + 6]) for start in range(0, number, 6)]
+
+
+async def test_others_are_answered_while_a_stream_is_prepared(link: Link) -> None:
+    """Steps that are sent after the START of a stream with many hotwords are answered before it."""
+    audio = pcm("talk.flac")
+    other, costly = link.sequence(), link.sequence({"hotwords": unknown_words(1)})
+    await other.send(audio[:STEP])
+    opening = asyncio.create_task(costly.send(b""))
+    await asyncio.sleep(0)
+    for start in range(STEP, 4 * STEP, STEP):
+        assert (await other.send(audio[start : start + STEP]))[-1]["type"] == "heard"
+        assert not opening.done()
+    assert (await opening)[0]["type"] == "opened"
+    for sequence in (other, costly):
+        await sequence.send(b"", end=True)
+
+
+async def test_audio_waits_for_the_preparation_without_loss(link: Link) -> None:
+    """Audio behind a START that is not answered yet gives the events that it gives later."""
+    audio = pcm("airplane.mp3")
+    hotwords = [*unknown_words(2, 600), {"text": "airplane", "weight": 2}]
+    patient = await recognise(link, audio, hotwords=hotwords)
+    hasty = link.sequence({"hotwords": [*unknown_words(3, 600), *hotwords[100:]]})
+    for chunk in (b"", audio[:STEP]):  # both are on their way before there is an answer
+        sending = asyncio.create_task(hasty.send(chunk))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+    events = await hasty.send(audio[STEP:], end=True)
+    assert "airplane" in text(events).split()
+    assert [event for event in said(events) if event["type"] == "final"] == [
+        event for event in said(patient) if event["type"] == "final"
+    ]
+
+
+async def test_a_hotword_is_refused_when_its_turn_comes(link: Link) -> None:
+    """Its START is answered with the reason, and what followed it with the news that there is no stream."""
+    sequence = link.sequence({"hotwords": [*unknown_words(4, 600), "北京"]})
+    opening = asyncio.create_task(sequence.send(b""))
+    await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+    with pytest.raises(LinkError) as caught:
+        await sequence.send(bytes(STEP))
+    assert caught.value.code == "unknown_stream"
+    with pytest.raises(LinkError, match="can't be pronounced") as caught:
+        await link.sequence({"hotwords": [*unknown_words(4, 600), "北京"]}).send(b"")
+    assert caught.value.code == "bad_options"
+
+
+async def test_small_lists_do_not_wait_for_those_of_another_caller(link: Link) -> None:
+    """Callers take turns: a stream with one hotword is open before the many that were asked for before it."""
+    greedy = [link.sequence({"hotwords": unknown_words(seed), "caller": "greedy"}) for seed in range(10, 14)]
+    opening = [asyncio.create_task(sequence.send(b"")) for sequence in greedy]
+    await asyncio.sleep(0)
+    modest = link.sequence({"hotwords": ["brobdingnag"], "caller": "modest"})
+    assert (await modest.send(b""))[0]["type"] == "opened"
+    assert not any(task.done() for task in opening)
+    assert [events[0]["type"] for events in await asyncio.gather(*opening)] == ["opened"] * 4
+    for sequence in (modest, *greedy):
+        await sequence.send(b"", end=True)

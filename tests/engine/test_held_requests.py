@@ -1,0 +1,40 @@
+"""Requests of streams that are being prepared."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.engine.held_requests import MOST_REQUESTS, HeldRequests
+from streamer.engine.recogniser import StreamError
+
+
+def test_in_order_and_one_at_a_time() -> None:
+    """What a stream has sent is due once it is prepared, the first request of each stream at a time."""
+    held: HeldRequests[str] = HeldRequests(16_000)
+    for stream in (1, 2):
+        held.put_back(stream, f"{stream} start")
+    held.hold(1, "1 audio", 5120)
+    held.hold(1, "1 end", 0)
+    assert held.due(lambda stream: stream == 1) == ["2 start"]
+    assert 2 not in held
+    assert held.due(lambda stream: False) == ["1 start"]
+    held.put_back(1, "1 start again")
+    assert [held.due(lambda stream: False) for _ in range(4)] == [["1 start again"], ["1 audio"], ["1 end"], []]
+    assert not held
+
+
+def test_bounds() -> None:
+    """Half a minute of audio, and as many requests as have a reason."""
+    held: HeldRequests[int] = HeldRequests(100)
+    held.put_back(1, 0)
+    held.hold(1, 1, 3000)
+    with pytest.raises(StreamError, match="at most 30 s") as caught:
+        held.hold(1, 2, 1)
+    assert caught.value.code == "too_long"
+    for number in range(MOST_REQUESTS - 2):
+        held.hold(1, number, 0)
+    with pytest.raises(StreamError, match="64 requests"):
+        held.hold(1, 3, 0)
+    held.hold(2, 4, 3000)
+    assert len(held.clear()) == MOST_REQUESTS + 1
+    assert not held

@@ -1,0 +1,49 @@
+"""Whose turn it is at the recogniser: steps go before other work."""
+
+from __future__ import annotations
+
+import threading
+
+from streamer.engine.turns import Turns
+
+
+def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
+    """Work that always has more to do gets no second turn while a step waits, and gets one after it."""
+    turns, order = Turns(), list[str]()
+    working, release = threading.Event(), threading.Event()
+
+    def work() -> None:
+        for number in range(3):
+            with turns.other():
+                order.append("other")
+                if not number:
+                    working.set()
+                    release.wait(30)
+
+    def step() -> None:
+        with turns.step():
+            order.append("step")
+
+    worker, stepper = threading.Thread(target=work), threading.Thread(target=step)
+    worker.start()
+    assert working.wait(30)
+    stepper.start()
+    while not turns._steps:  # it is at the door
+        pass
+    release.set()
+    for thread in (worker, stepper):
+        thread.join(30)
+    assert order == ["other", "step", "other", "other"]
+
+
+def test_a_turn_ends_with_an_error() -> None:
+    """Who fails in his turn gives it back."""
+    turns = Turns()
+    for turn in (turns.step, turns.other, turns.step):
+        try:
+            with turn():
+                raise ValueError
+        except ValueError:
+            pass
+    with turns.other():
+        assert turns._taken

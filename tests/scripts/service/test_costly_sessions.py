@@ -1,0 +1,13 @@
+"""The script that opens costly sessions beside others."""
+
+from __future__ import annotations
+
+from tests.scripts.program import run
+
+
+def test_nobody_there_is_said() -> None:
+    """One sentence."""
+    done = run("service/costly_sessions.py", "--server", "ws://127.0.0.1:1/v1/stream")
+    assert done.returncode == 1
+    assert done.stderr.startswith("costly_sessions: ")
+    assert done.stderr.count("\n") == 1

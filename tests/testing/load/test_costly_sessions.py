@@ -1,0 +1,62 @@
+"""What is seen at a real service that costly sessions are opened at, and what is made of that."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.service import Service
+from streamer.testing.load import costly_sessions
+from streamer.testing.load.live_sessions import Period
+from streamer.triton.server import TritonServer
+from tests.samples import pcm
+from tests.triton_processes import no_streams
+
+
+async def test_two_beside_four_with_hotwords(triton: TritonServer) -> None:
+    """Two talk on to their end beside four that ask for hotwords again and again, and get them."""
+    policy = PortPolicy(AccessRules(proxies=1))
+    async with Service(triton.grpc_address, port=0, policy=policy) as service:
+        counts = {"number": 2, "attackers": 4, "seconds": 6.0, "rounds": 1}
+        seen = await costly_sessions.run(service.url, pcm("talk.flac"), attacks=["hotwords"], **counts)  # type: ignore[arg-type]
+    await no_streams(triton, 30)
+    assert seen.ended == Counter(done=2)
+    assert seen.answers["hotwords"]["ready"] > 0
+    assert set(seen.answers["hotwords"]) <= {"ready", "hotwords_used_up"}
+    assert "later beside hotwords: p50 " in costly_sessions.report(seen)
+
+
+def seen(**changes: object) -> costly_sessions.Seen:
+    """A run in which all was well, but for these things."""
+    well = costly_sessions.Seen(
+        alone=[Period(2, [0.1] * 100, 0.3)],
+        beside={"flushes": [Period(2, [0.3] * 100, 0.4)]},
+        answers={"flushes": Counter(ready=8)},
+        ended=Counter(done=2),
+    )
+    for name, value in changes.items():
+        setattr(well, name, value)
+    return well
+
+
+def test_all_is_well() -> None:
+    """Nothing to complain of, and how much later it was."""
+    assert list(costly_sessions.failures(seen())) == []
+    assert "p50 +0.200 s, p95 +0.200 s" in costly_sessions.report(seen())
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"ended": Counter(done=1, failed=1)}, "1 of the sessions were cut off"),
+        ({"answers": {"flushes": Counter()}}, "no attempt at flushes was answered"),
+        ({"beside": {"flushes": [Period(2, [0.1] * 9 + [0.5], 0.3)]}}, "0.40 s later beside flushes (p95)"),
+        ({"beside": {"flushes": [Period(2, [], 0.3)]}}, "later beside flushes (p95)"),
+    ],
+)
+def test_complaints(changes: dict[str, object], complaint: str) -> None:
+    """Each bound that does not hold is named."""
+    assert any(complaint in line for line in costly_sessions.failures(seen(**changes)))
