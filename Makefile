@@ -17,7 +17,7 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 ## make nox      all tests under each supported Python that is at hand
 ## make wheel    the installable package, into dist/
 ## make lock     requirements.lock for what pyproject.toml asks for (ARGS=--upgrade takes the newest)
-## make install  .venv with everything in it (5 GB, once; PYTHON=python3.12 chooses the interpreter)
+## make install  .venv with everything in it (6 GB, once; PYTHON=python3.12 chooses the interpreter)
 ## make system   packages of Debian or Ubuntu that are still missing
 ## make clean    removes what was built, .venv too
 help:

@@ -5,7 +5,7 @@
 The recogniser hears every recording. The known sentences nearest to what it heard (TEXT: one or more a line) are
 scored by the phones that the acoustic model hears; one that fits about as well as the words heard is taken as what was
 read. Of the others, the words heard are taken where the search is sure of each. MORE gets `train.tsv` and tar shards
-of two corpora, NAME_found and NAME_heard: docs/training.md says how often such texts are right.
+of two corpora, NAME_found and NAME_heard: docs/how-to/training.md says how often such texts are right.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ RUN holds the checkpoint, the averaged weights as a bundle (`averaged`), `log.js
 stopped at any moment and goes on when the same command is given again; the learning rate falls to zero at the end of
 the plan, and rises again if more is planned. It runs on a GPU where there is one.
 
-The phones learn the aligned frames first, then CTC, then CTC-CRF if --crf-from says so (docs/training.md).
+The phones learn the aligned frames first, then CTC, then CTC-CRF if --crf-from says so (docs/how-to/training.md).
 """
 
 from __future__ import annotations

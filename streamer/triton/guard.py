@@ -126,7 +126,7 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
 
 def _watch(server: int, parent: int, wakeup: int, watch: private_memory.Watch | None) -> int | None:
     """Wait for the server's end (its status) or for a reason to stop it (None)."""
-    watched = [0, wakeup, *([watch] if watch else [])]
+    watched: list[int | private_memory.Watch] = [0, wakeup, *([watch] if watch else [])]
     while True:
         if watch:
             watch.look()

@@ -13,7 +13,7 @@ FOUND, HEARD = "found", "heard"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How sure a text must be. docs/training.md has what these values were worth where the text was known."""
+    """How sure a text must be. docs/how-to/training.md has what these values were worth where the text was known."""
 
     # A known sentence may be so much less likely than the words heard, in nats a frame, if it is so much likelier than
     # the next one. A sentence that stands out more may be less like what was heard.
