@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamer.wire.errors import bad, kind_of, shown
+from streamer.wire.errors import WireError, bad, kind_of, shown
 from streamer.wire.options import Start, read
 
 PATH = "/v1/stream"
 
 # A client's messages are a handful of options: what is longer than this is audio in the wrong kind of frame.
 LONGEST_TEXT = 64 * 1024
+# Its options are objects within lists within objects; whatever is nested deeper than this is none of them.
+DEEPEST = 8
 # A close frame carries at most 125 bytes, two of which are the code.
 LONGEST_REASON = 123
 
@@ -57,8 +59,12 @@ def parse(text: str) -> ClientMessage:
         raise bad("bad_message", f"A text frame has at most {LONGEST_TEXT} characters; audio goes in binary frames.")
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise bad("bad_json", 'A text frame must be a JSON object such as {"type":"start"}.') from None
+    except RecursionError:
+        raise _too_deep() from None
+    if _deeper_than(DEEPEST, content):
+        raise _too_deep()
     if not isinstance(content, dict):
         raise bad(
             "bad_json",
@@ -77,6 +83,22 @@ def parse(text: str) -> ClientMessage:
 def encode(event: Mapping[str, Any]) -> str:
     """A message as the text of one frame, in either direction."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+
+
+def _deeper_than(levels: int, value: Any) -> bool:
+    """Whether it has lists or objects within each other on more levels than that; no recursion, however many."""
+    inner = [value]
+    for _ in range(levels + 1):
+        containers = [each for each in inner if isinstance(each, (dict, list))]
+        if not containers:
+            return False
+        inner = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
+    return True
+
+
+def _too_deep() -> WireError:
+    what = 'A text frame must be a JSON object such as {"type":"start"}'
+    return bad("bad_json", f"{what}, with lists and objects within each other on at most {DEEPEST} levels.")
 
 
 def close_reason(text: str) -> str:

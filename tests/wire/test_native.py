@@ -8,6 +8,7 @@ import pytest
 
 from streamer.wire.errors import CloseCode, WireError
 from streamer.wire.native import (
+    DEEPEST,
     LONGEST_REASON,
     LONGEST_TEXT,
     Flush,
@@ -46,7 +47,7 @@ def test_message(text: str, message: object) -> None:
         ("", "bad_json", 4000, "JSON object"),
         ("hello", "bad_json", 4000, '{"type":"start"}'),
         ('{"type":"start"', "bad_json", 4000, "JSON object"),
-        ("[" * 20000, "bad_json", 4000, "JSON object"),
+        ("[" * 20000, "bad_json", 4000, "at most 8 levels"),
         ("1" * 5000, "bad_json", 4000, "JSON object"),
         ("[]", "bad_json", 4000, "not a list"),
         ("null", "bad_json", 4000, "not null"),
@@ -122,3 +123,18 @@ def test_close_reason() -> None:
 def test_close_codes() -> None:
     """The codes are those that clients are built on."""
     assert sorted(CloseCode) == [1000, 1008, 1009, 1011, 1013, 4000, 4001, 4008, 4010, 4029]
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"b":', "}]")])
+@pytest.mark.parametrize("option", ["endpoint", "hotwords", "step_ms", "nothing"])
+def test_nested(option: str, opening: str, closing: str) -> None:
+    """However deep, also where the parser itself can go no deeper: a sentence that tells how deep it may be."""
+    for depth in range(1, 1100):
+        text = f'{{"type":"start","{option}":{opening * depth}1{closing * depth}}}'
+        with pytest.raises(WireError) as refused:
+            parse(text)
+        if depth * len(closing) + 1 > DEEPEST:
+            assert refused.value.code == "bad_json"
+            assert refused.value.message.endswith("at most 8 levels.")
+        else:
+            assert refused.value.code in ("bad_option", "unknown_option")
