@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import shutil
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from streamer.bridge.service import Service
 from streamer.bridge.session.session import Limits
+from streamer.bridge.telemetry.failures import Failures
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.triton_processes import no_streams
@@ -26,6 +30,39 @@ from tests.triton_processes import no_streams
 def pytest_configure() -> None:
     """A shell that runs the tests in the background has them ignore Ctrl-C, and with them all that they start."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def failures_inside() -> Iterator[list[str]]:
+    """What any service in this process says of its own faults, and the event loop of what nobody waited for."""
+    reported: list[str] = []
+    report = Failures.report
+
+    def noted(self: Failures, event: str, error: BaseException, **fields: Any) -> None:
+        reported.append("".join([f"{event} {fields}\n", *traceback.format_exception(error)]))
+        report(self, event, error, **fields)
+
+    class Noting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            reported.append(logging.Formatter().format(record))
+
+    handler = Noting(logging.ERROR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Failures, "report", noted)
+        logging.getLogger("asyncio").addHandler(handler)
+        yield reported
+        logging.getLogger("asyncio").removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_fails_inside(request: pytest.FixtureRequest, failures_inside: list[str]) -> Iterator[None]:
+    """A test fails where the service had a fault of its own, though the client noticed nothing."""
+    failures_inside.clear()
+    yield
+    if "fails_inside" in request.keywords:
+        assert failures_inside
+    else:
+        assert not failures_inside, "\n".join(failures_inside)
 
 
 @pytest.fixture(scope="session")

@@ -153,6 +153,8 @@ def serving(*arguments: str, port: int = 0, environment: Mapping[str, str] | Non
             try:
                 served.wait()
                 yield served
+                failures = [line for line in served.lines if re.search(r"^Traceback|never retrieved", line)]
+                assert not failures, served.lines
             finally:
                 process.kill()
                 process.wait()

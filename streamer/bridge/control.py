@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal
 
+from streamer.bridge.telemetry.failures import Failures
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.pool import UpstreamPool
@@ -52,8 +53,10 @@ def default_path(port: int) -> Path:
 class Control:
     """Listens from entry to exit."""
 
-    def __init__(self, models: Models, path: Path) -> None:
+    def __init__(self, models: Models, path: Path, failures: Failures) -> None:
+        """`failures`: where those are reported that nobody meant to happen."""
         self._models = models
+        self._failures = failures
         self._path = path
         self._server: asyncio.Server | None = None
         self._asked: set[asyncio.Task[None]] = set()
@@ -123,7 +126,7 @@ class Control:
             log.error("not rolled", model=request.model, detail=str(error))
             tell("failed", f"{error}. Nothing has changed.")
         except Exception as error:
-            log.exception("rolling failed")
+            self._failures.report("rolling failed", error)
             tell("failed", f"the service failed: {error}")
 
     async def _roll(self, pool: UpstreamPool, request: _Request, tell: Tell) -> None:

@@ -24,7 +24,7 @@ from streamer.bridge.session.stream import Request
 from streamer.bridge.states import States
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.triton.link import ConnectionLost, LinkError
@@ -82,6 +82,7 @@ class SessionDriver:
         self._barred = barred
         self._holdings = Holdings(admission, visit)
         self._observed = SessionMetrics(session, metrics)
+        self._failures = metrics.failures(SESSION)
         self._told = 0  # the number of the last message that has left
         self._former: list[WebSocket] = []  # that are being closed
         self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
@@ -116,7 +117,15 @@ class SessionDriver:
             while True:
                 # Ends at the latest with the pump, whose own waits are all bounded.
                 await self._room.wait()
-                frame = await connection.receive()
+                try:
+                    frame = await connection.receive()
+                except ConnectionEnded:
+                    mine = self._connection is connection
+                    if not (mine and connection.unintelligible and session.disregard()):
+                        raise
+                    connection.ignore_rest()
+                    self._look()
+                    continue
                 if self._connection is not connection:
                     await connection.until_closed()  # who returns from here has it closed with 1000
                     return
@@ -138,10 +147,17 @@ class SessionDriver:
                     await self._hear(connection, frame)
         except ConnectionEnded:
             self._lose(connection)
-        except BaseException:
+        except asyncio.CancelledError:
             if self._connection is connection:
                 self._leave()
             raise
+        except Exception as error:
+            self._failures.report("the bridge failed", error)
+            if self._connection is connection:
+                session.break_down()
+                self._look()
+                await connection.until_lost()  # who returns from here has it closed, before it is told why
+                self._lose(connection)
 
     async def _hear(self, connection: WebSocket, audio: bytes) -> None:
         """Take audio piece by piece: to decode all of a large frame at once would hold up the other sessions."""
@@ -196,8 +212,8 @@ class SessionDriver:
         except asyncio.CancelledError:
             log.info("cut off")
             raise
-        except Exception:
-            log.exception("the bridge failed")
+        except Exception as error:
+            self._failures.report("the bridge failed", error)
             session.vanish("internal")
         finally:
             for running in self._asking:

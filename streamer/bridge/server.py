@@ -25,9 +25,8 @@ from streamer.bridge.http.websocket import CLOSE_LIMIT_S, ConnectionEnded, NotRe
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.session import Limits, Session
 from streamer.bridge.telemetry import logs
-from streamer.bridge.telemetry.failures import Failures
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.telemetry.metrics import HTTP, Metrics
 from streamer.bridge.upstreams.admission import Admission
 from streamer.bridge.upstreams.models import Models
 from streamer.triton.link import origin
@@ -91,7 +90,7 @@ class BridgeServer:
         terms = Terms(
             self._routes(),
             ConnectionCounts(),
-            Failures(metrics.http_errors.inc),
+            metrics.failures(HTTP),
             lambda reason: metrics.connections_dropped.labels(reason).inc(),
             protection,
             policy.handshake_s,

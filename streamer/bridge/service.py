@@ -6,14 +6,16 @@ async with Service(TritonServer(asr_repository())) as service:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
+from typing import Any
 
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.session import Limits
-from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.telemetry.metrics import EVENT_LOOP, Metrics
 from streamer.bridge.telemetry.traces import Tracing
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.pool import UpstreamPool
@@ -89,6 +91,11 @@ class Service:
         await self.models.cut_off()
 
     async def _enter(self) -> None:
+        # Whatever nobody waits for tells its failure to the loop alone.
+        loop = asyncio.get_running_loop()
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(self._failed)
+            self._exit.callback(loop.set_exception_handler, None)
         # Left in reverse order: sessions, links, Tritons, port.
         self._exit.push_async_callback(self._server.stop)
         self._exit.push_async_callback(self.models.close)
@@ -104,3 +111,8 @@ class Service:
             self._server.admission.open(self.models, carried=await self._sessions(self.models.default))
         else:
             self._server.admission.open(self.models, self._sessions)
+
+    def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        message = str(context.get("message", "something failed"))
+        error = context.get("exception") or RuntimeError(message)
+        self.metrics.failures(EVENT_LOOP).report("the event loop was told of a failure", error, detail=message)

@@ -190,10 +190,12 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
 async def _controlled(service: Service, given: Path | None) -> AsyncIterator[None]:
     """Listens for whoever runs the service; ControlError if that is not possible where they said."""
     from streamer.bridge.control import Control, ControlError, default_path
+    from streamer.bridge.telemetry.metrics import CONTROL
 
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(Control(service.models, given or default_path(service.port)))
+            path, failures = given or default_path(service.port), service.metrics.failures(CONTROL)
+            await stack.enter_async_context(Control(service.models, path, failures))
         except ControlError as error:
             if given:
                 raise

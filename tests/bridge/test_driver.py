@@ -52,6 +52,25 @@ async def test_an_error_while_something_is_sent(triton: TritonServer) -> None:
         assert (error["n"], error["code"], websocket.close_code) == (2, "unknown_type", 4000)
 
 
+@pytest.mark.fails_inside
+async def test_a_fault_of_ours(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client is told, the failure is counted and logged, and the session's end says whose fault it was."""
+
+    def broken(self: Session, data: bytes, now: float) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(Session, "receive_audio", broken)
+    async with serving(triton) as service, session(service.url) as websocket:
+        await websocket.send(bytes(320))
+        [error] = await rest(websocket)
+        assert (error["code"], error["unrecognised_ms"], websocket.close_code) == ("failed", 0, 1011)
+        while service.metrics.live:  # noqa: ASYNC110 nothing tells
+            await asyncio.sleep(0.01)
+        told = service.metrics.exposition().decode()
+    assert 'streamer_unexpected_failures_total{part="session"} 1.0' in told
+    assert 'streamer_sessions_ended_total{reason="internal"} 1.0' in told
+
+
 @pytest.mark.usefixtures("slow_to_send")
 async def test_the_end_while_something_is_sent(triton: TritonServer) -> None:
     """The last finals and `done` come before the close, also where the channels end at different times."""

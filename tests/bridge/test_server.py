@@ -142,6 +142,29 @@ async def test_not_text(service: Service) -> None:
         assert websocket.close_code == 1007
 
 
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"\x81\x82\0\0\0\0\xff\xfe",  # no UTF-8
+        b"\x82\xff\0\0\0\0\x7f\0\0\0\0\0\0\0",  # larger than any message may be
+        b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 5000 + b"\x81\x80\0\0\0\0",  # fragments without an end
+        b"\xff" * 20,
+    ],
+)
+async def test_nonsense_after_stop(service: Service, nonsense: bytes) -> None:
+    """Whoever has said `stop` gets all of its finals, whatever else it sends."""
+    quiet = await recognise(service.url, pcm("airplane.mp3"))
+    async with session(service.url) as websocket:
+        await websocket.send(pcm("airplane.mp3"))
+        await websocket.send('{"type":"stop"}')
+        websocket.transport.write(nonsense)
+        told = await rest(websocket)
+    assert text(told) == text(quiet)
+    assert [event["code"] for event in told if event["type"] == "error"] == ["after_stop"]
+    assert told[-1]["type"] == "done"
+    assert websocket.close_code == 1000
+
+
 async def test_full(triton: TritonServer) -> None:
     """More sessions than there may be are refused with the seconds to wait; a place is free after an end."""
     async with serving(triton, sessions=1) as service:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -13,7 +14,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import recognise, text
+from tests.bridge.service_client import recognise, serving, text
 from tests.bridge.upstreams.opened_models import models_at
 from tests.samples import pcm
 
@@ -27,6 +28,23 @@ async def test_own_triton() -> None:
         assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
         assert triton.running
     assert not triton.running
+
+
+@pytest.mark.fails_inside
+async def test_a_failure_that_nobody_waits_for(triton: TritonServer) -> None:
+    """It is counted; once the service is left, failures are the loop's own affair again."""
+
+    async def fail() -> None:
+        raise RuntimeError("a fault of ours")
+
+    loop = asyncio.get_running_loop()
+    async with serving(triton) as service:
+        task = asyncio.create_task(fail())
+        await asyncio.wait({task})
+        del task
+        gc.collect()
+        assert b'streamer_unexpected_failures_total{part="event_loop"} 1.0' in service.metrics.exposition()
+    assert loop.get_exception_handler() is None
 
 
 async def test_port_taken_with_a_starting_triton() -> None:

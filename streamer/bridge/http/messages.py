@@ -6,7 +6,7 @@ The library `websockets` checks the handshake and reads and writes frames; there
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -21,11 +21,13 @@ from websockets.typing import Subprotocol
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import HttpError
 
-# Closes that are decided here, by the code that is sent.
+# What a client can do wrong, by the code of the close that follows.
 _FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
 # With these a client says goodbye: it wanted to go, with words or without. Any other end is a loss.
 _GOODBYES: Final = (1000, 1005)
 _NOT_UTF8: Final = 1007
+# The library failed: nothing more can be sent either, or it is of no use to anybody.
+_AT_ONCE: Final = (1006, 1011)
 _MEANT: Final = (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)
 # What the library does not mean to happen is found in `Messages.failure`, and logged by whoever has the connection.
 _silent = logging.getLogger("streamer.bridge.http.library")
@@ -57,12 +59,40 @@ class Handshake:
         self.headers = [(name, value) for name, value in response.headers.raw_items() if name.lower() != "date"]
 
 
+class _Protocol(ServerProtocol):
+    """One that goes on sending when what comes cannot be understood: the close follows when somebody asks for it."""
+
+    fault: tuple[int, str] | None = None
+
+    def fail(self, code: int, reason: str = "") -> None:
+        """Look at nothing that comes from now on."""
+        if self.state is not State.OPEN or code in _AT_ONCE:
+            super().fail(code, reason)
+        else:
+            self.fault = int(code), reason
+            self.parser = self._ignore()
+            next(self.parser)
+
+    def end(self, code: int, reason: str) -> None:
+        """Close, also after a fault, when no answer can be waited for."""
+        if self.fault is None:
+            self.send_close(code, reason)
+        else:
+            super().fail(code, reason)
+
+    def _ignore(self) -> Generator[None]:
+        while True:
+            self.reader.discard()
+            yield
+
+
 class Messages:
     """Both directions once the handshake is done."""
 
     def __init__(self, largest: int) -> None:
-        """`largest`: the most bytes of a message; one that is larger closes the websocket with 1009."""
-        self._library = ServerProtocol(state=State.OPEN, max_size=largest, logger=_silent)
+        """`largest`: the most bytes of a message; one that is larger is a fault."""
+        self._library = _Protocol(state=State.OPEN, max_size=largest, logger=_silent)
+        self._forgiven = False
         self._parts = bytearray()  # of a message that comes in several frames
         self._opcode: Opcode | None = None
 
@@ -72,15 +102,28 @@ class Messages:
         return self._library.state is State.OPEN
 
     @property
+    def deaf(self) -> bool:
+        """Whether what comes is thrown away: the client has closed, or did what cannot be understood."""
+        return self._library.eof_sent or self._library.fault is not None
+
+    @property
     def over(self) -> bool:
-        """Whether no more messages can come: the client has closed, or did what closes the websocket."""
-        return self._library.eof_sent
+        """Whether no more messages can come, and that is to be said: a fault that was forgiven is not."""
+        return self._library.eof_sent or (self._library.fault is not None and not self._forgiven)
+
+    @property
+    def verdict(self) -> tuple[int, str] | None:
+        """How to close because of a fault: code and reason. Until then messages can still be sent."""
+        return None if self._forgiven else self._library.fault
 
     @property
     def fault(self) -> str:
-        """What the client did that made us close; empty if it was something else."""
-        sent = self._library.close_sent
-        return "" if sent is None or self._library.close_rcvd_then_sent else _FAULTS.get(sent.code, "")
+        """What the client did for which it has to go; empty if it was something else."""
+        return "" if self.verdict is None else _FAULTS.get(self.verdict[0], "")
+
+    def forgive(self) -> None:
+        """What the client did is no matter any more, as it has nothing more to say."""
+        self._forgiven = True
 
     @property
     def agreed(self) -> bool:
@@ -108,7 +151,7 @@ class Messages:
                 try:
                     messages.append(message.decode() if self._opcode is Opcode.TEXT else message)
                 except UnicodeDecodeError:
-                    if not self.over:
+                    if not self.deaf:
                         self._library.fail(_NOT_UTF8, "not UTF-8")
                     break
         return messages
@@ -127,7 +170,7 @@ class Messages:
 
     def close(self, code: int, reason: str) -> None:
         """Send a close."""
-        self._library.send_close(code, reason)
+        self._library.end(code, reason)
 
     def output(self) -> tuple[bytes, bool]:
         """What is to be written, pongs and closes among it; and whether that is the end of what is."""

@@ -93,6 +93,15 @@ class WebSocket(Channel):
         return NOT_READ if self._stalling else self._frames.fault
 
     @property
+    def unintelligible(self) -> bool:
+        """Whether the client did what ends the websocket, which is not closed yet: something can still be said."""
+        return self._frames.verdict is not None and not self.lost
+
+    def ignore_rest(self) -> None:
+        """Whatever else the client sends is no matter: `receive` returns no more, and raises at the end."""
+        self._frames.forgive()
+
+    @property
     def agreed(self) -> bool:
         """Whether the client sent a close, or answered ours."""
         return self._frames.agreed
@@ -153,7 +162,7 @@ class WebSocket(Channel):
         self._interrupted = True
         self._stir_writer()
 
-    def close(self, code: CloseCode, reason: str) -> asyncio.Task[None]:
+    def close(self, code: int, reason: str) -> asyncio.Task[None]:
         """Begin to close it, once; the task ends when it is closed."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(code, reason))
@@ -164,16 +173,20 @@ class WebSocket(Channel):
         if self._closing is not None:
             await asyncio.wait({self._closing})
 
+    async def until_lost(self) -> None:
+        """Returns when the connection is gone."""
+        await asyncio.wait({self._lost})
+
     async def drop(self, code: CloseCode, reason: str) -> None:
         """Close it whatever is under way; at once when it is closed already."""
         self.interrupt()
         if self._closing is not None:
             self._closing.cancel()
-        await self._close(code, reason)
+        await self._close(*(self._frames.verdict or (code, reason)))
 
     async def finish(self) -> None:
-        """Close it as done, unless somebody closes it otherwise."""
-        self.close(CloseCode.DONE, "")
+        """Close it as done, or for what the client did wrong, unless somebody closes it otherwise."""
+        self.close(*(self._frames.verdict or (CloseCode.DONE, "")))
         await self.until_closed()
 
     # What asyncio calls
@@ -208,7 +221,7 @@ class WebSocket(Channel):
     @property
     def wants_more(self) -> bool:
         """Whether the socket is to be read."""
-        return self._frames.over or (self._may_parse and not self._unread)
+        return self._frames.deaf or (self._may_parse and not self._unread)
 
     def stalled(self) -> None:
         """It is cut off because the client does not read."""
@@ -219,7 +232,7 @@ class WebSocket(Channel):
     @property
     def _may_parse(self) -> bool:
         """Whether more can be looked at: after its end everything is thrown away, and pongs need room."""
-        if self._frames.over:
+        if self._frames.deaf:
             return True
         return (self.lost or not self._clogged) and not (self._full and self._frames.open)
 
@@ -231,7 +244,8 @@ class WebSocket(Channel):
         self.balance()
 
     def _take(self, data: bytes) -> None:
-        listening = self._frames.open  # who was told that it is over says nothing of interest any more
+        # Who was told that it is over says nothing of interest any more.
+        listening = self._frames.open and not self._frames.deaf
         try:
             messages = self._frames.feed(data)
             if self._frames.failure is not None:
@@ -265,7 +279,7 @@ class WebSocket(Channel):
             else:
                 self.end_by(_LINGER_S)
 
-    async def _close(self, code: CloseCode, reason: str) -> None:
+    async def _close(self, code: int, reason: str) -> None:
         if self._frames.open and not self.lost:
             self._frames.close(code, close_reason(reason))
             self._flush()

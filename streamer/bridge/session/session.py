@@ -209,6 +209,12 @@ class Session:
         elif state is State.FINISHING:
             self._complain("Audio")
 
+    def disregard(self) -> bool:
+        """What the client sends cannot be understood any more; whether that is no matter, as it has said `stop`."""
+        if self.state is State.FINISHING:
+            self._complain("A message")
+        return self.state in (State.FINISHING, State.CLOSED)
+
     def vanish(self, reason: str = VANISHED) -> None:
         """The client is gone: nothing more can be said to it, its sequence is still ended."""
         self._client.leave()
@@ -237,6 +243,13 @@ class Session:
         """The client has not read its results for so long that they are no longer kept for it."""
         if self.state is not State.CLOSED:
             self._shut(NOT_READ, endings.not_read(limit_s))
+
+    def break_down(self) -> None:
+        """Something failed that should not have: the client is told how much is missing, as after `failed`."""
+        if self.state is not State.CLOSED:
+            ending = endings.failed("The service failed, and its log says why", self.streams.unrecognised_ms)
+            self._messages.say(ending.error)
+            self._shut("internal", ending.close)
 
     def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
         """No session is to be had at present: an error, and a close that says when to try again."""

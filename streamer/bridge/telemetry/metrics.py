@@ -7,6 +7,8 @@ it tells itself, at Triton's /metrics.
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,6 +20,7 @@ from prometheus_client.registry import Collector
 from streamer.bridge.session.presence import ClientState
 from streamer.bridge.session.session import State
 from streamer.bridge.telemetry import logs
+from streamer.bridge.telemetry.failures import Failures
 from streamer.wire.failures import FailureCode
 
 if TYPE_CHECKING:
@@ -83,6 +86,10 @@ MESSAGES: Final = (
 
 # Why the port cut off a connection: too many were opening, its TLS failed, it sent or read too slowly.
 DROPS: Final = ("not_read", "tls", "too_many", "too_slow")
+
+# Where something failed that nothing from outside should make fail.
+HTTP, SESSION, CONTROL, EVENT_LOOP = "http", "session", "control", "event_loop"
+PARTS: Final = (CONTROL, EVENT_LOOP, HTTP, SESSION)
 
 # A request answers within some tens of milliseconds when nothing is behind; the limit for an answer is the end.
 _ANSWER_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
@@ -162,6 +169,7 @@ class Metrics:
         self.connections: Callable[[], Mapping[str, int]] = dict
         registry.register(_Connections(self))
         registry.register(_LogLines())
+        registry.register(_Descriptors())
 
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"streamer_{name}", text, registry=registry)
@@ -196,6 +204,15 @@ class Metrics:
         self.connections_dropped = words("connections_dropped", "Connections that the port cut off.", "reason", DROPS)
         self.accept_failures = counter("accept_failures", "Times that no connection could be accepted.")
         self.http_errors = counter("http_errors", "Failures inside the reader of HTTP and websockets.")
+        # What nobody meant to happen, wherever it did.
+        unexpected = words("unexpected_failures", "Exceptions that nobody meant to happen.", "part", PARTS)
+        self._failures = {part: Failures(unexpected.labels(part).inc) for part in PARTS}
+
+        def http_failed() -> None:
+            self.http_errors.inc()
+            unexpected.labels(HTTP).inc()
+
+        self._failures[HTTP] = Failures(http_failed)
         # How soon words come.
         self.partial_latency = by_pace(
             "partial_latency_seconds", "From the arrival of the last audio of a partial until it is sent.", _LATENCY_S
@@ -226,6 +243,10 @@ class Metrics:
         self.replayed_seconds = counter("replayed_seconds", "Audio played again by recoveries.")
         self.moves = counter("moves", "Sequences that went on at another Triton or model at a cut, with nothing lost.")
         self.resumes = counter("resumes", "Sessions that went on over another connection.")
+
+    def failures(self, part: str) -> Failures:
+        """Where the failures of this part, one of PARTS, are counted and logged."""
+        return self._failures[part]
 
     def exposition(self) -> bytes:
         """The text that Prometheus reads."""
@@ -272,6 +293,22 @@ class _LogLines(Collector):
         """Asks for the number."""
         text = "Lines of the log that were dropped because nobody took them."
         yield CounterMetricFamily("streamer_log_lines_dropped", text, logs.dropped())
+
+
+class _Descriptors(Collector):
+    """Files and sockets of the process, and how many it may have. Nothing where the system does not tell."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Counts them."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        try:
+            number = len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208 only the names; the folder itself is open, too
+        except FileNotFoundError:
+            return
+        except OSError:  # there is none left to look with
+            number = limit
+        yield GaugeMetricFamily("streamer_descriptors", "Files and sockets that the service has open.", number)
+        yield GaugeMetricFamily("streamer_descriptors_limit", "How many it may have open.", limit)
 
 
 class _Sessions(Collector):

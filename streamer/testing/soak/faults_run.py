@@ -24,7 +24,7 @@ from streamer.testing.soak.faults import FaultInjector
 from streamer.testing.soak.recorded_sessions import RecordedSession, draw_recorded_plan, undisturbed_sessions
 from streamer.testing.soak.report import WINDOW_S, MemorySample, SoakReport
 from streamer.testing.soak.scripted_client import ScriptedClient, SessionRecord
-from streamer.testing.soak.service_under_test import ServiceUnderTest
+from streamer.testing.soak.service_under_test import ServiceUnderTest, failures_inside
 from streamer.testing.soak.session_check import Verdict, check
 from streamer.testing.soak.session_plan import SHORT_RESUME_S, SessionPlan, draw_plan
 from streamer.triton.repository import asr_repository
@@ -102,6 +102,9 @@ class FaultsRun:
         async with self._faults_happen(), self._sampled():
             await self._crowd()
         await self._settle()
+        with suppress(OSError):
+            failures = failures_inside(await self._service.metrics())
+            self.report.complaints += [f"failures inside the service ({part}): {n:g}" for part, n in failures.items()]
         self.report.left["files of the service"] = max(0, self._service.descriptors() - before - SPARE_DESCRIPTORS)
 
     async def _session(self, number: int) -> None:

@@ -264,6 +264,12 @@ def _metrics(page: str) -> Metrics:
     return found
 
 
+def failures_inside(metrics: Metrics) -> Metrics:
+    """What nobody meant to happen in the service, by part; nothing if nothing did."""
+    found = {re.match(r'streamer_unexpected_failures_total{part="(\w+)"}', name): n for name, n in metrics.items()}
+    return {match[1]: number for match, number in found.items() if match and number}
+
+
 def send_signal(pid: int | None, number: signal.Signals) -> bool:
     """Whether there was such a process."""
     try:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import resource
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http import HTTPStatus
 
 import pytest
@@ -19,6 +15,7 @@ from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import Response, text
 from streamer.bridge.http.routes import Route
 from tests.bridge.access.certificate_authority import Authority
+from tests.bridge.descriptors import no_descriptors
 from tests.bridge.http.reader import Port, port
 
 LAST = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -84,26 +81,6 @@ async def test_no_tls(authority: Authority, caplog: pytest.LogCaptureFixture) ->
         assert opened.dropped == ["tls", "tls"]
         assert opened.failed == 0
         assert caplog.text == ""
-
-
-@contextmanager
-def no_descriptors() -> Iterator[None]:
-    """None is left in this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 only the names
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
-    taken = []
-    try:
-        while True:
-            try:
-                taken.append(os.dup(0))
-            except OSError:
-                break
-        yield
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_out_of_descriptors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

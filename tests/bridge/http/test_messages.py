@@ -114,7 +114,10 @@ def test_too_large(cuts: list[int]) -> None:
     client, messages = Client(), Messages(LARGEST)
     assert messages.feed(client.frames(bytes(LARGEST), cuts, b"")) == [bytes(LARGEST)]
     assert messages.feed(client.frames(bytes(LARGEST + 1), cuts, b"")) == []
-    assert (messages.fault, messages.open, messages.over, messages.agreed) == ("too_large", False, True, False)
+    assert (messages.fault, messages.open, messages.over, messages.agreed) == ("too_large", True, True, False)
+    assert messages.verdict is not None
+    assert messages.feed(client.frames(b"more", [])) == []
+    messages.close(*messages.verdict)
     assert messages.output()[1]
     assert messages.feed(client.frames(b"more", [])) == []
 
@@ -125,6 +128,25 @@ def test_not_utf8() -> None:
     bad = client.frames(b"\xff\xfe", [])
     assert messages.feed(client.frames(b"one", []) + bytes([bad[0] & 0xF0 | 1]) + bad[1:]) == [b"one"]
     assert (messages.fault, messages.over) == ("not_utf8", True)
+
+
+@pytest.mark.parametrize(
+    "bad", [b"\x81\x82\0\0\0\0\xff\xfe", b"\x82\xfe\x04\x00\0\0\0\0", b"\xc1\x80\0\0\0\0", b"\x88\x81\0\0\0\0a"]
+)
+def test_what_is_owed_after_a_fault(bad: bytes) -> None:
+    """Nothing of the client is looked at any more, but messages can be sent to it until it is closed."""
+    client, messages = Client(), Messages(LARGEST)
+    assert messages.feed(bad + client.frames(b"more", [])) == []
+    assert messages.over
+    assert messages.output() == (b"", False)
+    messages.forgive()
+    assert (messages.over, messages.deaf, messages.verdict, messages.fault) == (False, True, None, "")
+    messages.text("owed")
+    assert messages.feed(client.frames(b"more", []) * 100) == []
+    assert messages.output() == (b"\x81\x04owed", False)
+    messages.close(1000, "")
+    assert messages.output() == (b"\x88\x02\x03\xe8", True)
+    assert messages.over
 
 
 @pytest.mark.parametrize(("code", "goodbye"), [(1000, True), (None, True), (1001, False), (1011, False), (4000, False)])

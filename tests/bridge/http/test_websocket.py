@@ -230,6 +230,7 @@ async def test_a_handler_that_returns(opened: Port, handler: Handler) -> None:
         assert client.close_code == 1000
 
 
+@pytest.mark.fails_inside
 async def test_a_handler_that_fails(opened: Port, handler: Handler, caplog: pytest.LogCaptureFixture) -> None:
     """The client is told that it is our fault, and the log has the traceback."""
 
@@ -246,6 +247,7 @@ async def test_a_handler_that_fails(opened: Port, handler: Handler, caplog: pyte
     assert opened.failed == 1
 
 
+@pytest.mark.fails_inside
 async def test_a_fault_within(
     opened: Port, handler: Handler, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +275,34 @@ async def test_pings(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await peer.reader.readexactly(10) == b"\x8a\x08anybody?"
     assert await asyncio.wait_for(peer.reader.readexactly(4), 5) == b"\x89\x00\x89\x00"
     peer.close()
+
+
+async def test_what_is_owed_to_who_cannot_be_understood(opened: Port, handler: Handler) -> None:
+    """A handler may go on sending; what the client sends then is thrown away, and the close is the handler's own."""
+
+    async def act(websocket: WebSocket) -> None:
+        assert await websocket.receive() == b"first"
+        with pytest.raises(ConnectionEnded):
+            await websocket.receive()
+        assert websocket.unintelligible
+        assert websocket.fault == "too_large"
+        websocket.ignore_rest()
+        assert not websocket.unintelligible
+        for number in range(100):
+            await websocket.say(f"{number:0100d}")
+        closing = websocket.close(CloseCode.DONE, "")
+        with pytest.raises(ConnectionEnded):
+            await websocket.receive()
+        await closing
+
+    handler.act = act
+    peer = await raw(opened, masked(Opcode.BINARY, b"first") + b"\x82\xff" + bytes([127] * 12) + bytes(3_000_000))
+    told = await peer.rest()
+    assert told.endswith(b"%0100d\x88\x02\x03\xe8" % 99)
+    assert told.count(b"\x81\x64") == 100
+    peer.close()
+    await handler.ended.wait()
+    assert (opened.failed, opened.dropped) == (0, [])
 
 
 # Bounds

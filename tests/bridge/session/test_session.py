@@ -264,6 +264,19 @@ def test_after_stop() -> None:
     assert (last["type"], done["type"], done["audio_ms"]) == ("final", "done", 320)
 
 
+def test_who_cannot_be_understood() -> None:
+    """Before stop that is its end, whichever its driver says; after stop it is no matter, said once."""
+    driven = Driven()
+    assert not driven.session.disregard()
+    assert driven.said() == []
+    driven.text(STOP)
+    for _ in range(2):
+        assert driven.session.disregard()
+    driven.exchange(final("word"))
+    assert driven.session.disregard()
+    assert driven.said() == ["error", "final", "done"]
+
+
 def test_half_sample_between_frames() -> None:
     """Frames of an odd number of bytes are joined: only the whole counts."""
     driven = Driven()
@@ -327,6 +340,18 @@ def test_client_vanishes_while_the_sequence_opens() -> None:
     assert driven.request() is None
     driven.answer()
     driven.assert_ends()
+
+
+def test_a_fault_of_ours() -> None:
+    """The client is told how much is missing, and goes on as after any other failure; the service knows better."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.session.break_down()
+    (error,) = driven.messages()
+    assert (error["code"], error["unrecognised_ms"]) == ("failed", 320)
+    assert driven.session.close is not None
+    assert driven.session.close.code == 1011
+    assert driven.session.ended_by == "internal"
 
 
 def test_client_does_not_read() -> None:

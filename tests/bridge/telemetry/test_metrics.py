@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 import streamer
-from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, REASONS, Metrics
+from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, PARTS, REASONS, Metrics
 from streamer.triton.server import TritonServer
+from tests.bridge.descriptors import no_descriptors
 from tests.bridge.service_client import receive, recognise, rest, serving, session
 from tests.bridge.telemetry.exposed_figures import figures, until_over
 from tests.samples import pcm
@@ -107,6 +109,36 @@ async def test_what_is_behind_is_shown(triton: TritonServer) -> None:
             pass
         seen = figures(service.metrics)
         assert seen[LAG] == seen["streamer_backlog_bytes"] == 0
+
+
+def test_descriptors() -> None:
+    """How many files and sockets are open, also where there is none left to look with."""
+
+    def told() -> dict[str, float]:
+        lines = Metrics().exposition().decode().splitlines()
+        return {
+            name: float(value)
+            for name, value in (line.split() for line in lines if line.startswith("streamer_descriptors"))
+        }
+
+    before = told()["streamer_descriptors"]
+    with socket.socket(), socket.socket():
+        assert told()["streamer_descriptors"] == before + 2
+    with no_descriptors():
+        figures = told()
+    assert figures["streamer_descriptors"] == figures["streamer_descriptors_limit"]
+
+
+@pytest.mark.fails_inside
+def test_failures_are_counted_by_part() -> None:
+    """Those of HTTP also by the counter of their own."""
+    metrics = Metrics()
+    for part in PARTS:
+        metrics.failures(part).report("it failed", ValueError(part))
+    told = metrics.exposition().decode()
+    for part in PARTS:
+        assert f'streamer_unexpected_failures_total{{part="{part}"}} 1.0' in told
+    assert "streamer_http_errors_total 1.0" in told
 
 
 def test_services_do_not_clash() -> None:
