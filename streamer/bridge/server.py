@@ -15,6 +15,7 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
 from streamer.bridge.driver import SessionDriver
+from streamer.bridge.freed_memory import FreedMemory
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.counts import ConnectionCounts
 from streamer.bridge.http.listener import Listener
@@ -89,7 +90,7 @@ class BridgeServer:
         policy, metrics = self._policy, self._metrics
         terms = Terms(
             self._routes(),
-            ConnectionCounts(),
+            ConnectionCounts(FreedMemory().crowd),
             metrics.failures(HTTP),
             lambda reason: metrics.connections_dropped.labels(reason).inc(),
             protection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 OPENING: Final = "opening"  # TLS is under way, or the first request has not come
@@ -21,8 +22,15 @@ MOST_ANSWERING = 256
 class ConnectionCounts:
     """The connections of one port."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[int], None] = lambda _: None) -> None:
+        """`changed` is told how many there are when one comes or goes."""
         self.numbers = dict.fromkeys(STATES, 0)
+        self._changed = changed
+
+    def add(self, state: str, number: int) -> None:
+        """So many more in this state, or fewer."""
+        self.numbers[state] += number
+        self._changed(sum(self.numbers.values()))
 
     def enter(self) -> CountedConnection | None:
         """Counts a new connection; None if too many are opening already."""
@@ -45,7 +53,7 @@ class CountedConnection:
     def __init__(self, counts: ConnectionCounts) -> None:
         self._counts = counts
         self._state: str | None = OPENING
-        counts.numbers[OPENING] += 1
+        counts.add(OPENING, 1)
 
     @property
     def state(self) -> str | None:
@@ -62,5 +70,5 @@ class CountedConnection:
     def leave(self) -> None:
         """It has ended; any number of times."""
         if self._state is not None:
-            self._counts.numbers[self._state] -= 1
+            self._counts.add(self._state, -1)
             self._state = None

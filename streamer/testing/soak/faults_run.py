@@ -40,15 +40,6 @@ SETTLE_LIMIT_S = SHORT_RESUME_S + 70.0
 GIVING_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
 # gRPC may be about to make or close a connection.
 SPARE_DESCRIPTORS = 4
-# What belongs to sessions, by the service's own metrics, and what it is called here.
-OWED = {
-    "sessions": "streamer_sessions",
-    "reservations": "streamer_sequences",
-    "connections": "streamer_sessions_by_state{",
-    "bytes queued": "streamer_backlog_bytes",
-    "requests": "streamer_computing",
-    "messages": "streamer_outgoing_messages",
-}
 
 
 @dataclass(frozen=True)
@@ -145,7 +136,7 @@ class FaultsRun:
         """Wait until nothing is left of the sessions; what is left then is told."""
         until = time.monotonic() + SETTLE_LIMIT_S
         while True:
-            left = await self._left()
+            left = await self._service.owed()
             if not any(left.values()) or time.monotonic() > until or not self._service.alive:
                 break
             await asyncio.sleep(0.3)
@@ -183,17 +174,6 @@ class FaultsRun:
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
-
-    async def _left(self) -> dict[str, float]:
-        left = dict.fromkeys(("slots", *OWED), float("inf"))
-        with suppress(OSError):  # a Triton that is just started again
-            left["slots"] = await self._service.slots_live()
-            metrics = await self._service.metrics()
-            for name, metric in OWED.items():
-                left[name] = sum(
-                    value for key, value in metrics.items() if key == metric or (metric[-1] == "{" and metric in key)
-                )
-        return left
 
     def _plan(self, number: int) -> SessionPlan:
         seed = self._settings.seed

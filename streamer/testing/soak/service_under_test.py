@@ -33,6 +33,15 @@ ILL_LIMIT_S = 20.0
 STOP_LIMIT_S = 40.0
 WATCHED_EVERY_S = 1.0
 Metrics = dict[str, float]
+# What belongs to sessions, by the service's own metrics, and what it is called here.
+OWED = {
+    "sessions": "streamer_sessions",
+    "reservations": "streamer_sequences",
+    "connections": "streamer_sessions_by_state{",
+    "bytes queued": "streamer_backlog_bytes",
+    "requests": "streamer_computing",
+    "messages": "streamer_outgoing_messages",
+}
 
 
 @dataclass
@@ -69,10 +78,19 @@ class TritonUnderTest:
 class ServiceUnderTest:
     """Entered once the service is ready; left when nothing of it is left, or with a complaint for each thing."""
 
-    def __init__(self, repository: Path, logs: Path, *, tritons: int, slots: int, rng: random.Random) -> None:
+    def __init__(
+        self,
+        repository: Path,
+        logs: Path,
+        *,
+        tritons: int,
+        slots: int,
+        rng: random.Random,
+        settings: Sequence[object] = (),
+    ) -> None:
         """`tritons`: how many of our own; 0 for an embedded one, with `slots` in each of two instances.
 
-        `logs` is a folder for what they write meanwhile.
+        `logs` is a folder for what they write meanwhile; `settings` are more arguments of `serve`.
         """
         self.url = ""
         self.tritons: list[TritonUnderTest] = []
@@ -81,6 +99,7 @@ class ServiceUnderTest:
         self.log = logs / "service.log"
         self._repository, self._logs, self._slots, self._rng = repository, logs, slots, rng
         self._number = tritons
+        self._settings = settings
         self._servers: list[TritonServer] = []
         self._keeping: list[asyncio.Task[None]] = []
         self._bridge: subprocess.Popen[bytes] | None = None
@@ -150,6 +169,18 @@ class ServiceUnderTest:
         page = "http" + self.url.removeprefix("ws").rpartition("/v1/")[0] + "/metrics"
         return await asyncio.to_thread(_metrics, page)
 
+    async def owed(self) -> dict[str, float]:
+        """What belongs to sessions, by what it is: nothing of it when they are all over."""
+        left = dict.fromkeys(("slots", *OWED), float("inf"))
+        with suppress(OSError):  # a Triton that is just started again
+            left["slots"] = await self.slots_live()
+            metrics = await self.metrics()
+            for name, metric in OWED.items():
+                left[name] = sum(
+                    value for key, value in metrics.items() if key == metric or (metric[-1] == "{" and metric in key)
+                )
+        return left
+
     async def slots_live(self) -> float:
         """How many streams the models hold."""
         live = 0.0
@@ -169,7 +200,7 @@ class ServiceUnderTest:
 
     async def _enter(self) -> None:
         limits = ["--idle-limit", SHORT_IDLE_S, "--start-limit", SHORT_START_S, "--resume-limit", SHORT_RESUME_S]
-        serve = ["serve", "--port", "0", *map(str, limits)]
+        serve = ["serve", "--port", "0", *map(str, (*limits, *self._settings))]
         if self._number:
             for number in range(self._number):
                 await self._start(f"Triton {number + 1}")

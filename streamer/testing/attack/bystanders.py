@@ -1,0 +1,141 @@
+"""Well-behaved sessions beside the attackers, at the pace of speech: are all their words told, and in time?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+
+from streamer.testing.attack.target import Target
+from streamer.testing.soak.traceable_speech import Speech, draw_speech, origin
+
+CHUNK_S = 0.1
+CHUNK = 3200  # bytes
+PAUSE_S = 0.5
+# Whoever cannot come in, because attackers have taken all room there is, tries again for so long.
+ENTER_LIMIT_S = 90.0
+END_LIMIT_S = 90.0
+TRIED_AGAIN = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, EOFError, asyncio.TimeoutError)
+
+
+@dataclass
+class Witness:
+    """What all of them saw."""
+
+    sessions: int = 0
+    words: int = 0
+    lost: int = 0
+    crossed: int = 0
+    recovered: int = 0
+    kept_out: Counter[str] = field(default_factory=Counter)  # tries to come in that were in vain, by why
+    entering_s: float = 0.0  # at most
+    late: list[tuple[float, float]] = field(default_factory=list)  # when a partial came, how late it was
+    complaints: list[str] = field(default_factory=list)
+
+
+class Bystanders:
+    """A few sessions at a time, one after another, until they are told to stop."""
+
+    def __init__(self, url: str, key: str, target: Target, seed: int, witness: Witness) -> None:
+        """`target`: where it is told what is broken on purpose, and what is known of these sessions."""
+        self._url, self._key, self._target, self._seed, self._witness = url, key, target, seed, witness
+        self._number = 0
+
+    async def run(self, at_a_time: int, go_on: Callable[[], bool]) -> None:
+        """Sessions begin for as long as they are to go on; those that have begun come to their end."""
+
+        async def one_after_another() -> None:
+            while go_on():
+                self._number += 1
+                await self._session(self._number)
+
+        await asyncio.gather(*(one_after_another() for _ in range(at_a_time)))
+
+    async def _session(self, number: int) -> None:
+        rng = random.Random(f"{self._seed} bystander {number}")
+        speech = draw_speech(number, rng.randrange(5, 16), rng)
+        entered = await self._enter(number)
+        if entered is None:
+            return
+        websocket, token = entered
+        self._target.tokens.append(token)
+        events: list[dict[str, Any]] = []
+        async with websocket:
+            began = time.monotonic()
+            listening = asyncio.create_task(self._listen(websocket, began, events))
+            try:
+                await self._speak(websocket, speech, began)
+                await asyncio.wait_for(listening, END_LIMIT_S)
+            except (*TRIED_AGAIN,) as error:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
+                events.append({"type": "lost", "why": repr(error)})
+        self._check(number, speech, events, websocket.close_code, began)
+
+    async def _enter(self, number: int) -> tuple[ClientConnection, str] | None:
+        """A session that is ready, and its token."""
+        wanted = time.monotonic()
+        while True:
+            why = ""
+            try:
+                headers = {"Authorization": f"Bearer {self._key}"}
+                websocket = await connect(
+                    self._url, additional_headers=headers, compression=None, ping_interval=None, open_timeout=15
+                )
+                await websocket.send(json.dumps({"type": "start", "live": True}))
+                event = json.loads(await asyncio.wait_for(websocket.recv(), ENTER_LIMIT_S))
+                if event["type"] == "ready":
+                    self._witness.entering_s = max(self._witness.entering_s, time.monotonic() - wanted)
+                    return websocket, event["token"]
+                why = event.get("code", event["type"])
+                await websocket.close()
+            except TRIED_AGAIN as error:
+                why = type(error).__name__
+            self._witness.kept_out[why] += 1
+            if time.monotonic() - wanted > ENTER_LIMIT_S:
+                self._witness.complaints.append(f"session {number} was kept out for {ENTER_LIMIT_S:g} s, last by {why}")
+                return None
+            await asyncio.sleep(PAUSE_S)
+
+    async def _speak(self, websocket: ClientConnection, speech: Speech, began: float) -> None:
+        audio = speech.audio.tobytes()
+        for number, place in enumerate(range(0, len(audio), CHUNK), 1):
+            await asyncio.sleep(began + number * CHUNK_S - time.monotonic())
+            await websocket.send(audio[place : place + CHUNK])
+        await websocket.send('{"type":"stop"}')
+
+    async def _listen(self, websocket: ClientConnection, began: float, events: list[dict[str, Any]]) -> None:
+        try:
+            async for text in websocket:
+                now, event = time.monotonic(), json.loads(text)
+                events.append(event)
+                if event["type"] == "partial" and not self._target.was_disturbed(began, now):
+                    self._witness.late.append((now, now - began - event["audio_ms"] / 1000))
+        except ConnectionClosed:
+            pass
+
+    def _check(self, number: int, speech: Speech, events: list[dict[str, Any]], code: int | None, began: float) -> None:
+        witness, spoken = self._witness, [said.text for said in speech.words]
+        told = [word for event in events if event["type"] == "final" for word in event["text"].split()]
+        witness.sessions += 1
+        witness.words += len(told)
+        witness.recovered += sum(event["type"] == "recovered" for event in events)
+        crossed = [word for word in told if (whose := origin(word)) is None or whose[0] != speech.voice]
+        witness.crossed += len(crossed)
+        last = events[-1] if events else {"type": "nothing"}
+        failed = last.get("code") == "failed" and self._target.was_disturbed(began, time.monotonic())
+        if failed:  # nothing recognised for too long, which was done on purpose; what was told is right nevertheless
+            spoken = spoken[: len(told)]
+        if told != spoken:
+            witness.lost += len(set(spoken) - set(told))
+            witness.complaints.append(f"session {number} said {' '.join(spoken)!r} and was told {' '.join(told)!r}")
+        if not failed and (last["type"], code) != ("done", 1000):
+            witness.complaints.append(f"session {number} ended by {last} with close {code}")

@@ -1,0 +1,1 @@
+"""What attackers do, one module for each family; catalogue.py lists them."""

@@ -1,0 +1,106 @@
+"""Connections that say nothing, little, or go: before anything is known of who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, at_once
+from streamer.testing.attack.frames import BINARY, frame
+from streamer.testing.attack.raw_connection import CUT_OFF, RawConnection
+from streamer.testing.attack.target import Target, start
+
+FAMILY: Final = "connections"
+# The service under attack cuts off in a few seconds who has said nothing.
+SILENT_LIMIT_S: Final = 30.0
+HOLD_S: Final = 5.0
+# The beginning of a proper handshake of TLS: whoever gets it waits for the rest.
+CLIENT_HELLO: Final = bytes.fromhex("16030100f4010000f00303") + bytes(range(40))
+
+
+async def silent(target: Target, rng: random.Random) -> Strike:
+    """Connections at which nothing is said: all are ended by the service, soon."""
+    return await _held(target, rng, rng.randrange(20, 150), (b"",), tls=False)
+
+
+async def silent_tls(target: Target, rng: random.Random) -> Strike:
+    """Handshakes of TLS that do not go on: counted like all others, and ended."""
+    said = (b"", CLIENT_HELLO[:5], CLIENT_HELLO, rng.randbytes(50), b"GET / HTTP/1.1\r\n\r\n")
+    return await _held(target, rng, 300, said, tls=True)
+
+
+async def half_open(target: Target, rng: random.Random) -> Strike:
+    """Connections that go at any point of a session, with a reset or without a word."""
+    steps = (target.request(), start(live=True), frame(BINARY, bytes(3200)), frame(BINARY, bytes(20_000))[:10_000])
+
+    async def one(number: int) -> str:
+        connection = await target.connect()
+        try:
+            for step in steps[: number % (len(steps) + 1)]:
+                await connection.send(step)
+                await asyncio.sleep(rng.random() * 0.05)
+        finally:
+            if number % 2:
+                connection.reset()
+            else:
+                connection.abort()
+        return "left"
+
+    return await at_once(10, one)
+
+
+async def all_descriptors(target: Target, rng: random.Random) -> Strike:
+    """More connections than the service has descriptors: whoever comes later is served when they are gone."""
+    held: list[RawConnection] = []
+    strike = Strike()
+    target.disturb()
+    said = (b"", target.request(), b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", b"POST / HTTP/1.1\r\nHost: a\r\n")
+    try:
+        for number in range(600):
+            try:
+                connection = await target.connect()
+                held.append(connection)
+                await connection.send(said[number % len(said)])
+                strike.add("held")
+            except (*CUT_OFF, asyncio.TimeoutError):
+                strike.add("cut off")
+        await asyncio.sleep(HOLD_S)
+    finally:
+        for connection in held:
+            connection.abort()
+    for _ in range(20):
+        try:
+            connection = await target.connect()
+            await connection.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            if b"alive" in await connection.rest():
+                return strike
+        except CUT_OFF:
+            pass
+        await asyncio.sleep(0.5)
+    raise PromiseBroken("nobody was served after the descriptors had been used up, though they were given back")
+
+
+async def _held(target: Target, rng: random.Random, number: int, said: Sequence[bytes], *, tls: bool) -> Strike:
+    chosen = [rng.choice(said) for _ in range(number)]
+
+    async def one(index: int) -> str:
+        connection = await target.connect(tls=tls)
+        try:
+            await connection.send(chosen[index])
+            if not await connection.over(SILENT_LIMIT_S):
+                raise PromiseBroken(f"a connection that said nothing was held for {SILENT_LIMIT_S:g} s")
+        finally:
+            connection.abort()
+        return "cut off"
+
+    return await at_once(number, one)
+
+
+ATTACKS: Sequence[Attack] = (
+    Attack("silent connections", FAMILY, silent),
+    Attack("silent handshakes of TLS", FAMILY, silent_tls),
+    Attack("half-open connections", FAMILY, half_open, 2),
+    Attack("all descriptors", FAMILY, all_descriptors, every_s=60.0, limit_s=180.0),
+)

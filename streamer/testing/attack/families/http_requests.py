@@ -1,0 +1,229 @@
+"""Plain HTTP: nonsense, smuggling, slowness, floods."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, at_once
+from streamer.testing.attack.raw_connection import CUT_OFF, RawConnection
+from streamer.testing.attack.target import Target
+
+FAMILY: Final = "http"
+# What may be answered to nonsense; 500 never may.
+REFUSALS: Final = (400, 401, 403, 404, 405, 408, 413, 426, 429, 431, 501, 503, 505)
+SERVED: Final = (200, 304, 101)
+PIPELINED: Final = (
+    ("GET /healthz", 200),
+    ("HEAD /healthz", 200),
+    ("GET /nothing", 404),
+    ("GET //[", 404),
+    ("DELETE /", 405),
+    ("GET /%2e%2e/etc/passwd", 404),
+    ("POST /healthz", 405),
+    ("OPTIONS *", 404),
+)
+SEEDS: Final = (
+    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"POST /v1/stream HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabcd",
+    b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n",
+    b"GET /v1/stream HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+)
+_HIDDEN: Final = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+_POST: Final = b"POST /healthz HTTP/1.1\r\nHost: a\r\n"
+# Two lengths, or one that two readers understand differently: the request within the body must not be answered.
+SMUGGLED: Final = (
+    _POST + b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: chunked\r\nContent-Length: 100\r\n\r\n0\r\n\r\n" + _HIDDEN,
+    _POST + b"Content-Length: 0\r\nContent-Length: 36\r\n\r\n" + _HIDDEN,
+    _POST + b"Content-Length: 0, 36\r\n\r\n" + _HIDDEN,
+    _POST + b"Content-Length: +0\r\n\r\n" + _HIDDEN,
+    _POST + b"Content-Length: 0x0\r\n\r\n" + _HIDDEN,
+    _POST + b"Content-Length: -1\r\n\r\n" + _HIDDEN,
+    _POST + b"Content-Length: \r\n\r\n" + _HIDDEN,
+    _POST + b"Content-Length : 0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: chunked\r\n\r\n-0\r\n\r\n" + _HIDDEN,
+    _POST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n" + _HIDDEN,
+    _POST + b"X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 36\r\n\r\n" + _HIDDEN,
+    _POST + b"X: a\rContent-Length: 36\r\n\r\n" + _HIDDEN,
+    _POST + b"X: a\0b\r\nContent-Length: 36\r\n\r\n" + _HIDDEN,
+    b"POST /healthz HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + _HIDDEN,
+)
+_LARGE_PIECE: Final = b"X-%08d: " + b"a" * 200 + b"\r\n"
+
+
+async def nonsense(target: Target, rng: random.Random) -> Strike:
+    """Requests in which bytes were changed, left out or doubled: refused in words, if they are none any more."""
+    strike = Strike()
+    for _ in range(20):
+        told = await _told(target, mutated(rng.choice(SEEDS), rng))
+        strike.add(told)
+    return strike
+
+
+async def pipelined(target: Target, rng: random.Random) -> Strike:
+    """Hundreds of requests at once: each has its own answer, in order."""
+    strike = Strike()
+    chosen = [rng.choice(PIPELINED) for _ in range(rng.choice((50, 200, 500)))]
+    connection = await target.connect()
+    try:
+        requests = b"".join(f"{line} HTTP/1.1\r\nHost: a\r\n\r\n".encode() for line, _ in chosen)
+        sending = asyncio.create_task(connection.send(requests))
+        try:
+            for line, status in chosen:
+                found, headers = await connection.head()
+                if found == 503:  # too many requests are being answered at a time
+                    strike.add("HTTP 503")
+                    break
+                if found != status:
+                    raise PromiseBroken(f"{line!r} among others was answered {found}, not {status}")
+                if not line.startswith("HEAD"):
+                    await connection.content(headers)
+                strike.add(f"HTTP {found}")
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+    finally:
+        connection.abort()
+    return strike
+
+
+async def smuggled(target: Target, rng: random.Random) -> Strike:
+    """A request within the body of another that has two lengths: nobody answers it."""
+    strike = Strike()
+    for sent in rng.sample(SMUGGLED, 8):
+        connection = await target.connect()
+        try:
+            await connection.send(sent)
+            told = await connection.rest()
+        finally:
+            connection.abort()
+        if (answers := told.count(b"HTTP/1.1 ")) > 1 or b"alive" in told:
+            raise PromiseBroken(f"{answers} answers to {sent!r}")
+        strike.add(f"HTTP {_status(told)}" if told else "cut off")
+    return strike
+
+
+async def slow_heads(target: Target, rng: random.Random) -> Strike:
+    """Requests that come byte by byte: cut off within the limit, whatever they were going to be."""
+    heads = [rng.choice(SEEDS)[:-2] for _ in range(20)]
+
+    async def one(number: int) -> str:
+        connection = await target.connect()
+        try:
+            return await _trickle(connection, heads[number])
+        finally:
+            connection.abort()
+
+    return await at_once(len(heads), one)
+
+
+async def large_heads(target: Target, rng: random.Random) -> Strike:
+    """Endless header fields, names and addresses."""
+    strike = Strike()
+    heads = (
+        b"GET /" + b"a" * rng.randrange(1 << 18) + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"".join(_LARGE_PIECE % n for n in range(rng.randrange(500))) + b"\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a" * rng.randrange(1 << 18),
+        b"GET / HTTP/1.1\r\nHost: a\r\nCookie: " + b";" * rng.randrange(1 << 18) + b"\r\n\r\n",
+    )
+    for head in heads:
+        strike.add(await _told(target, head))
+    return strike
+
+
+async def bodies(target: Target, rng: random.Random) -> Strike:
+    """Bodies that nobody wants, or that never come: refused, and no more of them is read than a little."""
+    strike = Strike()
+    sent = (
+        _POST + b"Content-Length: 999999999999\r\n\r\n" + bytes(1 << 16),
+        _POST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        _POST + b"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n",
+        _POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * rng.randrange(5000),
+        _POST + b"Transfer-Encoding: chunked\r\n\r\n1;" + b"x" * rng.randrange(100_000),
+        _POST + b"Transfer-Encoding: chunked\r\n\r\n" + rng.randbytes(500),
+    )
+    for each in sent:
+        strike.add(await _told(target, each))
+    return strike
+
+
+async def unread(target: Target, rng: random.Random) -> Strike:
+    """Requests without end whose answers are not read: the service stops reading, and cuts off."""
+    strike = Strike()
+    request = b"GET /page/nothing HTTP/1.1\r\nHost: a\r\n\r\n" * 100
+    connection = await target.connect()
+    try:
+        sent = await connection.stuff(request, 20_000_000)
+    finally:
+        connection.reset()
+    if sent >= 20_000_000:
+        raise PromiseBroken("requests were taken without end from a client that reads no answers")
+    strike.add("read no further", sent * 100 // len(request))
+    return strike
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """With some of its bytes changed, left out, doubled or put in."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        place = rng.randrange(len(changed) + 1)
+        length = rng.choice((0, 1, 1, 4, 30))
+        put = rng.choice((b"", rng.randbytes(rng.randrange(4)), bytes(changed[place : place + length]) * 2, b"\r\n"))
+        changed[place : place + length] = put
+    return bytes(changed)
+
+
+async def _told(target: Target, sent: bytes) -> str:
+    """What comes first; nobody waits for a request that is not whole."""
+    connection = await target.connect()
+    try:
+        await connection.send(sent)
+        connection.half_close()
+        told = await connection.rest()
+    except CUT_OFF:
+        return "cut off"
+    finally:
+        connection.abort()
+    if not told:
+        return "cut off"
+    status = _status(told)
+    if status not in (*REFUSALS, *SERVED, 100):
+        raise PromiseBroken(f"{sent[:200]!r} was answered {told[:100]!r}")
+    return f"HTTP {status}"
+
+
+def _status(told: bytes) -> int:
+    first = told.split(b"\r\n", 1)[0].split()
+    if len(first) < 2 or first[0] != b"HTTP/1.1" or not first[1].isdigit():
+        raise PromiseBroken(f"an answer that is none: {told[:100]!r}")
+    return int(first[1])
+
+
+async def _trickle(connection: RawConnection, head: bytes) -> str:
+    while True:
+        for byte in head:
+            await connection.send(bytes([byte]))
+            if await connection.over(0.2):
+                return "cut off"
+        head = b"X: y\r\n"
+
+
+ATTACKS: Sequence[Attack] = (
+    Attack("nonsense", FAMILY, nonsense, 4),
+    Attack("pipelined requests", FAMILY, pipelined, 4),
+    Attack("smuggled requests", FAMILY, smuggled, 2),
+    Attack("slow heads", FAMILY, slow_heads),
+    Attack("large heads", FAMILY, large_heads),
+    Attack("unwanted bodies", FAMILY, bodies),
+    Attack("answers that are not read", FAMILY, unread),
+)

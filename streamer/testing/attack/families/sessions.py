@@ -1,0 +1,179 @@
+"""Sessions of others, keys of others, and more sessions than there should be."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final
+
+from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, at_once, judged, refused
+from streamer.testing.attack.frames import BINARY, frame
+from streamer.testing.attack.target import Target, start, text
+from streamer.testing.exact_speech import say
+
+FAMILY: Final = "sessions"
+STOP: Final = text({"type": "stop"})
+
+
+async def guessed_keys(target: Target, rng: random.Random) -> Strike:
+    """Keys that nobody has, in all the places where one may stand: nobody comes in, at HTTP and at websockets."""
+    strike = Strike()
+    for _ in range(20):
+        guess = _guess(target.hostile_key, rng)
+        fields: list[str] = []
+        path = "/v1/stream"
+        way = rng.randrange(4)
+        if way == 0:
+            fields = [f"Authorization: Bearer {guess}"]
+        elif way == 1:
+            fields = [f"Sec-WebSocket-Protocol: streamer, streamer.key.{guess}"]
+        elif way == 2:
+            path = f"/v1/stream?key={guess}"
+        sent = target.request(path, "", *fields)
+        if rng.random() < 0.5:
+            sent = sent.replace(b"Upgrade: websocket\r\n", b"")
+        connection = await target.connect()
+        try:
+            await connection.send(sent)
+            status, _ = await connection.head()
+            if status == 101:
+                ended = await connection.until_closed(start())
+                if any(event["type"] != "error" for event in ended.events):
+                    raise PromiseBroken(f"the key {guess!r} opened a session")
+                strike.add(judged(ended, guess.encode()))
+            elif status in (400, 401, 503):
+                strike.add(f"HTTP {status}")
+            else:
+                raise PromiseBroken(f"the key {guess!r} was answered {status}")
+        finally:
+            connection.abort()
+    return strike
+
+
+async def guessed_tokens(target: Target, rng: random.Random) -> Strike:
+    """Tokens of nobody, and those of somebody else's sessions under a key of our own: unknown, both of them."""
+    strike = Strike()
+    for _ in range(10):
+        token = rng.choice([*target.tokens, secrets.token_urlsafe(24), "", "a" * 50_000, "\ud800"])
+        connection = await target.websocket()
+        resume = start(resume={"token": token, "after": rng.choice((0, 1, 2**53))})
+        ended = await connection.until_closed(resume + STOP)
+        if any(event["type"] != "error" for event in ended.events):
+            raise PromiseBroken("a session was resumed with a token of another key")
+        if ended.code is not None and ended.error not in ("unknown_token", "too_many_sessions", "full", "not_ready"):
+            raise PromiseBroken(f"a token that nobody has was answered by {ended.error!r}")
+        strike.add(judged(ended, b"token"))
+    return strike
+
+
+async def takeovers(target: Target, rng: random.Random) -> Strike:
+    """A session that is taken over again and again, by several at once: it has one client, and loses no word."""
+    words = "taken over again"
+    connection, ready = await target.session()
+    if ready["type"] != "ready":
+        connection.abort()
+        return refused(ready)
+    audio, at = say(words).tobytes(), 0
+    strike = Strike()
+    for _ in range(rng.randrange(3, 12)):
+        await connection.send(frame(BINARY, audio[at : at + 6400]))
+        others = [await target.websocket() for _ in range(rng.randrange(1, 4))]
+        for other in others:
+            await other.send(start(resume={"token": ready["token"], "after": 1}))
+        events = [event for event in [await other.event() for other in others] if event is not None]
+        if rng.random() < 0.5:
+            connection.abort()
+        else:
+            await connection.ended()
+        for other in others[:-1]:
+            other.abort()
+        connection = others[-1]
+        resumed = [event for event in events if event["type"] == "ready"]
+        strike.add("ready" if resumed else "refused", len(others))
+        if not resumed or events[-1]["type"] != "ready":
+            connection.abort()
+            return strike
+        # Two bytes a sample: what arrived of what was sent over the connection before.
+        at = events[-1]["from_sample"] * 2
+    ended = await connection.until_closed(frame(BINARY, audio[at:]) + STOP)
+    if ended.code == 1000 and ended.text != words:
+        raise PromiseBroken(f"{words!r} was heard as {ended.text!r} by the last of many holders")
+    strike.add(judged(ended, b"takeovers"))
+    return strike
+
+
+async def disagreeing(target: Target, rng: random.Random) -> Strike:
+    """Who resumes sends audio from another sample than it was told to: the session is his own, and goes on."""
+    connection, ready = await target.session()
+    if ready["type"] != "ready":
+        connection.abort()
+        return refused(ready)
+    strike = Strike()
+    for _ in range(5):
+        await connection.send(frame(BINARY, rng.randbytes(rng.randrange(40_000))))
+        connection.abort()
+        connection = await target.websocket()
+        await connection.send(start(resume={"token": ready["token"], "after": 1}))
+        event = await connection.event()
+        if event is None or event["type"] != "ready":
+            connection.abort()
+            strike.add("cut off" if event is None else str(event["code"]))
+            return strike
+        strike.add("ready")
+    strike.add(judged(await connection.until_closed(frame(BINARY, bytes(641)) + STOP), b"disagreeing"))
+    return strike
+
+
+async def parked(target: Target, rng: random.Random) -> Strike:
+    """Sessions whose clients vanish and never come back, as many as the key may have: they end by themselves."""
+
+    async def one(number: int) -> str:
+        connection, event = await target.session(live=True)
+        await connection.send(frame(BINARY, bytes(6400)))
+        connection.reset()
+        return str(event.get("code", "ready"))
+
+    return await at_once(rng.randrange(5, 40), one)
+
+
+async def waiting(target: Target, rng: random.Random) -> Strike:
+    """Websockets that start nothing: closed in time, and those that are too many at once."""
+
+    async def one(number: int) -> str:
+        connection = await target.websocket()
+        return judged(await connection.ended(), b"nothing")
+
+    return await at_once(rng.randrange(10, 120), one)
+
+
+async def too_many(target: Target, rng: random.Random) -> Strike:
+    """More sessions than a key may have, of many channels: refused before they cost anything."""
+    options: dict[str, Any] = {"channels": 8, "multichannel": True} if rng.random() < 0.5 else {}
+
+    async def one(number: int) -> str:
+        connection = await target.websocket()
+        return judged(await connection.until_closed(start(**options) + frame(BINARY, bytes(32_000)) + STOP), b"many")
+
+    return await at_once(rng.randrange(10, 60), one)
+
+
+def _guess(key: str, rng: random.Random) -> str:
+    """Near to a proper key, or far from one."""
+    letters = list(key)
+    if rng.random() < 0.5:
+        place = rng.randrange(len(letters))
+        letters[place] = "A" if letters[place] != "A" else "B"
+        return "".join(letters)
+    return rng.choice(("x", "streamer_", key[:-1], key + "A", key.upper(), "%00" + key, secrets.token_urlsafe(32)))
+
+
+ATTACKS: Sequence[Attack] = (
+    Attack("guessed keys", FAMILY, guessed_keys, 2),
+    Attack("tokens of others", FAMILY, guessed_tokens, 2),
+    Attack("takeovers without end", FAMILY, takeovers, 2),
+    Attack("resumes that disagree", FAMILY, disagreeing, 2),
+    Attack("sessions that nobody comes back to", FAMILY, parked),
+    Attack("websockets that start nothing", FAMILY, waiting),
+    Attack("more sessions than a key may have", FAMILY, too_many),
+)

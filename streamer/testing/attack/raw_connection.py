@@ -1,0 +1,186 @@
+"""A client's end of a connection that says any bytes, and understands what a service says to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import struct
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamer.testing.attack.frames import CLOSE, PONG, TEXT, frame
+
+OPEN_LIMIT_S = 20.0
+ANSWER_LIMIT_S = 45.0
+# What a connection that is cut off raises, at either end.
+CUT_OFF = (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError)
+
+
+@dataclass
+class Ended:
+    """How a websocket ended: what it was told, the code of the close (None: without one), and pongs."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    code: int | None = None
+    pongs: int = 0
+
+    @property
+    def error(self) -> str:
+        """The code word of the error that ended it; empty if there was none."""
+        return next((str(event["code"]) for event in self.events if event["type"] == "error" and event["fatal"]), "")
+
+    @property
+    def text(self) -> str:
+        """Everything that was final."""
+        return " ".join(event["text"] for event in self.events if event["type"] == "final")
+
+
+class RawConnection:
+    """Bytes out, answers in. Whatever waits has a limit; asyncio.TimeoutError says that a service kept somebody."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> RawConnection:
+        """A new one; OSError."""
+        return cls(*await asyncio.wait_for(asyncio.open_connection(host, port, limit=4 << 20), OPEN_LIMIT_S))
+
+    async def send(self, data: bytes) -> None:
+        """All of it, as fast as the service reads."""
+        self._writer.write(data)
+        await asyncio.wait_for(self._writer.drain(), ANSWER_LIMIT_S)
+
+    async def stuff(self, data: bytes, most: int, quiet_s: float = 0.5) -> int:
+        """Send it again and again without reading, until nothing more is taken or so many bytes went out."""
+        transport = self._writer.transport
+        transport.pause_reading()  # type: ignore[attr-defined]
+        sent, still = 0, 0.0
+        while sent < most and still < quiet_s and not transport.is_closing():
+            if transport.get_write_buffer_size() < len(data):
+                self._writer.write(data)
+                sent, still = sent + len(data), 0.0
+                await asyncio.sleep(0)
+            else:
+                await asyncio.sleep(0.05)
+                still += 0.05
+        return sent
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        """Status and header fields of the next answer; ConnectionError."""
+        data = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), ANSWER_LIMIT_S)
+        first, *lines = data.decode("latin-1").rstrip("\r\n").split("\r\n")
+        fields = (line.partition(":") for line in lines)
+        return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in fields}
+
+    async def content(self, headers: dict[str, str]) -> bytes:
+        """What follows an answer with these fields."""
+        length = int(headers.get("content-length", 0))
+        return await asyncio.wait_for(self._reader.readexactly(length), ANSWER_LIMIT_S)
+
+    async def rest(self) -> bytes:
+        """Everything until the end."""
+        with suppress(ConnectionError):
+            return await asyncio.wait_for(self._reader.read(-1), ANSWER_LIMIT_S)
+        return b""
+
+    async def over(self, within_s: float) -> bool:
+        """Whether anything comes within these seconds, be it the end."""
+        try:
+            await asyncio.wait_for(self._reader.read(1), within_s)
+        except asyncio.TimeoutError:
+            return False
+        except ConnectionError:
+            pass
+        return True
+
+    def half_close(self) -> None:
+        """Nothing more is sent."""
+        with suppress(OSError):
+            self._writer.write_eof()
+
+    async def frame(self) -> tuple[int, bytes] | None:
+        """Opcode and content of the next frame; None at the end."""
+        try:
+            return await asyncio.wait_for(self._frame(), ANSWER_LIMIT_S)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return None
+
+    async def event(self) -> dict[str, Any] | None:
+        """The next message; None at the end."""
+        while (found := await self.frame()) is not None:
+            opcode, data = found
+            if opcode == TEXT:
+                event: dict[str, Any] = json.loads(data)
+                return event
+            if opcode == CLOSE:
+                return None
+        return None
+
+    async def ended(self) -> Ended:
+        """Everything until the websocket's end, with our part in it."""
+        ended = Ended()
+        while (found := await self.frame()) is not None:
+            opcode, data = found
+            if opcode == TEXT:
+                ended.events.append(json.loads(data))
+            elif opcode == PONG:
+                ended.pongs += 1
+            elif opcode == CLOSE:
+                ended.code = struct.unpack("!H", data[:2])[0] if data else 1005
+                with suppress(OSError):
+                    await self.send(frame(CLOSE, data[:2]))
+                break
+        self.abort()
+        return ended
+
+    async def until_closed(self, data: bytes) -> Ended:
+        """Send this, and read until the websocket's end meanwhile."""
+        sending = asyncio.create_task(self.send(data))
+        try:
+            return await self.ended()
+        finally:
+            self.abort()
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def cut_within(self, limit_s: float, data: bytes) -> bool:
+        """Whether the connection ends, which is tried by sending this, within so many seconds."""
+        until = asyncio.get_running_loop().time() + limit_s
+        while not self._writer.transport.is_closing():
+            if asyncio.get_running_loop().time() > until:
+                return False
+            self._writer.write(data)
+            await asyncio.sleep(0.2)
+        return True
+
+    async def pongs(self, number: int) -> int:
+        """Wait for so many pongs, or the end; how many came."""
+        seen = 0
+        while seen < number and (found := await self.frame()) is not None:
+            seen += found[0] == PONG
+        return seen
+
+    def abort(self) -> None:
+        """Gone, without a word."""
+        self._writer.transport.abort()
+
+    def reset(self) -> None:
+        """Gone with a reset instead of an end."""
+        with suppress(OSError):
+            raw = self._writer.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.abort()
+
+    async def _frame(self) -> tuple[int, bytes]:
+        first, second = await self._reader.readexactly(2)
+        length = second & 127
+        if length == 126:
+            length = struct.unpack("!H", await self._reader.readexactly(2))[0]
+        elif length == 127:
+            length = struct.unpack("!Q", await self._reader.readexactly(8))[0]
+        data = await self._reader.readexactly(length)
+        return first & 15, data

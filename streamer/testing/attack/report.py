@@ -1,0 +1,118 @@
+"""What came of attacks: inputs and answers by kind, what the bystanders saw, and every promise that broke."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamer.testing.attack.attack import Strike
+from streamer.testing.attack.bystanders import Witness
+
+
+@dataclass
+class AttackReport:
+    """Filled while the attack goes on."""
+
+    seed: int
+    seconds: float = 0.0
+    calm_s: float = 0.0  # at the beginning, when nobody attacked
+    strikes: Counter[str] = field(default_factory=Counter)
+    inputs: Counter[str] = field(default_factory=Counter)
+    answers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    recogniser_failed: int = 0  # hostile sessions that ended because of what was broken on purpose
+    broken: list[str] = field(default_factory=list)  # promises
+    witness: Witness = field(default_factory=Witness)
+    attacked_at: float = 0.0
+    memory: dict[str, list[float]] = field(default_factory=dict)  # MB: before, at most, afterwards
+    metrics: dict[str, float] = field(default_factory=dict)  # of interest, at the end
+    log_lines: int = 0
+
+    def add(self, name: str, strike: Strike) -> None:
+        """An attack was carried out once."""
+        self.strikes[name] += 1
+        self.inputs[name] += strike.inputs
+        self.answers[name] += strike.answers
+
+    @property
+    def total(self) -> int:
+        """Hostile inputs: connections, requests, frames and messages."""
+        return sum(self.inputs.values())
+
+    def late(self) -> dict[str, list[float]]:
+        """How late partials were in the calm and under attack: half of them, 99 of 100, all."""
+        late = self.witness.late
+        return {
+            "calm": _quantiles([each for at, each in late if at < self.attacked_at]),
+            "attacked": _quantiles([each for at, each in late if at >= self.attacked_at]),
+        }
+
+    def complaints(self) -> Iterator[str]:
+        """A sentence for each promise that broke."""
+        yield from self.broken
+        yield from self.witness.complaints
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        witness = self.witness
+        return {
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "inputs": self.total,
+            "attacks": {
+                name: {"strikes": self.strikes[name], "inputs": self.inputs[name], "answers": dict(self.answers[name])}
+                for name in sorted(self.strikes)
+            },
+            "bystanders": {
+                "sessions": witness.sessions,
+                "words": witness.words,
+                "lost": witness.lost,
+                "crossed": witness.crossed,
+                "recovered": witness.recovered,
+                "kept_out": dict(witness.kept_out),
+                "entering_s": round(witness.entering_s, 2),
+                "late_s": self.late(),
+            },
+            "memory_mb": self.memory,
+            "metrics": self.metrics,
+            "log_lines": self.log_lines,
+            "recogniser_failed": self.recogniser_failed,
+            "broken": list(self.complaints()),
+        }
+
+    def text(self) -> str:
+        """Two tables: what was done and answered, and what others felt of it."""
+        lines = ["| attack | times | inputs | answered |", "|---|---:|---:|---|"]
+        for name in sorted(self.strikes):
+            lines.append(f"| {name} | {self.strikes[name]} | {self.inputs[name]} | {_listed(self.answers[name])} |")
+        witness, late = self.witness, self.late()
+        rows = {
+            "hostile inputs": f"{self.total} in {self.seconds / 60:.1f} min",
+            "sessions of bystanders": f"{witness.sessions}; {witness.words} words",
+            "words lost / of others": f"{witness.lost} / {witness.crossed}",
+            "partials late, calm: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["calm"]) or "-",
+            "partials late, attacked: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["attacked"]) or "-",
+            "tries to come in that were in vain": _listed(witness.kept_out) or "0",
+            "in after, at most": f"{witness.entering_s:.1f} s",
+            "recoveries of bystanders": f"{witness.recovered}",
+            **{
+                f"memory of {name}, MB": "before {:.0f}, at most {:.0f}, afterwards {:.0f}".format(*figures)
+                for name, figures in self.memory.items()
+            },
+            "lines in the log": f"{self.log_lines}",
+            **{name: f"{value:g}" for name, value in self.metrics.items()},
+            "promises broken": f"{len(list(self.complaints()))}",
+        }
+        return "\n".join([*lines, "", "| what | seen |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows.items())])
+
+
+def _quantiles(values: Sequence[float]) -> list[float]:
+    ranked = sorted(values)
+    if not ranked:
+        return []
+    return [round(ranked[min(len(ranked) - 1, int(part * len(ranked)))], 3) for part in (0.5, 0.99, 1.0)]
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.most_common())

@@ -1,0 +1,34 @@
+"""The service's port with TLS and nothing behind it, in a process of its own: sessions are told `not_ready`.
+
+python -m streamer.testing.attack.tls_port CHAIN KEY
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.server import BridgeServer
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.upstreams.models import Models
+from streamer.bridge.upstreams.tritons import Tritons
+from streamer.limits import DEFAULT_MODEL
+from streamer.triton import MODEL
+
+HANDSHAKE_S = 3.0
+
+
+async def serve(chain: Path, key: Path) -> None:
+    """Says the number of the port, and serves until it is ended."""
+    policy = PortPolicy(certificate=Certificate(chain, key), handshake_s=HANDSHAKE_S)
+    server = BridgeServer("127.0.0.1", 0, Models(Tritons(()), {DEFAULT_MODEL: MODEL}), Metrics(), policy=policy)
+    await server.start()
+    print(server.port, flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1]), Path(sys.argv[2])))

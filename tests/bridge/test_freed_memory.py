@@ -1,0 +1,43 @@
+"""What a crowd held goes back to the system."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psutil
+
+from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.freed_memory import CROWD, GONE, FreedMemory
+from tests.bridge.access.bare_port import listening
+from tests.bridge.access.certificate_authority import Authority
+
+
+async def test_handshakes_that_do_not_go_on(authority: Authority) -> None:
+    """Once they are cut off the process is as large as it was, but for a little."""
+    certificate = Certificate(authority.chain, authority.key)
+    async with listening(certificate=certificate, handshake_s=0.5) as server:
+        before = psutil.Process().memory_info().rss
+        held = 0
+        for _ in range(3):
+            silent = [(await asyncio.open_connection("127.0.0.1", server.port))[1] for _ in range(200)]
+            held = max(held, psutil.Process().memory_info().rss)
+            while any(server._metrics.connections().values()):  # noqa: ASYNC110 nothing tells
+                await asyncio.sleep(0.05)
+            for writer in silent:
+                writer.transport.abort()
+        for _ in range(600):
+            if psutil.Process().memory_info().rss - before < (held - before) // 2:
+                return
+            await asyncio.sleep(0.05)
+    raise AssertionError((before, held, psutil.Process().memory_info().rss))
+
+
+async def test_once_for_each_crowd() -> None:
+    """A few that come and go are none."""
+    freed, calls = FreedMemory(), []
+    freed._trim = calls.append
+    for number in (*range(CROWD), *range(CROWD, -1, -1), *range(CROWD // GONE, -1, -1), 5, 0):
+        freed.crowd(number)
+    await asyncio.sleep(0)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert calls == [0]
