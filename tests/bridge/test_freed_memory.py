@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 
 import psutil
+import pytest
 
+from streamer.bridge import freed_memory
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.freed_memory import CROWD, GONE, FreedMemory
 from tests.bridge.access.bare_port import listening
 from tests.bridge.access.certificate_authority import Authority
 
 
-async def test_handshakes_that_do_not_go_on(authority: Authority) -> None:
+async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once they are cut off the process is as large as it was, but for a little."""
+    monkeypatch.setattr(freed_memory, "SELDOM_S", 0.0)
     certificate = Certificate(authority.chain, authority.key)
     async with listening(certificate=certificate, handshake_s=0.5) as server:
         before = psutil.Process().memory_info().rss
@@ -32,12 +35,19 @@ async def test_handshakes_that_do_not_go_on(authority: Authority) -> None:
     raise AssertionError((before, held, psutil.Process().memory_info().rss))
 
 
-async def test_once_for_each_crowd() -> None:
-    """A few that come and go are none."""
-    freed, calls = FreedMemory(), []
-    freed._trim = calls.append
-    for number in (*range(CROWD), *range(CROWD, -1, -1), *range(CROWD // GONE, -1, -1), 5, 0):
+async def test_once_for_each_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few that come and go are none, and crowds that come and go all the time are one."""
+    calls: list[None] = []
+    monkeypatch.setattr(freed_memory, "SOON_S", 0.0)
+    monkeypatch.setattr(freed_memory, "give_back", lambda: calls.append(None))
+    freed = FreedMemory()
+    few = [*range(CROWD), *range(CROWD, CROWD // GONE, -1)]
+    for number in few:
         freed.crowd(number)
-    await asyncio.sleep(0)
-    await asyncio.get_running_loop().shutdown_default_executor()
-    assert calls == [0]
+    await asyncio.sleep(0.01)
+    assert not calls
+    for _ in range(3):
+        for number in (*few, CROWD // GONE, 0):
+            freed.crowd(number)
+        await asyncio.sleep(0.01)
+    assert len(calls) == 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import socket
 import ssl
 import struct
+import termios
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +17,8 @@ from streamer.testing.attack.frames import CLOSE, PONG, TEXT, frame
 
 OPEN_LIMIT_S = 20.0
 ANSWER_LIMIT_S = 45.0
+# What a socket of the service may hold that nobody has read.
+_IN_THE_KERNEL = 512 * 1024
 # What a connection that is cut off raises, at either end.
 CUT_OFF = (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError)
 
@@ -55,7 +59,10 @@ class RawConnection:
         await asyncio.wait_for(self._writer.drain(), ANSWER_LIMIT_S)
 
     async def stuff(self, data: bytes, most: int, quiet_s: float = 0.5) -> int:
-        """Send it again and again without reading, until nothing more is taken or so many bytes went out."""
+        """Send it again and again without reading, until nothing more is taken or so many bytes went out.
+
+        How many bytes the service has certainly read.
+        """
         transport = self._writer.transport
         transport.pause_reading()  # type: ignore[attr-defined]
         sent, still = 0, 0.0
@@ -67,7 +74,11 @@ class RawConnection:
             else:
                 await asyncio.sleep(0.05)
                 still += 0.05
-        return sent
+        with suppress(OSError):
+            raw = self._writer.get_extra_info("socket")
+            waiting = struct.unpack("i", fcntl.ioctl(raw, termios.TIOCOUTQ, bytes(4)))[0]
+            sent -= waiting + transport.get_write_buffer_size() + _IN_THE_KERNEL  # type: ignore[attr-defined]
+        return max(0, sent)
 
     async def head(self) -> tuple[int, dict[str, str]]:
         """Status and header fields of the next answer; ConnectionError."""
