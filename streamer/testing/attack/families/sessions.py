@@ -109,9 +109,9 @@ async def disagreeing(target: Target, rng: random.Random) -> Strike:
     if ready["type"] != "ready":
         connection.abort()
         return refused(ready)
-    strike = Strike()
+    strike, at = Strike(), 0
     for _ in range(5):
-        await connection.send(frame(BINARY, rng.randbytes(rng.randrange(40_000))))
+        await connection.send(frame(BINARY, bytes(2 * rng.randrange(20_000))))
         connection.abort()
         connection = await target.websocket()
         await connection.send(start(resume={"token": ready["token"], "after": 1}))
@@ -120,8 +120,15 @@ async def disagreeing(target: Target, rng: random.Random) -> Strike:
             connection.abort()
             strike.add("cut off" if event is None else str(event["code"]))
             return strike
+        if event["from_sample"] < at:
+            raise PromiseBroken(f"sample {event['from_sample']} is wanted again, after {at}")
+        at = event["from_sample"]
         strike.add("ready")
-    strike.add(judged(await connection.until_closed(frame(BINARY, bytes(641)) + STOP), b"disagreeing"))
+    ended = await connection.until_closed(frame(BINARY, bytes(6400)) + STOP)
+    heard_ms = next((event["audio_ms"] for event in ended.events if event["type"] == "done"), None)
+    if ended.code == 1000 and heard_ms != at // 16 + 200:
+        raise PromiseBroken(f"{heard_ms} ms were heard of {at} samples and 200 ms more")
+    strike.add(judged(ended, b"disagreeing"))
     return strike
 
 

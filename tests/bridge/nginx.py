@@ -1,0 +1,71 @@
+"""A real nginx in front of a service, configured as docs/security.md says."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.project import ROOT
+
+DOCUMENT = ROOT / "docs/security.md"
+PATIENCE_S = 30.0
+# What is around the lines of the document: loopback, one process in the foreground, and all it writes in one folder.
+AROUND = """daemon off;
+master_process off;
+pid {folder}/pid;
+error_log {folder}/error.log;
+events {{}}
+http {{
+access_log off;
+client_body_temp_path {folder}/body;
+proxy_temp_path {folder}/proxy;
+fastcgi_temp_path {folder}/fastcgi;
+scgi_temp_path {folder}/scgi;
+uwsgi_temp_path {folder}/uwsgi;
+{before}
+server {{
+listen 127.0.0.1:{port};
+{location}
+}}
+}}
+"""
+
+
+def documented(port: int) -> tuple[str, str]:
+    """The example of the document for a service at this port: what stands before the server, and what within it."""
+    [example] = re.findall(r"```nginx\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    before, found, location = example.replace("127.0.0.1:8080", f"127.0.0.1:{port}").partition("location / {")
+    assert found
+    return before, found + location
+
+
+@contextmanager
+def nginx(folder: Path, port: int) -> Iterator[int]:
+    """The port at which it listens for a service at that one; nothing is in its log in the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        own = int(free.getsockname()[1])
+    before, location = documented(port)
+    settings = folder / "nginx.conf"
+    settings.write_text(AROUND.format(folder=folder, before=before, location=location, port=own))
+    command = ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(settings)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while True:
+                assert process.poll() is None, process.communicate()[1]
+                try:
+                    socket.create_connection(("127.0.0.1", own), timeout=1).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < until
+                    time.sleep(0.02)
+            yield own
+        finally:
+            process.terminate()
+            process.communicate()
