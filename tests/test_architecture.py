@@ -76,7 +76,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (
         *("streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine", "streamer.evaluate"),
-        *("streamer.limits", "streamer.triton"),
+        *("streamer.limits", "streamer.triton", "streamer.wire"),
     ),
     "asr_repo": ("streamer.engine",),
     "scripts": ("streamer",),

@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -122,8 +123,11 @@ def test_descriptors() -> None:
         }
 
     before = told()["streamer_descriptors"]
-    with socket.socket(), socket.socket():
-        assert told()["streamer_descriptors"] == before + 2
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(socket.socket())
+        # Others of this process may close some meanwhile.
+        assert before + 50 < told()["streamer_descriptors"] < before + 150
     with no_descriptors():
         figures = told()
     assert figures["streamer_descriptors"] == figures["streamer_descriptors_limit"]
