@@ -4,7 +4,7 @@
     python scripts/service/attack.py --list
 
 NAME is an attack or a family of them; without any, all are done. Two tables say what was done, what was answered, and
-what the others felt. The exit status is 0 only if no promise broke. Linux only. docs/attack.md tells more.
+what the others felt. The exit status is 0 only if no promise broke. Linux only. docs/explanation/attack.md tells more.
 """
 
 from __future__ import annotations

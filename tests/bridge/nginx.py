@@ -1,4 +1,4 @@
-"""A real nginx in front of a service, configured as docs/security.md says."""
+"""A real nginx in front of a service, configured as docs/how-to/security.md says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.project import ROOT
 
-DOCUMENT = ROOT / "docs/security.md"
+DOCUMENT = ROOT / "docs/how-to/security.md"
 PATIENCE_S = 30.0
 # What is around the lines of the document: loopback, one process in the foreground, and all it writes in one folder.
 AROUND = """daemon off;

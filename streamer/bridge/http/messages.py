@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Final
 
 from websockets.datastructures import Headers as LibraryHeaders
-from websockets.exceptions import PayloadTooBig, ProtocolError
+from websockets.exceptions import InvalidHeader, PayloadTooBig, ProtocolError
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request as LibraryRequest
 from websockets.protocol import State
@@ -21,6 +21,11 @@ from websockets.typing import Subprotocol
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import HttpError
 
+# What the library looks at. Other fields, a key among them, may be as they like, and are never quoted.
+_OF_HANDSHAKES: Final = (
+    *("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol"),
+    "sec-websocket-extensions",
+)
 # What a client can do wrong, by the code of the close that follows.
 _FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
 # With these a client says goodbye: it wanted to go, with words or without. Any other end is a loss.
@@ -47,7 +52,13 @@ class Handshake:
             raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A websocket is asked for with GET and HTTP/1.1.")
         library = ServerProtocol(select_subprotocol=select, logger=_silent)
         target = f"{request.path}?{request.query}" if request.query else request.path
-        response = library.accept(LibraryRequest(target, LibraryHeaders(request.headers)))
+        fields = [(name, value) for name, value in request.headers if name.lower() in _OF_HANDSHAKES]
+        try:
+            asked = LibraryRequest(target, LibraryHeaders(fields))
+        except InvalidHeader as error:
+            why = f"The value of {error.name} is not valid."
+            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_handshake", why) from None
+        response = library.accept(asked)
         status, sentence = HTTPStatus(response.status_code), bytes(response.body).decode()
         if status is HTTPStatus.UPGRADE_REQUIRED:
             raise upgrade_required()

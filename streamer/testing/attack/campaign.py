@@ -108,23 +108,26 @@ class _Run:
         number = self._numbers[attack.name] = self._numbers.get(attack.name, 0) + 1
         rng = random.Random(f"{self._campaign.seed} {attack.name} {number}")
         report, target, began = self._report, self._attacked.target, time.monotonic()
-        strike, name = Strike(), f"{attack.family}: {attack.name}"
+        strike, name, broken = Strike(), f"{attack.family}: {attack.name}", ""
         try:
             strike = await asyncio.wait_for(attack.strike(target, rng), attack.limit_s)
-        except PromiseBroken as broken:
-            report.broken.append(f"{name}, number {number}: {broken}")
+        except PromiseBroken as promise:
+            broken = str(promise)
         except RecogniserFailed:
             report.recogniser_failed += 1
             if not target.was_disturbed(began, time.monotonic()):
-                report.broken.append(f"{name}, number {number}: nothing recognised, though nothing was broken")
+                broken = "nothing recognised, though nothing was broken"
         except asyncio.TimeoutError:
-            report.broken.append(f"{name}, number {number}: the service kept a client for {attack.limit_s:g} s")
+            broken = f"the service kept a client waiting, or for {attack.limit_s:g} s in all"
         except CUT_OFF:
             strike.add("cut off")
             await asyncio.sleep(0.05)
         except Exception:  # the service said what no client can understand, or the attack itself is wrong
-            report.broken.append(f"{name}, number {number}: {traceback.format_exc()}")
+            broken = traceback.format_exc()
         report.add(name, strike)
+        if broken:
+            report.broken.append(f"{name}, number {number}: {broken}")
+            self._tell(report.broken[-1][:300])
 
     async def _settle(self, over: float, descriptors: int) -> None:
         """Wait until nothing is left of the attackers, and note what is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -78,6 +79,9 @@ def test_handshake() -> None:
         (asked(Sec_WebSocket_Key="short"), 400, "bad_handshake"),
         (asked(Sec_WebSocket_Version="8"), 400, "bad_handshake"),
         (asked(Sec_WebSocket_Protocol=",;"), 400, "bad_handshake"),
+        (asked(Sec_WebSocket_Protocol="streamer.key.\x80"), 400, "bad_handshake"),
+        (asked(Sec_WebSocket_Key="dGhlIHNhbXBsZSBub25jZ\xd2=="), 400, "bad_handshake"),
+        (asked(Connection="Upgrade\0"), 400, "bad_handshake"),
         (asked("1.0"), 400, "bad_request"),
         (asked(method="POST"), 400, "bad_request"),
     ],
@@ -89,6 +93,19 @@ def test_handshakes_that_are_none(request_: Request, status: int, code: str) -> 
     assert (refused.value.status, refused.value.code) == (status, code)
     assert len(refused.value.message.split()) > 5
     assert "\n" not in refused.value.message
+
+
+@given(st.text(st.characters(max_codepoint=255)), st.sampled_from([*FIELDS, "Sec-WebSocket-Protocol"]))
+def test_any_header(value: str, name: str) -> None:
+    """Whatever a field holds, it is agreed to or refused."""
+    with suppress(HttpError):
+        Handshake(asked(**{name.replace("-", "_"): value}), ["a"])
+
+
+@pytest.mark.parametrize("name", ["Cookie", "User-Agent", "Authorization"])
+def test_headers_of_others(name: str) -> None:
+    """What a client or a proxy says besides is no matter of the handshake, nor in its log."""
+    Handshake(asked(**{name.replace("-", "_"): "caf\xe9 \x01"}), ["a"])
 
 
 @given(
