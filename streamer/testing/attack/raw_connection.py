@@ -77,7 +77,7 @@ class RawConnection:
         with suppress(OSError):
             raw = self._writer.get_extra_info("socket")
             waiting = struct.unpack("i", fcntl.ioctl(raw, termios.TIOCOUTQ, bytes(4)))[0]
-            sent -= waiting + transport.get_write_buffer_size() + _IN_THE_KERNEL  # type: ignore[attr-defined]
+            sent -= waiting + transport.get_write_buffer_size() + _IN_THE_KERNEL
         return max(0, sent)
 
     async def head(self) -> tuple[int, dict[str, str]]:
