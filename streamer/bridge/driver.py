@@ -103,7 +103,7 @@ class SessionDriver:
     @property
     def waiting(self) -> bool:
         """Whether a connection has no slot, and may want one."""
-        return not self._holdings and not self.parked
+        return not self._holdings.reservations and not self.parked
 
     @property
     def barred(self) -> bool:
@@ -301,7 +301,7 @@ class SessionDriver:
     def _advance(self) -> None:
         """Send what the session has for the model now."""
         self._admit()
-        if not self._holdings:  # not let in yet, or everything is given back
+        if not self._holdings.reservations:  # not let in yet, or everything is given back
             return
         for stream, request in self.session.requests(time.monotonic()):
             self._asking.add(asyncio.create_task(self._ask(stream, request)))
@@ -309,7 +309,7 @@ class SessionDriver:
     def _admit(self) -> None:
         """The slots of all streams before any request, or none of them."""
         session = self.session
-        if self._holdings or not session.wanted:
+        if self._holdings.reservations or not session.wanted:
             return
         streams = session.wanted
         try:
@@ -321,7 +321,7 @@ class SessionDriver:
             session.refuse(denied.code, denied.message, denied.retry_s)
 
     async def _ask(self, stream: int, request: Request) -> None:
-        session, reservation, started = self.session, self._holdings[stream], time.monotonic()
+        session, reservation, started = self.session, self._holdings.reservations[stream], time.monotonic()
         moving = session.streams[stream].moving
         try:
             if request.start:

@@ -15,21 +15,14 @@ class Holdings:
         """`visit`: what its caller may have, if anybody counts that."""
         self._admission = admission
         self._visit = visit
-        self._reservations: list[Reservation] = []  # one a stream
-
-    def __len__(self) -> int:
-        """How many slots it has."""
-        return len(self._reservations)
-
-    def __getitem__(self, stream: int) -> Reservation:
-        return self._reservations[stream]
+        self.reservations: list[Reservation] = []  # one a stream
 
     def take(self, start: Start, streams: int) -> None:
         """The slots of all streams; Refused if there are too few. Half a session would wait for the other."""
         options = start.model_options()
         if start.hotwords and self._visit is not None:
             options["caller"] = self._visit.pseudonym
-        self._reservations = self._admission.take(options, streams, start.model)
+        self.reservations = self._admission.take(options, streams, start.model)
 
     def prepare(self, start: Start, streams: int) -> Denied | None:
         """What these streams need before they can begin counts; what to say if it is too much for now."""
@@ -43,7 +36,7 @@ class Holdings:
 
     def give_back(self) -> None:
         """Nothing of it is needed any more, however often that is said."""
-        reservations, self._reservations = self._reservations, []
+        reservations, self.reservations = self.reservations, []
         if reservations:
             self._admission.give_back(reservations)
         visit, self._visit = self._visit, None

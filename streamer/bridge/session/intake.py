@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
-import numpy.typing as npt
-
 from streamer.audio.decoder import AudioDecoder
 from streamer.bridge.session.backlog import BYTES_PER_S
 from streamer.bridge.session.stream_group import StreamGroup
@@ -50,7 +45,8 @@ class Intake:
 
     def receive(self, data: bytes) -> None:
         """Audio of any length: the next goes on where it ends, also within a sample."""
-        self._add(self._decoder.decode(data))
+        for stream, block in zip(self._streams, self._decoder.decode(data), strict=True):
+            stream.add(block.tobytes())
 
     def flush(self) -> None:
         """Everything so far is to become final."""
@@ -65,10 +61,6 @@ class Intake:
 
     def finish(self) -> None:
         """Nothing more comes."""
-        self._add(self._decoder.finish())
-        self._streams.finish()
-
-    def _add(self, blocks: Iterable[npt.NDArray[np.int16]]) -> None:
-        """Audio for each stream."""
-        for stream, block in zip(self._streams, blocks, strict=True):
+        for stream, block in zip(self._streams, self._decoder.finish(), strict=True):
             stream.add(block.tobytes())
+        self._streams.finish()
