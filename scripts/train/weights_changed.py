@@ -25,12 +25,14 @@ from streamer.training.release.marked_blocks import rewrite
 from streamer.training.release.release_steps import ReleasePlaces, release_steps
 from streamer.training.release.step_runner import StepRunner
 
+# What `streamer evaluate --engine` hears with.
+BUNDLE = Path("asr_repo/streaming_asr/1")
+
 
 def main() -> int:
     """Do the steps; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", type=Path, dest="source", metavar="FOLDER", help="parts that the bundle shall get")
-    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"))
     parser.add_argument("--work", type=Path, help="folder of prepared speech")
     parser.add_argument("--speech", type=Path, help="the given speech, with dev.tsv")
     parser.add_argument("--to", type=Path, required=True, help="folder for what the steps print and write")
@@ -55,15 +57,15 @@ def _do(options: argparse.Namespace) -> None:
     if not (options.work and options.speech):
         raise CorpusError("the steps need --work and --speech")
     tell = partial(print, flush=True)
-    runner = StepRunner(options.bundle, options.to, tell)
-    steps = release_steps(ReleasePlaces(options.bundle, options.work, options.speech, options.to))
+    runner = StepRunner(BUNDLE, options.to, tell)
+    steps = release_steps(ReleasePlaces(BUNDLE, options.work, options.speech, options.to))
     if options.list:
         for step in steps:
             done = "done" if runner.done(step) else f"{step.minutes:g} min"
             print(f"{step.name:12s} {done:>8s}  {step.says}\n{'':12s} {' '.join(step.command)}")
         return
     if options.source:
-        take_over(options.source, options.bundle, tell)
+        take_over(options.source, BUNDLE, tell)
     if options.only:
         unknown = set(options.only) - {step.name for step in steps}
         if unknown:
