@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help system install run test check docs lock nox wheel clean
+.PHONY: help system install run test check docs lock nox wheel weights-changed clean
 
 STAMP := .venv/.installed
 PY := .venv/bin/python
@@ -15,6 +15,7 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 ## make check    lint, format, types, and the documentation
 ## make docs     the documentation as a site, into site/
 ## make nox      all tests under each supported Python that is at hand
+## make weights-changed  all that new weights need (FROM=RUN/averaged WORK=… SPEECH=… TO=…; docs/how-to/training.md)
 ## make wheel    the installable package, into dist/
 ## make lock     requirements.lock for what pyproject.toml asks for (ARGS=--upgrade takes the newest)
 ## make install  .venv with everything in it (6 GB, once; PYTHON=python3.12 chooses the interpreter)
@@ -60,6 +61,9 @@ nox: $(STAMP)
 
 wheel: $(STAMP)
 	$(PY) -m build --wheel --no-isolation
+
+weights-changed: $(STAMP)
+	$(PY) scripts/train/weights_changed.py $(if $(FROM),--from "$(FROM)") --work "$(WORK)" --speech "$(SPEECH)" --to "$(TO)"
 
 clean:
 	rm -rf .venv .nox dist build site .pytest_cache .mypy_cache .ruff_cache

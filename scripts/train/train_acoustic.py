@@ -77,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
         help="steps that learn the aligned phones frame by frame before CTC (default: 200, with --start none)",
     )  # fmt: skip
     plan.add_argument("--crf-from", type=int, metavar="STEP", help="the phones learn by CTC-CRF from this step on")
+    plan.add_argument("--errors-from", type=int, metavar="STEP", help="count the words that may be wrong from here on")
+    plan.add_argument("--errors-weight", type=float, default=Schedule.errors_weight, help="of them")
     plan.add_argument("--conditions", choices=CONDITIONS, default=Run.conditions, help="how hard the audio is made")
     plan.add_argument(
         "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
@@ -122,6 +124,8 @@ def _schedule(options: argparse.Namespace) -> Schedule:
         fall=options.fall,
         crf_from=options.crf_from,
         ctc_share=options.ctc_share,
+        errors_from=options.errors_from,
+        errors_weight=options.errors_weight,
         consistency=options.consistency,
         **given,
     )

@@ -6,6 +6,7 @@ have `activity.pt` as well: the activity network, which tells speech from other 
 
 from __future__ import annotations
 
+import filecmp
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,16 +106,16 @@ class AcousticModel(nn.Module):
         return model.to(device or "cpu").eval().requires_grad_(False)
 
     def save(self, folder: Path | str) -> None:
-        """Write a bundle, with weights in half precision. Replaces whole files; `activity.pt` stays as it is."""
+        """Write a bundle, with weights in half precision. Replaces whole files; those that would be the same stay."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.detach().cpu().half() for name, tensor in self.state_dict().items()}
         partial = target / (WEIGHTS_FILE + ".partial")
         torch.save(weights, partial)
-        partial.replace(target / WEIGHTS_FILE)
+        _put(partial, target / WEIGHTS_FILE)
         partial = target / (MODEL_FILE + ".partial")
         partial.write_text(json.dumps(self.description.to_json(), indent=1) + "\n", encoding="utf-8")
-        partial.replace(target / MODEL_FILE)
+        _put(partial, target / MODEL_FILE)
 
     def set_activity(self, activity: ActivityNetwork | None) -> None:
         """Use this network for the activity head, or none."""
@@ -186,4 +187,12 @@ def save_activity(network: ActivityNetwork, folder: Path) -> None:
     """Write the activity network of a bundle, replacing the file as a whole."""
     partial = folder / (ACTIVITY_FILE + ".partial")
     torch.save({name: tensor.detach().cpu() for name, tensor in network.state_dict().items()}, partial)
-    partial.replace(folder / ACTIVITY_FILE)
+    _put(partial, folder / ACTIVITY_FILE)
+
+
+def _put(partial: Path, target: Path) -> None:
+    """Put a file in another one's place, unless both are the same: a part that did not change is not written again."""
+    if target.is_file() and filecmp.cmp(partial, target, shallow=False):
+        partial.unlink()
+    else:
+        partial.replace(target)

@@ -37,13 +37,14 @@ class Recipe:
 
 @dataclass
 class Batch:
-    """Audio [rows, samples] with lengths in frames, CTC targets by head, and phone labels [rows, frames]."""
+    """Audio [rows, samples] with lengths in frames, CTC targets by head, phone labels [rows, frames], and the texts."""
 
     samples: Tensor
     lengths: Tensor
     targets: dict[str, Tensor]
     target_lengths: dict[str, Tensor]
     labels: Tensor
+    texts: list[str]
     seconds: float
 
     def to(self, device: torch.device) -> Batch:
@@ -54,6 +55,7 @@ class Batch:
             {head: target.to(device) for head, target in self.targets.items()},
             {head: length.to(device) for head, length in self.target_lengths.items()},
             self.labels.to(device),
+            self.texts,
             self.seconds,
         )
 
@@ -114,9 +116,10 @@ class Batches:
             samples = torch.nn.functional.interpolate(samples.unsqueeze(1), size=size, mode="linear").squeeze(1)
         samples = torch.nn.functional.pad(samples, (0, frames * FRAME - samples.shape[1]))
         lengths = torch.tensor([max(int(span / speed) // FRAME, 1) for span in spans])
+        texts = [" ".join(part.utterance.text for part in row.parts) for row in rows]
         targets = {
             "phones": [[unit for part in row.parts for unit in units.phones(part.alignment)] for row in rows],
-            "characters": [units.characters(" ".join(part.utterance.text for part in row.parts)) for row in rows],
+            "characters": [units.characters(text) for text in texts],
         }
         return Batch(
             samples,
@@ -124,6 +127,7 @@ class Batches:
             {head: torch.tensor([unit for row in found for unit in row]) for head, found in targets.items()},
             {head: torch.tensor([len(row) for row in found]) for head, found in targets.items()},
             torch.from_numpy(np.stack([row.labels(frames, speed) for row in rows])),
+            texts,
             sum(spans) / SAMPLE_RATE,
         ).to(self._device)
 

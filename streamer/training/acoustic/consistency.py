@@ -25,6 +25,7 @@ def doubled(batch: Batch) -> Batch:
         {head: target.repeat(VIEWS) for head, target in batch.targets.items()},
         {head: length.repeat(VIEWS) for head, length in batch.target_lengths.items()},
         batch.labels.repeat(VIEWS, 1),
+        batch.texts * VIEWS,
         batch.seconds,
     )
 

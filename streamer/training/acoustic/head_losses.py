@@ -15,6 +15,7 @@ from streamer.training.acoustic.consistency import disagreement
 from streamer.training.acoustic.schedule import Schedule
 from streamer.training.phones.ctc_crf import sequence_losses
 from streamer.training.phones.denominator import NgramTables
+from streamer.training.phones.expected_errors import AlternativeSource, expected_errors
 
 HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
 
@@ -33,15 +34,20 @@ class BatchLosses:
 
 
 class HeadLosses:
-    """Frame-wise, CTC and CTC-CRF losses, and the disagreement of two views."""
+    """Frame-wise, CTC and CTC-CRF losses, the disagreement of two views, and words expected to be wrong."""
 
     def __init__(
-        self, schedule: Schedule, ngram: NgramTables | None = None, crf_heads: Collection[str] = ("phones",)
+        self,
+        schedule: Schedule,
+        ngram: NgramTables | None = None,
+        crf_heads: Collection[str] = ("phones",),
+        alternatives: AlternativeSource | None = None,
     ) -> None:
-        """`ngram` is needed for CTC-CRF, which the heads `crf_heads` learn when the schedule says so."""
+        """`ngram` is needed for CTC-CRF, which the heads `crf_heads` learn, and `alternatives` for counting errors."""
         self._schedule = schedule
         self._ngram = ngram
         self._crf_heads = crf_heads
+        self._alternatives = alternatives
 
     def __call__(self, found: Emissions, batch: Batch, step: int) -> BatchLosses:
         """All losses of this step."""
@@ -60,6 +66,11 @@ class HeadLosses:
             if self._schedule.consistency:
                 apart = disagreement(found[head], batch.lengths) / batch.target_lengths[kind].sum()
                 result.losses[f"{head}_apart"] = weight * self._schedule.consistency * apart
+        if self._alternatives and self._schedule.counts_errors(step):
+            wrong = expected_errors(found["phones"], batch.lengths, batch.texts, self._alternatives)
+            share = wrong / sum(len(text.split()) for text in batch.texts)
+            result.figures["words_wrong"] = share.detach()
+            result.losses["words"] = HEAD_WEIGHTS["phones"] * self._schedule.errors_weight * share
         return result
 
     def _sequence(

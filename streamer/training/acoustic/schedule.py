@@ -10,7 +10,7 @@ class Schedule:
     """A warm start counted in steps, stages of losses, and a fall of the rate over the last share of the plan.
 
     The phones first learn the aligned frames, then CTC, then (from `crf_from` on) CTC-CRF. Each takes over from the
-    one before it over `crossfade_steps`.
+    one before it over `crossfade_steps`. From `errors_from` on the words expected to be wrong are counted on top of it.
     """
 
     minutes: float = 0.0
@@ -27,6 +27,10 @@ class Schedule:
     crf_from: int | None = None
     ctc_share: float = 0.2
     """How much of plain CTC stays when CTC-CRF has taken over."""
+
+    errors_from: int | None = None
+    errors_weight: float = 1.0
+    """Of a word expected to be wrong, beside the loss of its phones."""
 
     consistency: float = 0.0
     """The weight of the disagreement of two masked views of each batch. Without it there is one view."""
@@ -63,6 +67,10 @@ class Schedule:
         # A run that begins with it goes on from weights that know it, or will within a few steps.
         risen = (step - self.crf_from + 1) / self.crossfade_steps if self.crf_from else 1.0
         return (1 - self.ctc_share) * min(risen, 1.0)
+
+    def counts_errors(self, step: int) -> bool:
+        """Whether words expected to be wrong are counted in this step."""
+        return self.errors_from is not None and step >= self.errors_from
 
 
 GOING_ON = Schedule(rate=1.25e-3, rise_steps=60, aligned_steps=0, short_steps=0)

@@ -29,9 +29,11 @@ from streamer.training.augmentation.augmentation import Augmentation
 from streamer.training.augmentation.conditions import CONDITIONS
 from streamer.training.data.alignment import Alignment, read_alignments, read_targets
 from streamer.training.data.corpus import Corpus, CorpusError
+from streamer.training.phones.beam_alternatives import BeamAlternatives
 from streamer.training.phones.denominator import NgramTables
 from streamer.training.phones.phone_ngram import estimate
 from streamer.training.stop_signals import STOP_SIGNALS
+from streamer.triton.repository import asr_repository
 
 SIZES = {
     "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
@@ -143,7 +145,10 @@ class Run:
         augmentation = Augmentation(noise, rooms, device, CONDITIONS[self.conditions])
         path = _checkpoint_path(self.folder)
         state = _checkpoint(path) if path.exists() else None
-        losses = HeadLosses(self.schedule, tables, self.phone_model.heads)
+        alternatives = None
+        if self.schedule.errors_from is not None:
+            alternatives = BeamAlternatives.load(asr_repository() / "streaming_asr" / "1", device)
+        losses = HeadLosses(self.schedule, tables, self.phone_model.heads, alternatives)
         model = self._model(state).to(device)
         precision = precision_of(device)
         trainer = Trainer(model, batches, augmentation, self.schedule, self.seed, precision, processes, losses)

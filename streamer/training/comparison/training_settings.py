@@ -46,6 +46,7 @@ SETTINGS = {
     "middle": TrainingSetting("the middle head by CTC-CRF too", phone_model=PhoneModel(middle=True)),
     "hard": TrainingSetting("hard conditions", conditions="hard"),
     "two-views": TrainingSetting("two views, of half as much audio", _crf(consistency=0.2), batch_seconds=40.0),
+    "errors": TrainingSetting("the words that may be wrong are counted too", _crf(errors_from=0)),
     "4-gram": TrainingSetting("phone 4-gram (a step takes several times as long)", phone_model=PhoneModel(order=4)),
 }
 

@@ -22,6 +22,9 @@ Audio = npt.NDArray[np.float64]
 """Samples from -1 to 1."""
 Degradation = Callable[[Audio, np.random.Generator], Audio]
 
+WAYS = ("noise-20", "noise-10", "noise-5", "telephone", "room", "far", "quiet", "clipped")
+"""The names of all degradations."""
+
 COLUMNS = ("file", "corpus", "speaker", "text")
 TELEPHONE_RATE = 8000
 TELEPHONE_BAND = (300, 3400)

@@ -1,7 +1,11 @@
-"""A file that is replaced only when the new one is whole: nothing half-written is ever left in its place."""
+"""A file that is replaced only when the new one is whole, and only if it is another one.
+
+Nothing half-written is ever left in its place, and a file that would be the same is not touched.
+"""
 
 from __future__ import annotations
 
+import filecmp
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +23,7 @@ def replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        partial.replace(path)
+        if not (path.is_file() and filecmp.cmp(partial, path, shallow=False)):
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

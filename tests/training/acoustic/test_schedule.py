@@ -30,4 +30,6 @@ def test_each_loss_takes_over_from_the_one_before() -> None:
     assert Schedule(10.0, aligned_steps=0).frame_share(0) == 0
     assert Schedule(10.0).denominator_share(5000) == 0
     assert GOING_ON.frame_share(0) == 0
+    assert [Schedule(10.0, errors_from=5).counts_errors(step) for step in (4, 5)] == [False, True]
+    assert not GOING_ON.counts_errors(1000)
     assert Schedule(10.0, crf_from=0).denominator_share(0) == 0.8

@@ -1,0 +1,79 @@
+"""Do all that new weights need, in order: fit what belongs to them, measure them, write the figures into the documents.
+
+    python scripts/train/weights_changed.py --from RUN/averaged --work PREPARED --speech GIVEN --to FOLDER
+    python scripts/train/weights_changed.py --work PREPARED --speech GIVEN --to FOLDER --list
+    python scripts/train/weights_changed.py --work PREPARED --speech GIVEN --to FOLDER --only calibration
+
+PREPARED needs dev, aligned by PocketSphinx. FOLDER gets what the steps print and write. What was done for the same
+files is not done again, so the same command goes on where it was stopped. Each step is a command that can be typed
+alone; --list prints it with the minutes that it takes. The tables between `<!-- measured: … -->` and `<!-- end -->` in
+the card and the documents are written anew, and lines outside them that hold an old figure are told: those are yours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+from streamer.training.data.corpus import CorpusError
+from streamer.training.release.bundle_parts import take_over
+from streamer.training.release.figure_tables import blocks
+from streamer.training.release.marked_blocks import rewrite
+from streamer.training.release.release_steps import ReleasePlaces, release_steps
+from streamer.training.release.step_runner import StepRunner
+
+# What `streamer evaluate --engine` hears with.
+BUNDLE = Path("asr_repo/streaming_asr/1")
+
+
+def main() -> int:
+    """Do the steps; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", type=Path, dest="source", metavar="FOLDER", help="parts that the bundle shall get")
+    parser.add_argument("--work", type=Path, help="folder of prepared speech")
+    parser.add_argument("--speech", type=Path, help="the given speech, with dev.tsv")
+    parser.add_argument("--to", type=Path, required=True, help="folder for what the steps print and write")
+    parser.add_argument("--only", nargs="+", metavar="STEP", help="these steps, whether they were done or not")
+    parser.add_argument("--list", action="store_true", help="print the steps")
+    parser.add_argument("--documents", action="store_true", help="write the tables, and do nothing else")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("weights_changed: stopped"))
+    try:
+        if options.documents:
+            documents = [Path("README.md"), *sorted(Path("docs").rglob("*.md")), *Path("asr_repo").rglob("*.md")]
+            rewrite(documents, blocks(options.to), print)
+        else:
+            _do(options)
+    except CorpusError as error:
+        print(f"weights_changed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _do(options: argparse.Namespace) -> None:
+    if not (options.work and options.speech):
+        raise CorpusError("the steps need --work and --speech")
+    tell = partial(print, flush=True)
+    runner = StepRunner(BUNDLE, options.to, tell)
+    steps = release_steps(ReleasePlaces(BUNDLE, options.work, options.speech, options.to))
+    if options.list:
+        for step in steps:
+            done = "done" if runner.done(step) else f"{step.minutes:g} min"
+            print(f"{step.name:12s} {done:>8s}  {step.says}\n{'':12s} {' '.join(step.command)}")
+        return
+    if options.source:
+        take_over(options.source, BUNDLE, tell)
+    if options.only:
+        unknown = set(options.only) - {step.name for step in steps}
+        if unknown:
+            raise CorpusError(f"there is no step {min(unknown)!r}; there are {', '.join(step.name for step in steps)}")
+        runner.run([step for step in steps if step.name in options.only], again=True)
+    else:
+        runner.run(steps)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""The parts of a bundle, a file each; one that did not change is not written again."""
+
+from __future__ import annotations
+
+import filecmp
+from collections.abc import Callable
+from pathlib import Path
+
+from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
+from streamer.engine.language.language_model import LANGUAGE_FILE
+from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
+from streamer.engine.text.calibration import CALIBRATION_FILE
+from streamer.training.data.corpus import CorpusError
+from streamer.training.data.replaced_file import replacing
+
+PARTS = (
+    *(MODEL_FILE, WEIGHTS_FILE, ACTIVITY_FILE, LANGUAGE_FILE, LEXICON_FILE, LETTERS_FILE),
+    *(SEARCH_FILE, CALIBRATION_FILE),
+)
+
+
+def take_over(source: Path, bundle: Path, tell: Callable[[str], None]) -> list[str]:
+    """Bring all parts that `source` has into a bundle; the names of those that are new in it."""
+    found = [name for name in PARTS if (source / name).is_file()]
+    if not found:
+        raise CorpusError(f"{source} holds no part of a bundle: give the folder `averaged` of a run")
+    new = []
+    for name in found:
+        there = bundle / name
+        if there.is_file() and filecmp.cmp(source / name, there, shallow=False):
+            tell(f"{name} is the same as before, and stays")
+            continue
+        with replacing(there, "wb") as file:
+            file.write((source / name).read_bytes())
+        new.append(name)
+        tell(f"{name} is new: {there.stat().st_size / 1e6:.1f} MB")
+    return new

@@ -1,0 +1,152 @@
+"""The tables of card and documents, made from what the steps printed and wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from streamer.training.release.marked_blocks import Write, cells, table
+
+CORPORA = {
+    "librispeech_dev_clean_part": "LibriSpeech dev-clean, 4 speakers",
+    "commonvoice_v1_valid_dev": "Common Voice",
+    "speechocean762": "speechocean762",
+    "all": "all",
+}
+CONDITIONS = {
+    "as-they-are": "as they are",
+    "noise-20": "noise 20 dB below the speech",
+    "noise-10": "noise 10 dB below",
+    "noise-5": "noise 5 dB below",
+    "telephone": "telephone: 300 to 3400 Hz, 8 kHz, mu-law",
+    "room": "a room that rings",
+    "far": "a far microphone: room, noise, 18 dB quieter",
+    "quiet": "40 dB too quiet",
+    "clipped": "overdriven: one sample in twenty clipped",
+}
+COMPARED = {
+    "steps": ("step_ms", ["160", "320", "640"]),
+    "stability": ("stability", ["low", "medium", "high"]),
+    "settling": ("settle_ms", ["0", "500", "1000", "2000"]),
+}
+HOTWORDS = ["none", "its own rare words", "and 10 others", "and 100 others", "none", "100 that are not said"]
+
+Figures = Mapping[str, Any]
+
+
+def blocks(folder: Path) -> dict[str, Write]:
+    """By name of the block: what writes it, from the files in the steps' folder that are there."""
+
+    def figures(name: str) -> Figures:
+        return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+
+    def printed(name: str) -> list[str]:
+        return (folder / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+    def there(*names: str) -> bool:
+        return all((folder / name).is_file() for name in names)
+
+    found: dict[str, Write] = {}
+    if there("errors.json"):
+        found["errors"] = lambda before: errors(before, figures("errors"))
+    if there("steps.json"):
+        found["step-errors"] = lambda _: step_errors(figures("steps")["settings"])
+    if there(*(f"{name}.json" for name in CONDITIONS)):
+        found["conditions"] = lambda _: conditions(figures)
+    for name in COMPARED:
+        if there(f"{name}.json"):
+            found[name] = lambda before, name=name: settings(  # type: ignore[misc]
+                name, before, figures(name)["settings"]
+            )
+    if there("calibration.txt"):
+        found["calibration"] = lambda _: calibration(printed("calibration"))
+    if there("hotwords.txt"):
+        found["hotwords"] = lambda _: hotwords(printed("hotwords"))
+    return found
+
+
+def errors(before: str, report: Figures) -> str:
+    """Words wrong by corpus. What stood there before moves one column on; the last column is of another recogniser."""
+    head, *rows = cells(before)
+    others = {row[0]: row for row in rows}
+    new = []
+    for corpus, label in CORPORA.items():
+        rate = _rate(report["all"] if corpus == "all" else report["corpora"][corpus])
+        _, former, older, other = others[label]
+        new.append([label, rate, older if former == rate else former.split(" ")[0], other])
+    return table([head, *new])
+
+
+def step_errors(reports: list[Figures]) -> str:
+    """Words wrong and changed by the length of a step."""
+    rows = [
+        [f"{value} ms", _percent(report["all"]), f"{100 * report['partials']['all']['changed_share']:.1f} %"]
+        for value, report in zip(COMPARED["steps"][1], reports, strict=True)
+    ]
+    return table([["step", "words wrong", "words shown that change later"], *rows])
+
+
+def conditions(figures: Callable[[str], Figures]) -> str:
+    """Words wrong in recordings that were made worse."""
+    rows = [[label, _percent(figures(name)["all"])] for name, label in CONDITIONS.items()]
+    return table([["condition", "words wrong"], *rows])
+
+
+def settings(name: str, before: str, reports: list[Figures]) -> str:
+    """One line for each value of a setting, with the columns that the table has: not every one depends on it."""
+    option, values = COMPARED[name]
+    head, *_ = cells(before)
+    rows = []
+    for value, report in zip(values, reports, strict=True):
+        found = {f"`{option}`": value, **_setting(report)}
+        rows.append([found[column] for column in head])
+    return table([head, *rows])
+
+
+def calibration(lines: list[str]) -> str:
+    """Times and confidences of the half that they were not fitted on, at 320 ms."""
+    judged = lines[lines.index("the other half:") :]
+    rows = []
+    for search in ("lexicon", "greedy"):
+        line = next(each for each in judged if each.startswith(f"{search}, 320 ms"))
+        start, start_90, end, end_90, _, error, ranking, finals = line.removeprefix(f"{search}, 320 ms").split()
+        rows.append([f"`{search}`", f"{start} ({start_90}) ms", f"{end} ({end_90}) ms", error, ranking, finals])
+    head = ["search", "start (90 %)", "end (90 %)", "calibration error of words", "ranking"]
+    return table([[*head, "calibration error of finals"], *rows])
+
+
+def hotwords(lines: list[str]) -> str:
+    """Rare words found with and without hotwords."""
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines if line.count("|") == 6][1:]
+    head = ["hotwords", "utterances", "rare words said", "found, %", "put where not said", "other words wrong, %"]
+    written = []
+    for label, (_, utterances, said, recall, false, _, wrong) in zip(HOTWORDS, rows, strict=True):
+        written.append([label, utterances, "none" if said == "0" else said, recall, false, wrong])
+    return table([head, *written])
+
+
+def _setting(report: Figures) -> dict[str, str]:
+    delay, times = report["delay"]["audio"]["all"], report["times"]["all"]
+    delays = {
+        kind: f"{delay[f'{kind}_median_ms']:.0f} ({delay[f'{kind}_p90_ms']:.0f})"
+        for kind in ("shown", "stable", "final")
+    }
+    return {
+        "word errors %": f"{report['all']['wer']['value']:.1f}",
+        **delays,
+        "start, end": f"{times['start']['median_ms']:.0f}, {times['end']['median_ms']:.0f}",
+        "changed %": f"{100 * report['partials']['all']['changed_share']:.1f}",
+        "CPU": f"{sum(report['speed']['cpu_per_audio_s'].values()):.3f}",
+    }
+
+
+def _rate(of: Figures) -> str:
+    wer = of["wer"]
+    return f"{wer['value']:.1f}" + ("" if wer["low"] is None else f" [{wer['low']:.1f}, {wer['high']:.1f}]")
+
+
+def _percent(of: Figures) -> str:
+    value, _, bounds = _rate(of).partition(" ")
+    return f"{value} % {bounds}".rstrip()

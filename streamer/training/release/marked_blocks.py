@@ -1,0 +1,62 @@
+"""Tables in documents that a command writes: between two comments that name what stands there.
+
+<!-- measured: NAME -->
+| a table | ...
+<!-- end -->
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from streamer.training.data.replaced_file import replacing
+
+# With empty lines around the table: beside a comment it would be none.
+_BLOCK = re.compile(r"(<!-- measured: (?P<name>[\w-]+) -->\n\n)(?P<text>.*?)(\n\n<!-- end -->)", re.DOTALL)
+_FIGURE = re.compile(r"\d+\.\d+")
+
+Write = Callable[[str], str]
+"""Makes the text of a block from the one that stands there."""
+
+
+def rewrite(documents: list[Path], blocks: Mapping[str, Write], tell: Callable[[str], None]) -> None:
+    """Write all blocks of these names anew; tell which changed, and where their old figures stand outside them."""
+    old: set[str] = set()
+
+    def written(match: re.Match[str]) -> str:
+        text = blocks[match["name"]](match["text"]) if match["name"] in blocks else match["text"]
+        old.update(set(_FIGURE.findall(match["text"])) - set(_FIGURE.findall(text)))
+        return match[1] + text + match[4]
+
+    for path in documents:
+        before = path.read_text(encoding="utf-8")
+        after = _BLOCK.sub(written, before)
+        if after != before:
+            with replacing(path, "w") as file:
+                file.write(after)
+            tell(f"{path}: new tables")
+    for path, number, line in _outside(documents, old):
+        tell(f"{path}:{number}: an old figure outside the tables: {line.strip()}")
+
+
+def cells(text: str) -> list[list[str]]:
+    """The cells of a table's rows, its head among them."""
+    rows = [line.strip().strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows if not set("".join(row)) <= set("-: ")]
+
+
+def table(rows: list[list[str]]) -> str:
+    """A table of these rows, the first one its head."""
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
+
+
+def _outside(documents: list[Path], figures: set[str]) -> Iterator[tuple[Path, int, str]]:
+    for path in documents:
+        inside = False
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            inside = (inside or "<!-- measured:" in line) and "<!-- end -->" not in line
+            if not inside and figures & set(_FIGURE.findall(line)):
+                yield path, number, line

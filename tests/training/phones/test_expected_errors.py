@@ -1,0 +1,64 @@
+"""The errors that are expected become fewer along the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from streamer.training.acoustic import units
+from streamer.training.phones.expected_errors import Alternative, expected_errors
+
+A: Alternative = Alternative(("a",), -3.0, [[("AH",), ("EY",)]])
+AN: Alternative = Alternative(("an",), -2.0, [[("AE", "N")]])
+AN_A: Alternative = Alternative(("an", "a"), -4.0, [[("AE", "N")], [("AH",)]])
+
+
+class Given:
+    """Alternatives that are known."""
+
+    def __init__(self, *found: list[Alternative]) -> None:
+        self._found = list(found)
+
+    def find(self, emissions: Tensor, lengths: Sequence[int]) -> list[list[Alternative]]:
+        """The same whatever is heard."""
+        assert not emissions.requires_grad
+        return self._found
+
+
+def emissions(rows: int) -> Tensor:
+    """Of a head that is unsure, for six frames."""
+    torch.manual_seed(0)
+    return torch.randn(rows, 6, len(units.PHONE_UNITS)).log_softmax(-1).requires_grad_(True)
+
+
+def test_the_expectation_is_over_the_alternatives() -> None:
+    """Each with its probability among them; rows are added, and one with a single alternative teaches nothing."""
+    found = expected_errors(emissions(2), torch.tensor([6, 6]), ["a", "a"], Given([A, AN, AN_A], [A]))
+    weights = torch.tensor([-3.0, -2.0, -4.0]).softmax(0)
+    assert found.item() == pytest.approx(float(weights @ torch.tensor([0.0, 1.0, 1.0])))
+    nothing = expected_errors(emissions(1), torch.tensor([6]), ["a"], Given([A]))
+    assert nothing.item() == 0
+
+
+def test_the_gradient_makes_right_words_likelier() -> None:
+    """It is p (e - E[e]) on every frame of an alternative's path, and nothing behind the end of a row."""
+    heard = emissions(1)
+    found = expected_errors(heard, torch.tensor([5]), ["a"], Given([AN, A]))
+    (gradient,) = torch.autograd.grad(found, heard)
+    assert not gradient[0, 5:].any()
+    right, wrong = torch.tensor([-3.0, -2.0]).softmax(0).tolist()
+    step = right * wrong
+    # Where both paths rest or say the same, their parts cancel.
+    values = gradient[gradient.abs() > 1e-6]
+    assert set(values.sign().tolist()) == {-1.0, 1.0}
+    torch.testing.assert_close(values.abs(), torch.full_like(values, step))
+    assert gradient.sum().abs() < 1e-6
+
+
+def test_an_alternative_that_does_not_fit_is_left_out() -> None:
+    """Two frames are too few for three units and a boundary."""
+    found = expected_errors(emissions(1), torch.tensor([2]), ["a"], Given([A, AN]))
+    assert found.item() == 0

@@ -1,0 +1,88 @@
+"""Figures become the tables of the documents."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from streamer.training.release.figure_tables import COMPARED, CONDITIONS, CORPORA, blocks
+from streamer.training.release.marked_blocks import cells
+from tests.project import ROOT
+
+DELAYS = {f"{kind}_{part}": 1000.4 for kind in ("shown", "stable", "final") for part in ("median_ms", "p90_ms")}
+REPORT = {
+    "all": {"wer": {"value": 24.2, "low": 21.99, "high": 26.91}},
+    "corpora": {corpus: {"wer": {"value": 30.0, "low": None, "high": None}} for corpus in CORPORA if corpus != "all"},
+    "speed": {"cpu_per_audio_s": {"engine": 0.0186}},
+    "partials": {"all": {"changed_share": 0.3928}},
+    "delay": {"audio": {"all": DELAYS}},
+    "times": {"all": {"start": {"median_ms": 30.0}, "end": {"median_ms": 40.0}}},
+}
+CALIBRATION = """the half it was fitted on:
+lexicon, 320 ms     99      99   99     999   9999              0.999    0.999      0.999
+
+the other half:
+search, step     start  90th %  end  90th %  words  calibration error  ranking  of finals
+lexicon, 320 ms     30      80   30     110   4810              0.016    0.780      0.026
+greedy, 320 ms      40     100   40     100   4650              0.043    0.843      0.025
+"""
+HOTWORDS = """bonus 7, floor -13; the other half
+hotwords | utterances | rare words said | recall % | false insertions | in 1000 words | other words wrong %
+none                  | 67 |   98 |  25.5 |    0 |  0.00 |  22.4
+own,   0 distractors  | 67 |   98 |  81.6 |    0 |  0.00 |  21.3
+own,  10 distractors  | 67 |   98 |  82.7 |    0 |  0.00 |  21.1
+own, 100 distractors  | 67 |   98 |  82.7 |    1 |  0.63 |  21.5
+none, none said       | 328 |    0 |     - |    0 |  0.00 |  22.0
+100, none said        | 328 |    0 |     - |    5 |  1.53 |  22.1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What the steps wrote and printed."""
+    for name in ("errors", *CONDITIONS):
+        (tmp_path / f"{name}.json").write_text(json.dumps(REPORT))
+    for name, (_, values) in COMPARED.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"settings": [REPORT] * len(values)}))
+    (tmp_path / "calibration.txt").write_text(CALIBRATION)
+    (tmp_path / "hotwords.txt").write_text(HOTWORDS)
+    return tmp_path
+
+
+def test_every_marked_table_is_written_and_keeps_its_head(folder: Path) -> None:
+    """In the card and the documents, as they are; each table keeps its size."""
+    write, seen = blocks(folder), set()
+    for path in (*(ROOT / "docs").rglob("*.md"), ROOT / "asr_repo" / "streaming_asr" / "1" / "CARD.md"):
+        for name, text in re.findall(
+            r"<!-- measured: ([\w-]+) -->\n\n(.*?)\n\n<!-- end -->", path.read_text(encoding="utf-8"), re.DOTALL
+        ):
+            seen.add(name)
+            before, after = cells(text), cells(write[name](text))
+            assert after[0] == before[0], name
+            assert [row[0] for row in after] == [row[0] for row in before], name
+    assert seen == set(write)
+
+
+def test_figures_are_rounded_as_they_stand_in_the_documents(folder: Path) -> None:
+    """With intervals where there are any; what was there before moves one column on, once."""
+    write = blocks(folder)
+    former = "| corpus | this | before | P |\n" + "".join(
+        f"| {label} | 31.0 [29.0, 33.0] | 40.0 | 56.7 |\n" for label in CORPORA.values()
+    )
+    errors = write["errors"](former)
+    assert cells(errors)[-1] == ["all", "24.2 [22.0, 26.9]", "31.0", "56.7"]
+    assert cells(errors)[1][1:3] == ["30.0", "31.0"]
+    assert write["errors"](errors) == errors
+    head = "| CPU | `step_ms` | word errors % | shown | start, end | changed % |"
+    assert cells(write["steps"](head))[1] == ["0.019", "160", "24.2", "1000 (1000)", "30, 40", "39.3"]
+    assert cells(write["step-errors"](""))[1] == ["160 ms", "24.2 % [22.0, 26.9]", "39.3 %"]
+    assert cells(write["calibration"](""))[1] == ["`lexicon`", "30 (80) ms", "30 (110) ms", "0.016", "0.780", "0.026"]
+    assert cells(write["hotwords"](""))[4] == ["and 100 others", "67", "98", "82.7", "1", "21.5"]
+
+
+def test_what_was_not_measured_yet_stays(tmp_path: Path) -> None:
+    """No block is written without its figures."""
+    assert blocks(tmp_path) == {}

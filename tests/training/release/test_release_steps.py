@@ -1,0 +1,28 @@
+"""What new weights need, in its order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamer.training.release.figure_tables import COMPARED, CONDITIONS
+from streamer.training.release.release_steps import ReleasePlaces, release_steps
+from tests.project import ROOT
+
+STEPS = release_steps(ReleasePlaces(Path("bundle"), Path("work"), Path("speech"), Path("to")))
+
+
+def test_what_is_fitted_comes_before_what_is_measured_with_it() -> None:
+    """The documents are written when all figures are there; the tests that expect words are last."""
+    names = [step.name for step in STEPS]
+    assert len(names) == len(set(names))
+    assert names[:4] == ["search", "hotwords", "calibration", "errors"]
+    assert names[-2:] == ["documents", "words"]
+    assert {*COMPARED, *CONDITIONS} <= set(names)
+
+
+def test_every_command_names_what_there_is() -> None:
+    """Scripts, and tests that expect words."""
+    for step in STEPS:
+        for argument in step.command:
+            if argument.startswith(("scripts/", "tests/", "audio_samples/")):
+                assert (ROOT / argument).exists(), argument

@@ -1,0 +1,51 @@
+"""Steps are done once for the same files, and gone on with where they were stopped."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamer.training.data.corpus import CorpusError
+from streamer.training.release.release_steps import ReleaseStep
+from streamer.training.release.step_runner import StepRunner
+
+
+def step(name: str, code: str, *reads: str) -> ReleaseStep:
+    """One that runs some Python."""
+    return ReleaseStep(name, f"the {name}", (sys.executable, "-c", code), reads, 1)
+
+
+def test_a_step_is_done_again_only_for_other_files(tmp_path: Path) -> None:
+    """Also one that writes what it reads; the next ones see what it wrote."""
+    bundle, folder = tmp_path / "bundle", tmp_path / "steps"
+    bundle.mkdir()
+    (bundle / "weights").write_text("1")
+    (bundle / "search").write_text("0")
+    tunes = f"from pathlib import Path; Path({str(bundle / 'search')!r}).write_text('tuned'); print('tuned it')"
+    steps = [step("search", tunes, "weights", "search"), step("errors", "print(7)", "search")]
+    told: list[str] = []
+    runner = StepRunner(bundle, folder, told.append)
+    runner.run(steps)
+    assert told[0] == "2 steps, about 2 minutes on two idle cores; 0 were done before"
+    assert (folder / "search.txt").read_text() == "tuned it\n"
+    assert (folder / "errors.txt").read_text() == "7\n"
+    told.clear()
+    runner.run(steps)
+    assert told == ["0 steps, about 0 minutes on two idle cores; 2 were done before"]
+    (bundle / "weights").write_text("2")
+    assert [runner.done(each) for each in steps] == [False, True]
+    told.clear()
+    runner.run(steps[1:], again=True)
+    assert "7" in told
+
+
+def test_a_step_that_fails_is_named_and_keeps_nothing(tmp_path: Path) -> None:
+    """What it printed is told all the same."""
+    told: list[str] = []
+    runner = StepRunner(tmp_path, tmp_path, told.append)
+    with pytest.raises(CorpusError, match="the step 'errors' failed with status 3; the next run begins with it"):
+        runner.run([step("errors", "print('why'); raise SystemExit(3)")])
+    assert "why" in told
+    assert not list(tmp_path.iterdir())
