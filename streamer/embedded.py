@@ -21,7 +21,7 @@ class Embedded:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         # One instance: a second one would only share the processor while both start.
-        self._triton = TritonServer(asr_repository(), models=[MODEL], instances=1)
+        self._triton = TritonServer(asr_repository(), models=[MODEL], instances=1, private=True)
 
     def __enter__(self) -> Embedded:
         self._triton.start()

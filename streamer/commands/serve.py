@@ -99,7 +99,9 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
         slots = settings.slots or _slots(settings)
         folders = {served.model: served.folder for served in models.values() if served.folder is not None}
         names = [served.model for served in models.values()]
-        triton = TritonServer(folder, models=names, folders=folders, instances=settings.instances, slots=slots)
+        triton = TritonServer(
+            folder, models=names, folders=folders, instances=settings.instances, slots=slots, private=True
+        )
         triton.start()
     try:
         # While Triton's processes import torch, this one imports the rest.

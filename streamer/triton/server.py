@@ -24,7 +24,7 @@ from streamer.shipped import PACKAGE
 from streamer.triton import TritonError, server_folder
 from streamer.triton.installation import Installation, find_tritonserver
 from streamer.triton.repository import linked_copy, linked_model, models_in
-from streamer.triton.server_process import LOOPBACK, NEVER_READY, Ports, ServerProcess, free_ports, words_of
+from streamer.triton.server_process import NEVER_READY, Endpoints, ServerProcess, loopback_ports, sockets_in, words_of
 
 __all__ = ["TritonError", "TritonServer", "find_tritonserver"]
 
@@ -42,7 +42,7 @@ TAKEN = "already in use"
 
 
 class TritonServer:
-    """A Triton server of our own: loopback ports it picks itself, gone when we are."""
+    """A Triton server of our own: it listens where it chooses itself, and is gone when we are."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class TritonServer:
         folders: Mapping[str, Path] | None = None,
         instances: int | None = None,
         slots: int | None = None,
+        private: bool = False,
         ready_timeout: float = 60.0,
         grace: float = 5.0,
         log: Path | None = None,
@@ -59,12 +60,13 @@ class TritonServer:
         """Load `models` (all of the repository when not given). `folders` has those that lie elsewhere, by their names.
 
         `instances` and `slots` (sequences of an instance) replace what the config.pbtxt of each of them says.
+        `private`: only our user reaches it, at sockets in its folder; else everybody on this machine, at its ports.
         `grace` is how long stop() lets requests in flight and open sequences end. `log` is appended to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._folders = folders or {}
-        self._instances, self._slots = instances, slots
+        self._instances, self._slots, self._private = instances, slots, private
         self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
         self._running: ServerProcess | None = None
         self._lock = threading.Lock()  # over changes of _running
@@ -157,18 +159,18 @@ class TritonServer:
 
     @property
     def grpc_address(self) -> str:
-        """host:port of the gRPC endpoint."""
-        return f"{LOOPBACK}:{self._started().ports.grpc}"
+        """Of the gRPC endpoint: host:port, or unix: and the path of a socket."""
+        return str(self._started().endpoints.grpc)
 
     @property
     def http_address(self) -> str:
-        """host:port of the HTTP endpoint."""
-        return f"{LOOPBACK}:{self._started().ports.http}"
+        """host:port of the HTTP endpoint, if it has one."""
+        return str(self._started().endpoints.http)
 
     @property
     def metrics_address(self) -> str:
-        """host:port of the Prometheus endpoint."""
-        return f"{LOOPBACK}:{self._started().ports.metrics}"
+        """host:port of the Prometheus endpoint, if it has one."""
+        return str(self._started().endpoints.metrics)
 
     @property
     def pid(self) -> int:
@@ -198,8 +200,9 @@ class TritonServer:
                 always.callback(os.close, lock)  # the guard's copy keeps the folder locked
                 undo.callback(server_folder.remove, folder)
                 installation.link_backend(folder / "backends")
-                ports = free_ports()
-                command = _command(installation, folder, self._repository_in(folder), self._models, ports, self._grace)
+                endpoints = (sockets_in(folder) if self._private else None) or loopback_ports()
+                repository = self._repository_in(folder)
+                command = _command(installation, folder, repository, self._models, endpoints, self._grace)
                 log = undo.enter_context((self._log or folder / "log").open("a+b"))
                 log_start = log.tell()
                 process = subprocess.Popen(
@@ -215,7 +218,7 @@ class TritonServer:
                 undo.pop_all()
         except OSError as error:
             raise TritonError(f"Triton could not be started: {error}") from error
-        return ServerProcess(process, folder, ports, log, log_start)
+        return ServerProcess(process, folder, endpoints, log, log_start)
 
     @property
     def _is_copied(self) -> bool:
@@ -241,19 +244,19 @@ def _command(
     folder: Path,
     repository: Path,
     models: Sequence[str],
-    ports: Ports,
+    endpoints: Endpoints,
     grace: float,
 ) -> list[str]:
     options = {
         "model-repository": repository,
         "backend-directory": folder / "backends",
         "model-control-mode": "explicit",
-        "grpc-address": LOOPBACK,
-        "grpc-port": ports.grpc,
-        "http-address": LOOPBACK,
-        "http-port": ports.http,
-        "metrics-address": LOOPBACK,
-        "metrics-port": ports.metrics,
+        "grpc-address": endpoints.grpc.address,
+        "grpc-port": endpoints.grpc.port,
+        "http-address": endpoints.http.address,
+        "http-port": endpoints.http.port,
+        "metrics-address": endpoints.metrics.address,
+        "metrics-port": endpoints.metrics.port,
         # Longer than our grace: the server crashes when this limit passes with clients still sending.
         "exit-timeout-secs": int(grace) + EXIT_MARGIN_SECONDS,
     }

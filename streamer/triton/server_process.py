@@ -11,15 +11,16 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from streamer.triton import TritonError, server_folder
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, UNIX = "127.0.0.1", "unix:"
+LONGEST_SOCKET = 107  # bytes of the name of a Unix socket
 ANSWER_SECONDS = 1.0  # limit for one readiness question
 CONTROL_SECONDS = 60.0  # for a model to be loaded or taken out while the server runs
 STOP_MARGIN_SECONDS = 15.0  # on top of the grace, for the guard to kill and clean up
@@ -30,17 +31,43 @@ LOG_TAIL = 256 * 1024
 LAST_LINES = 15
 # When a Python process cannot even begin, Triton 2.51 says so in its log and goes on waiting for it.
 NEVER_READY = ("Failed to preinitialize Python stub", "error while loading shared libraries")
+# Nor does it say why a Python process is not there any more: nobody has told it.
+NOT_HEALTHY = "is not healthy."
+MODEL_KILLED = "A process of the model was killed while it was loaded: as a rule, memory ran out."
 LOG_LINE = re.compile(r"^(?:(?P<level>[EWI])\d{4} .*?\]|\[libprotobuf (?P<library>ERROR) [^\]]*\]) +(?P<words>.*)$")
 HARMLESS = "CudaDriverHelper has not been initialized"  # an error line on every machine without a GPU
 
 
 @dataclass(frozen=True)
-class Ports:
-    """Where it listens, on loopback."""
+class Endpoint:
+    """Where one of its protocols is spoken, as it is told so itself: a loopback port, or a socket in its folder."""
 
-    grpc: int
-    http: int
-    metrics: int
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.address}:{self.port}"
+
+    @contextmanager
+    def connected(self, seconds: float) -> Iterator[socket.socket]:
+        """A connection to it."""
+        if self.address.startswith(UNIX):
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(seconds)
+                connection.connect(self.address.removeprefix(UNIX))
+                yield connection
+        else:
+            with socket.create_connection((self.address, self.port), timeout=seconds) as connection:
+                yield connection
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where it listens."""
+
+    grpc: Endpoint
+    http: Endpoint
+    metrics: Endpoint
 
 
 @dataclass
@@ -49,7 +76,7 @@ class ServerProcess:
 
     guard: subprocess.Popen[bytes]
     folder: Path
-    ports: Ports
+    endpoints: Endpoints
     log: BinaryIO
     log_start: int
     _pid: int | None = None
@@ -91,22 +118,22 @@ class ServerProcess:
 
     def answers(self, models: Sequence[str]) -> bool:
         """Whether these models are ready, and it tells its metrics."""
-        ready = all(_get(self.ports.http, f"/v2/models/{model}/ready") for model in models)
-        return ready and _get(self.ports.metrics, "/metrics")
+        ready = all(_get(self.endpoints.http, f"/v2/models/{model}/ready") for model in models)
+        return ready and _get(self.endpoints.metrics, "/metrics")
 
     def control(self, model: str, what: str) -> None:
         """Have a model loaded or unloaded."""
         from http.client import HTTPConnection, HTTPException  # which no start needs
 
-        connection = HTTPConnection(LOOPBACK, self.ports.http, timeout=CONTROL_SECONDS)
         try:
-            connection.request("POST", f"/v2/repository/models/{model}/{what}", body="{}")
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
+            with self.endpoints.http.connected(CONTROL_SECONDS) as connected:
+                connection = HTTPConnection(LOOPBACK)
+                connection.sock = connected
+                connection.request("POST", f"/v2/repository/models/{model}/{what}", body="{}")
+                answer = connection.getresponse()
+                text = answer.read().decode(errors="replace")
         except (OSError, HTTPException) as error:
             raise TritonError(f"Triton did not {what} {model}: {error or type(error).__name__}") from error
-        finally:
-            connection.close()
         if answer.status != HTTP_OK:
             with suppress(ValueError, KeyError, TypeError):
                 text = str(json.loads(text)["error"])
@@ -148,14 +175,25 @@ class ServerProcess:
             pass
 
 
-def free_ports() -> Ports:
+def loopback_ports() -> Endpoints:
     """Ports that nobody uses at the moment."""
     with ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(3)]
         for each in sockets:
             each.bind((LOOPBACK, 0))
-        grpc, http, metrics = (each.getsockname()[1] for each in sockets)
-    return Ports(grpc, http, metrics)
+        grpc, http, metrics = (Endpoint(LOOPBACK, each.getsockname()[1]) for each in sockets)
+    return Endpoints(grpc, http, metrics)
+
+
+def sockets_in(folder: Path) -> Endpoints | None:
+    """Sockets that only our user reaches; None where the name of the folder is too long for that."""
+    # Triton wants ports all the same; that of gRPC becomes a part of the name.
+    grpc, http, metrics = (
+        Endpoint(f"{UNIX}{folder}/{name}", port) for port, name in enumerate(("grpc", "http", "metrics"), 1)
+    )
+    if max(len(os.fsencode(str(each))) - len(UNIX) for each in (grpc, http, metrics)) > LONGEST_SOCKET:
+        return None
+    return Endpoints(grpc, http, metrics)
 
 
 def _has_something(descriptor: int, seconds: float) -> bool:
@@ -165,10 +203,10 @@ def _has_something(descriptor: int, seconds: float) -> bool:
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
-def _get(port: int, path: str) -> bool:
-    """Whether a loopback HTTP server answers 200. The library for it would cost time at every start."""
+def _get(endpoint: Endpoint, path: str) -> bool:
+    """Whether this HTTP server of ours answers 200. The library for it would cost time at every start."""
     try:
-        with socket.create_connection((LOOPBACK, port), timeout=ANSWER_SECONDS) as connection:
+        with endpoint.connected(ANSWER_SECONDS) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
             return connection.recv(64).split()[1:2] == [b"200"]
     except OSError:
@@ -179,7 +217,7 @@ def words_of(log: str) -> str:
     """What of the server's log tells why it failed, in its own words."""
     end = log.rpartition("\nerror: ")[2].rstrip().rstrip(";").rstrip() if "\nerror: " in log else ""
     if "load failed for model" in end:  # it carries the model's traceback; the lines before say the same
-        return end
+        return f"{end} {MODEL_KILLED}" if end.endswith(NOT_HEALTHY) else end
     found: list[str] = []
     for line in log.splitlines():
         parts = LOG_LINE.match(line)

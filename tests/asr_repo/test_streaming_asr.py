@@ -172,6 +172,17 @@ async def test_bad_options_are_refused(link: Link, options: dict[str, Any], comp
     assert text(await recognise(link, pcm("talk.flac")[:64_000]))
 
 
+async def test_bad_options_at_the_start_open_nothing(link: Link) -> None:
+    """The same sequence is unknown afterwards."""
+    refused = link.sequence({"colour": "red"})
+    with pytest.raises(LinkError):
+        await refused.send(b"")
+    with pytest.raises(LinkError) as caught:
+        await refused.send(b"")
+    assert caught.value.code == "unknown_stream"
+    refused.discard()
+
+
 async def test_too_much_audio_in_one_request_is_refused(link: Link) -> None:
     """More than half a minute at once is an error; the stream is still there."""
     sequence = link.sequence()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,9 @@ import pytest
 import streamer
 from streamer.triton import TritonError
 from streamer.triton import server as server_module
+from streamer.triton.link import ready
 from streamer.triton.server import TritonServer
+from streamer.triton.server_process import Endpoint
 
 MODELS = Path(__file__).parent / "models"
 GOOD, BAD = MODELS / "good", MODELS / "bad"
@@ -56,6 +61,33 @@ def test_it_listens_on_loopback_only(server: TritonServer) -> None:
     listening = [each for each in psutil.Process(server.pid).net_connections() if each.status == psutil.CONN_LISTEN]
     assert len(listening) == 3
     assert {each.laddr.ip.removeprefix("::ffff:") for each in listening} == {"127.0.0.1"}
+
+
+async def test_a_private_server(place: Any, tmp_path: Path) -> None:
+    """It listens at no port, and nobody but its user comes to its sockets; all that can be asked of it is answered."""
+    repository = tmp_path / "repository"
+    shutil.copytree(GOOD, repository)
+    with TritonServer(repository, private=True) as server:
+        (folder,) = place.folders()
+        connections = psutil.Process(server.pid).net_connections("inet")
+        assert [each for each in connections if each.status == psutil.CONN_LISTEN] == []
+        assert {path.name for path in folder.iterdir() if path.is_socket()} == {"grpc:1", "http", "metrics"}
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert await ready(server.grpc_address, "probe")
+        server.unload("probe")
+        assert not await ready(server.grpc_address, "probe")
+        server.load("probe")
+        assert await ready(server.grpc_address, "probe")
+    assert place.leftovers() == []
+
+
+def test_a_private_server_in_a_folder_with_a_long_name(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no socket can be, it listens at loopback ports."""
+    long = place.folder / ("long" * 25)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with TritonServer(GOOD, private=True) as server:
+        assert config(server)["name"] == "probe"
 
 
 def test_an_exception_in_the_block_ends_the_server(place: Any) -> None:
@@ -192,6 +224,16 @@ def test_a_broken_model_is_reported_with_its_traceback(place: Any) -> None:
     assert place.leftovers() == []
 
 
+def test_a_model_that_is_killed_while_it_is_loaded(place: Any, tmp_path: Path) -> None:
+    """As the kernel does where memory runs out: the message says so, as nobody else does."""
+    shutil.copytree(GOOD, tmp_path / "models")
+    model = tmp_path / "models" / "probe" / "1" / "model.py"
+    model.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with pytest.raises(TritonError, match="was killed while it was loaded: as a rule, memory ran out"):
+        TritonServer(tmp_path / "models").__enter__()
+    assert place.leftovers() == []
+
+
 def test_a_model_without_program_is_reported_at_once(place: Any, tmp_path: Path) -> None:
     """Triton itself would wait for half a minute and more."""
     (tmp_path / "models" / "probe" / "1").mkdir(parents=True)
@@ -227,11 +269,11 @@ def test_a_model_that_takes_too_long_is_reported(place: Any) -> None:
 @pytest.mark.parametrize("endpoint", ["grpc", "http", "metrics"])
 def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     """When a chosen port is taken before the server has it, others are chosen."""
-    choose = server_module.free_ports
+    choose = server_module.loopback_ports
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        choices = [server_module.Ports(**{**vars(choose()), endpoint: port})]
-        monkeypatch.setattr(server_module, "free_ports", lambda: choices.pop() if choices else choose())
+        choices = [replace(choose(), **{endpoint: Endpoint("127.0.0.1", port)})]
+        monkeypatch.setattr(server_module, "loopback_ports", lambda: choices.pop() if choices else choose())
         with TritonServer(GOOD) as server:
             assert config(server)["name"] == "probe"
             assert str(port) not in server.grpc_address + server.http_address + server.metrics_address
@@ -242,8 +284,8 @@ def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPat
 def test_ports_that_are_always_taken_are_reported(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attempts are bounded."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ports = server_module.Ports(**{**vars(server_module.free_ports()), "grpc": taken.getsockname()[1]})
-        monkeypatch.setattr(server_module, "free_ports", lambda: ports)
+        ports = replace(server_module.loopback_ports(), grpc=Endpoint(*taken.getsockname()))
+        monkeypatch.setattr(server_module, "loopback_ports", lambda: ports)
         monkeypatch.setattr(server_module, "START_ATTEMPTS", 2)
         with pytest.raises(TritonError, match="already in use"), TritonServer(GOOD):
             pass
