@@ -1,0 +1,25 @@
+"""The script that does what new weights need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.scripts.program import run
+
+SCRIPT = "train/weights_changed.py"
+
+
+def test_the_steps_are_listed_with_their_commands_and_minutes(tmp_path: Path) -> None:
+    """Nothing is run and nothing is written."""
+    done = run(SCRIPT, "--work", "w", "--speech", "s", "--to", "steps", "--list", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["search", "8", "min", "weights", "of", "the", "search"]
+    assert "scripts/train/tune_search.py --work w --cache steps/cache" in lines[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    """One sentence and status 1."""
+    done = run(SCRIPT, "--to", "steps", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "weights_changed: the steps need --work and --speech\n")
