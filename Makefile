@@ -2,16 +2,19 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help system install run test check docs lock nox wheel weights-changed clean
+.PHONY: help system system-run install run test check docs lock nox wheel weights-changed clean
 
 STAMP := .venv/.installed
+# Less is needed for running: neither browsers nor sound servers, and no tools.
+RUNS := .venv/.runs
 PY := .venv/bin/python
 RECORDING ?= audio_samples/talk.flac
 # A dead link, a dead anchor or a page without a place in the navigation ends it. The variable silences an advertisement.
 DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
-## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file)
-## make test     all tests (ARGS=tests/wire chooses some)
+## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file);
+##               says what it installs (5 GB, once), and that is only what running needs
+## make test     all tests (ARGS=tests/wire chooses some); installs what they need besides
 ## make check    lint, format, types, and the documentation
 ## make docs     the documentation as a site, into site/
 ## make nox      all tests under each supported Python that is at hand
@@ -19,24 +22,40 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 ## make wheel    the installable package, into dist/
 ## make lock     requirements.lock for what pyproject.toml asks for (ARGS=--upgrade takes the newest)
 ## make install  .venv with everything in it (6 GB, once; PYTHON=python3.12 chooses the interpreter)
-## make system   packages of Debian or Ubuntu that are still missing
+## make system   packages of Debian or Ubuntu that are still missing, also those of the tests
 ## make clean    removes what was built, .venv too
 help:
 	@sed -n 's/^## //p' Makefile
 
 system:
-	@scripts/system_packages
+	@scripts/system_packages test
+
+system-run:
+	@scripts/system_packages run
+
+# Makes .venv unless there is one that works.
+define VENV
+@if ! $(PY) -c '' 2>/dev/null; then \
+	python=$$(scripts/find_python) && echo "Making .venv with $$python" && "$$python" -m venv --clear .venv; \
+fi
+endef
+PIP := $(PY) -m pip install --disable-pip-version-check --constraint requirements.lock
 
 install: $(STAMP)
 
 $(STAMP): pyproject.toml requirements.lock | system
-	@if ! $(PY) -c '' 2>/dev/null; then \
-		python=$$(scripts/find_python) && echo "Making .venv with $$python" && "$$python" -m venv --clear .venv; \
-	fi
-	$(PY) -m pip install --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
+	$(VENV)
+	$(PIP) --editable '.[dev]'
+	@touch $(RUNS) $@
+
+$(RUNS): pyproject.toml requirements.lock | system-run
+	@echo "Installing what running needs into .venv: torch, the Triton server and their libraries."
+	@echo "That is about 5 GB, once, and nothing outside this folder. Ctrl-C ends it; make run goes on another time."
+	$(VENV)
+	$(PIP) --editable '.[embedded]'
 	@touch $@
 
-run: $(STAMP)
+run: $(RUNS)
 	$(PY) -m streamer --server embedded --paced "$(RECORDING)"
 
 test: $(STAMP)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
 from streamer.timing import Timing
+from streamer.triton import TritonError
 
 EMBEDDED: Final = "embedded"  # stands where a URL does, for a service of our own
 
@@ -38,6 +40,11 @@ def chosen_service(server: str | None, timing: Timing) -> Iterator[ReadyService]
 
         yield elsewhere
         return
+    if sys.platform != "linux":
+        raise TritonError(
+            "no service was named, none is ready on this machine, and Triton, which one of our own would need, "
+            "runs on Linux only: name a service with --server."
+        )
     from streamer.embedded import Embedded
 
     with Embedded(timing) as embedded:

@@ -7,6 +7,7 @@ Each command is a module with EXAMPLES, `add_arguments` and `run`, which is load
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -23,6 +24,9 @@ from streamer.settings.nearest import did_you_mean
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+_FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
+# What other programs have commands for.
+_MEANT: Final = {"help": "--help", "version": "--version", "transcribe": "FILE…", "microphone": "mic"}
 TAB_VARIABLE: Final = "_ARGCOMPLETE"  # a shell asks what a word may become
 
 
@@ -84,20 +88,38 @@ def run(argv: Sequence[str] | None = None) -> int:
         answer(COMMANDS, parser_of)
     _prepare_streams()
     try:
-        if arguments and (likely := _likely_command(arguments[0])):
-            print(f"streamer: there is neither a command nor a file '{arguments[0]}'{likely}", file=sys.stderr)
-            return USAGE
-        if arguments and arguments[0] in COMMANDS:
-            parser = parser_of(arguments[0])
-            return COMMANDS[arguments[0]].load().run(parser.read(arguments[1:]))
-        return FILES.load().run(_with_files(parser_of(None), arguments))
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough. Python would complain once more when it flushes at exit.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()
         return BROKEN_PIPE
+    except SystemExit as end:
+        # After --help, too, something may not have been written.
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            return _unwritten(error)
+        raise end
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        return _unwritten(error)
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments and (likely := _likely_command(arguments[0])):
+        return _wrong(f"there is neither a command nor a file '{arguments[0]}'{likely}")
+    if arguments and arguments[0] in COMMANDS:
+        parser = parser_of(arguments[0])
+        return COMMANDS[arguments[0]].load().run(parser.read(arguments[1:]))
+    options = _with_files(parser_of(None), arguments)
+    for word in options.files:
+        if word in COMMANDS and not Path(word).exists() and "--" not in arguments:
+            return _wrong(f"'{word}' is a command, which stands first: streamer {word}; see streamer {word} --help.")
+    return FILES.load().run(options)
 
 
 def parser_of(name: str | None) -> Parser:
@@ -122,7 +144,28 @@ def _likely_command(word: str) -> str:
     """The end of a sentence about a first word that is neither a command nor a file, if a command is like it."""
     if word in COMMANDS or not word.isalpha() or Path(word).exists():
         return ""
-    return did_you_mean(word, COMMANDS, "streamer {}")
+    if meant := _MEANT.get(word.lower()):
+        return f"; did you mean streamer {meant}?"
+    return did_you_mean(word.lower(), COMMANDS, "streamer {}")
+
+
+def _wrong(sentence: str) -> int:
+    print(f"streamer: {sentence}", file=sys.stderr)
+    return USAGE
+
+
+def _unwritten(error: OSError) -> int:
+    """Says that standard output is full."""
+    _let_go_of_output()
+    with suppress(OSError):
+        print(f"streamer: standard output cannot be written: {error.strerror}.", file=sys.stderr)
+    return 1
+
+
+def _let_go_of_output() -> None:
+    """Python would complain once more when it flushes at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _listed() -> str:

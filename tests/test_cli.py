@@ -75,6 +75,15 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["--formt", "srt", "a.wav"], "unknown option --formt; did you mean --format?"),
         (["-x", "a.wav"], "unknown option -x"),
         (["serv", "--port", "9000"], "neither a command nor a file 'serv'; did you mean streamer serve?"),
+        (["mik"], "neither a command nor a file 'mik'; did you mean streamer mic?"),
+        (["Doctor"], "neither a command nor a file 'Doctor'; did you mean streamer doctor?"),
+        (["help", "mic"], "neither a command nor a file 'help'; did you mean streamer --help?"),
+        (["transcribe", "a.wav"], "did you mean streamer FILE…?"),
+        (["--jobs", "2", "mic"], "'mic' is a command, which stands first: streamer mic; see streamer mic --help."),
+        (["-format", "srt", "a.wav"], "unknown option -format; did you mean --format?"),
+        (["--separate", "a.wav"], "unknown option --separate; did you mean --channels separate?"),
+        (["--format", "strt", "a.wav"], "; did you mean srt?"),
+        (["--format", "srt,jsn", "a.wav"], "choose from"),
         (["evaluate", "--limt=3"], "unknown option --limt; did you mean --limit?"),
         (["roll", "--prot", "9000"], "unknown option --prot; did you mean --port?"),
         (["a.wav", "--format", "doc"], "choose from"),
@@ -153,7 +162,9 @@ def test_one_bad_file_among_good_ones(service: Service, recordings: Path) -> Non
     done = streamer(bad[0], SHORT, bad[1], "--server", service.url, bad[2], PHRASE, "--format", "json")
     assert done.returncode == 1
     assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [SHORT, PHRASE]
-    assert sorted(line.split()[1].rstrip(":") for line in done.stderr.splitlines()) == sorted(bad)
+    *said, counted = done.stderr.splitlines()
+    assert sorted(line.split()[1].rstrip(":") for line in said) == sorted(bad)
+    assert counted == "streamer: 2 of 5 recordings; 3 failed."
 
 
 def test_text_is_the_finals_and_nothing_else(service: Service) -> None:
@@ -267,6 +278,17 @@ def test_what_is_asked_of_the_recogniser(service: Service) -> None:
     assert 1 <= len(segment["alternatives"]) <= 2
 
 
+def test_a_hotword_with_figures(service: Service, tmp_path: Path) -> None:
+    """Its letters and digits are pronounced, and it is written as it was given."""
+    sentence = "We run our services on K 8 s, and in the morning it is down."
+    command = ["espeak-ng", "-v", "en-us", "-s", "140", "-w", str(tmp_path / "run.wav"), sentence]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    (tmp_path / "names").write_text("K8s\t2\nGPT-4\n")
+    done = streamer("run.wav", "--hotwords", "names", "--server", service.url, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "K8s" in done.stdout.split()
+
+
 def test_a_pipe_is_a_live_source(service: Service, speech: str) -> None:
     """Words come while the pipe is still open, before its end is known."""
     command = [*COMMAND, "-", "--format", "jsonl", "--server", service.url]
@@ -329,7 +351,7 @@ def test_a_closed_standard_output_is_survived(service: Service, tmp_path: Path) 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, status: int) -> None:
-    """Quickly, without a traceback."""
+    """Quickly, and it is said at once what there is to wait for."""
     command = [*COMMAND, TALK, "--paced", "--format", "jsonl", "--server", service.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -337,7 +359,8 @@ def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, sta
         assert process.stdout.readline()
         process.send_signal(number)
         assert process.wait(5) == status
-        assert process.stderr.read() == b""
+        told = b"streamer: stopping: what was heard so far is written, and what was started is ended."
+        assert process.stderr.read() == told + b" Ctrl-C again does not wait.\n"
 
 
 def test_a_terminal_shows_words_as_they_come(service: Service) -> None:
@@ -361,7 +384,7 @@ def test_progress_is_only_for_a_terminal(service: Service, tmp_path: Path) -> No
     assert "of 0:24 (" in terminal.shown
     terminal.type("\x03")
     assert terminal.status() == 130
-    assert terminal.shown.endswith("\r\x1b[K")
+    assert terminal.shown.rpartition("\r\x1b[K")[2].startswith("streamer: stopping: ")
 
 
 def test_a_service_of_this_machine_is_used(

@@ -57,8 +57,8 @@ def test_without_words_the_time_is_shared_by_length() -> None:
 
 def test_subtitles_have_the_written_form() -> None:
     """Cues are made of the words as they are written; one of them may have a space in it."""
-    written = [{**word("At", 0, 300), "spoken": "at"}, {**word("3:30 p.m.", 300, 1500), "spoken": "three thirty p m"}]
-    assert [cue.lines for cue in make_cues([final(*written)])] == [("At 3:30 p.m.",)]
+    written = [{**word("At", 0, 300), "spoken": "at"}, {**word("3:30 PM", 300, 1500), "spoken": "three thirty p m"}]
+    assert [cue.lines for cue in make_cues([final(*written)])] == [("At 3:30 PM",)]
 
 
 def said(text: str, *, each_ms: int = 300, pauses: dict[str, int] | None = None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from tests.project import ROOT
+from streamer.engine.text.written_form import written_tokens
+from tests.project import DOCS, ROOT
 
 SAMPLES = ROOT / "audio_samples"
 PATIENCE_S = 100
@@ -95,4 +96,36 @@ def test_a_command_runs(service: Service, place: Path, command: str) -> None:
     assert shown or made
     assert all(path.stat().st_size > 0 for path in made)
     if "-o subtitles" in command:
-        assert [str(path.relative_to(place)) for path in made] == ["subtitles/monday/airplane.srt"]
+        endings = ["json", "srt"] if "srt,json" in command else ["srt"]
+        names = sorted(str(path.relative_to(place)) for path in made)
+        assert names == [f"subtitles/monday/airplane.{ending}" for ending in endings]
+
+
+def written(spoken: str) -> str:
+    """The written form of what somebody says in the middle of a sentence."""
+    return " ".join(token.text for token in written_tokens(spoken.split(), begins=False))
+
+
+def promised_forms() -> list[tuple[str, str]]:
+    """What the table of the written form says, example by example."""
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|", (DOCS / "reference/written.md").read_text(), re.MULTILINE)
+    pairs = [pair for spoken, form in rows for pair in zip(spoken.split(" · "), form.split(" · "), strict=False)]
+    return [(spoken, form) for spoken, form in pairs if form != "the same" and spoken != "spoken" and "---" not in form]
+
+
+@pytest.mark.parametrize(("spoken", "form"), promised_forms())
+def test_the_written_form_is_what_its_page_promises(spoken: str, form: str) -> None:
+    """Each example of the table, but for the capital with which a sentence opens."""
+    if form[:1].isupper() and spoken[:1] == form[:1].lower() and spoken.split()[0] == "the":
+        form = form[0].lower() + form[1:]
+    assert written(spoken) == form
+
+
+@pytest.mark.parametrize("place", ["docs/reference/protocol.md", "streamer/web/index.html"])
+def test_a_time_is_written_in_one_form(place: str) -> None:
+    """Wherever the written form is promised, it is what the recogniser writes."""
+    text = (ROOT / place).read_text(encoding="utf-8")
+    assert written("three thirty p m") == "3:30 PM"
+    assert "three thirty p m" in text
+    assert "3:30 PM" in text
+    assert not re.search(r"\b[ap]\.m\.", text)

@@ -72,10 +72,11 @@ def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
     for source, folder in ((ROOT, clone), (Path(sys.prefix), clone / ".venv")):
         folder.mkdir()
         for entry in source.iterdir():
-            if entry.name not in (".venv", ".git", ".installed"):
+            if entry.name not in (".venv", ".git", ".installed", ".runs"):
                 (folder / entry.name).symlink_to(entry)
     # Newer than all that it is made of: nothing is installed again, least of all through these links.
-    (clone / ".venv" / ".installed").touch()
+    for stamp in (".installed", ".runs"):
+        (clone / ".venv" / stamp).touch()
     folder = tmp_path / "room"
     folder.mkdir()
     with room(folder) as place:

@@ -29,7 +29,7 @@ from importlib import import_module
 from typing import Any, TextIO
 
 from streamer.terminal.progress_board import ProgressBoard
-from streamer.terminal.progress_text import Progress
+from streamer.terminal.progress_text import Progress, Tally
 from streamer.terminal.text_width import columns
 from streamer.terminal.transcription_display import REDRAW_S, TranscriptionDisplay
 
@@ -114,11 +114,12 @@ class RichBoard(TranscriptionDisplay):
 
         self._drawn = time.monotonic()
         progress = Progress(audio_ms, self._drawn - self._began, 60_000)
-        whole = Text(progress.of_all(0, len(self._tasks), 0, 1000), no_wrap=True, overflow="ellipsis")
+        whole = Text(progress.of_all(Tally(len(self._tasks)), 1000), no_wrap=True, overflow="ellipsis")
         self._live.update(Group(self._progress, whole), refresh=True)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         self._live.stop()
+        return False
 
 
 def main() -> int:
@@ -183,7 +184,7 @@ def table_of_costs() -> Iterator[str]:
 
 def draw_many(whose: str, stream: TextIO) -> float:
     """The CPU time in milliseconds of drawing a board."""
-    board = ProgressBoard(stream, ROWS, words=True) if whose == "ours" else RichBoard(stream)
+    board = ProgressBoard(stream, Tally(ROWS), words=True) if whose == "ours" else RichBoard(stream)
     for index in range(ROWS):
         board.begin(index, f"recording-{index}.wav", 60_000)
         board.words(index, {"text": "word " * 30})
@@ -226,7 +227,7 @@ def terminal() -> Iterator[tuple[TextIO, Callable[[], int]]]:
 def show_board(whose: str) -> None:
     """Four recordings, none of which comes to its end."""
     print("before the board")
-    board = ProgressBoard(sys.stderr, 12, words=True) if whose == "ours" else RichBoard(sys.stderr)
+    board = ProgressBoard(sys.stderr, Tally(12), words=True) if whose == "ours" else RichBoard(sys.stderr)
     for index, name in enumerate(NAMES):
         board.begin(index, name, 60_000)
     for step in range(BOARD_S * 10):

@@ -1,4 +1,4 @@
-"""Reads recordings and piped audio in chunks of int16 at 16 kHz, with channels mixed or separate.
+"""Reads recordings in chunks of int16 at 16 kHz, with channels mixed or separate.
 
 Only one chunk is in memory, however long the recording. How long the chunks are changes no sample.
 """
@@ -6,7 +6,6 @@ Only one chunk is in memory, however long the recording. How long the chunks are
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -16,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import soundfile  # type: ignore[import-untyped]
 
-from streamer.audio.decoder import AudioDecoder
 from streamer.audio.ffmpeg import FfmpegAudio, ffmpeg_is_installed
 from streamer.audio.recording_check import FFMPEG_ENDINGS, AudioError, open_recording
+from streamer.audio.recording_end import header_of, lacks_end_mark, lengthened
 from streamer.audio.sample_converter import SAMPLE_RATE as SAMPLE_RATE
 from streamer.audio.sample_converter import Int16Samples as Int16Samples
 from streamer.audio.sample_converter import SampleConverter
@@ -30,26 +29,39 @@ _CHUNK_SECONDS: Final = 0.5
 # Outside this range a header is nonsense, and resampling one chunk could take any amount of memory.
 _RATES: Final = range(1_000, 768_001)
 _MISSING_SECONDS: Final = 1.0  # MP3 frame counts may be a little off; more than this is a damaged file
-_PIPE_PATIENCE_S: Final = 0.5
-_PIPE_BYTES: Final = 16_000
-_CONTAINERS: Final = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"ID3")
+_CUT_SECONDS: Final = 0.01  # the samples of WAV are counted exactly
 
 
 class AudioFile:
     """One recording, open for reading; a context manager."""
 
-    def __init__(self, path: str | os.PathLike[str], *, separate: bool = False) -> None:
-        """With `separate`, chunks are [samples, channels], even for one channel. Otherwise channels are mixed."""
-        self.name = os.fspath(path)
+    def __init__(self, path: str | os.PathLike[str], *, separate: bool = False, called: str | None = None) -> None:
+        """With `separate`, chunks are [samples, channels], even for one channel. Otherwise channels are mixed.
+
+        `called` is its name for people, if it is not its path.
+        """
+        path = os.fspath(path)
+        self.name = called or path
         self._separate = separate
-        self._file = open_recording(self.name)
+        self._file = open_recording(path)
+        try:
+            header = header_of(self._file)
+            self._declared_s = header.seconds if header else None
+            # Whether a part at the end may be missing, which nobody can know for sure.
+            self.may_be_cut = lacks_end_mark(self._file)
+            self._file.seek(0)
+        except OSError as error:
+            self._file.close()
+            raise AudioError(f"{self.name} cannot be read: {error.strerror}.") from error
         try:
             # By descriptor, not by name: libsndfile would otherwise go by the ending of the name, and its
             # MP3 decoder complains to standard error about a text file named .mp3.
-            self._source: _ForwardSoundFile | FfmpegAudio = _ForwardSoundFile(self._file.fileno(), closefd=False)
+            self._source: _ForwardSoundFile | FfmpegAudio = _ForwardSoundFile(
+                lengthened(self._file, header) or self._file.fileno(), closefd=False
+            )
         except soundfile.SoundFileError:
             self._file.close()
-            self._source = _open_with_ffmpeg(self.name)
+            self._source = _open_with_ffmpeg(path, self.name)
         if self._source.samplerate not in _RATES:
             self.close()
             raise AudioError(f"{self.name} has a damaged header: {self._source.samplerate} samples a second.")
@@ -89,8 +101,10 @@ class AudioFile:
                 yield chunk if self._separate else chunk[:, 0]
             if last:
                 break
-        if isinstance(self._source, _ForwardSoundFile) and self._source.seconds - read / rate > _MISSING_SECONDS:
-            raise self._damaged(read / rate)
+        if isinstance(self._source, _ForwardSoundFile):
+            missing_s = self._source.seconds - read / rate
+            if missing_s > _MISSING_SECONDS or (self._declared_s or 0) - read / rate >= _CUT_SECONDS:
+                raise self._damaged(read / rate)
 
     def close(self) -> None:
         """Close the file. May be called more than once."""
@@ -106,7 +120,8 @@ class AudioFile:
         self.close()
 
     def _damaged(self, heard: float) -> AudioError:
-        return AudioError(f"{self.name} is damaged: only {heard:.1f} of {self.duration_s:.1f} s can be read.")
+        whole = max(self.duration_s or 0.0, self._declared_s or 0.0)
+        return AudioError(f"{self.name} is damaged: only {heard:.1f} of {whole:.1f} s can be read.")
 
 
 def read_audio(path: str | os.PathLike[str]) -> Int16Samples:
@@ -115,44 +130,10 @@ def read_audio(path: str | os.PathLike[str]) -> Int16Samples:
         return np.concatenate(list(recording.chunks()))
 
 
-def pcm_from_pipe(
-    descriptor: int, decoder: AudioDecoder | None = None, name: str = "standard input"
-) -> Iterator[Int16Samples]:
-    """Read raw PCM from a pipe as it comes: int16, little-endian, mono, 16 kHz, unless a decoder is given.
-
-    Chunks are [samples, streams] if the decoder has several streams. While nothing comes, there is an empty chunk every
-    half second, so the caller is never stuck here.
-    """
-    decoder = decoder or AudioDecoder("pcm_s16le", SAMPLE_RATE)
-    nothing = np.empty((0, decoder.streams), dtype=np.int16)
-    while True:
-        if not select.select([descriptor], [], [], _PIPE_PATIENCE_S)[0]:
-            yield _squeezed(nothing)
-            continue
-        received = os.read(descriptor, _PIPE_BYTES)
-        if not decoder.received and received.startswith(_CONTAINERS):
-            raise AudioError(f"{name} holds an audio file, not raw PCM: give the file by its name instead.")
-        chunk = np.stack(decoder.decode(received) if received else decoder.finish(), axis=1)
-        if len(chunk):
-            yield _squeezed(chunk)
-        if not received:
-            break
-    if not decoder.received:
-        raise AudioError(f"{name} is empty: pipe raw PCM into it (int16, little-endian, mono, 16 kHz).")
-    if decoder.in_frame:
-        size = decoder.frame_bytes
-        raise AudioError(f"{name} ended in the middle of a sample: {decoder.received} bytes do not divide by {size}.")
-
-
-def _squeezed(chunk: Int16Samples) -> Int16Samples:
-    """Without the dimension of the streams if there is only one."""
-    return chunk[:, 0] if chunk.shape[1] == 1 else chunk
-
-
-def _open_with_ffmpeg(name: str) -> FfmpegAudio:
+def _open_with_ffmpeg(path: str, name: str) -> FfmpegAudio:
     """Open with ffmpeg what libsndfile cannot read."""
     if ffmpeg_is_installed():
-        return FfmpegAudio(name)
+        return FfmpegAudio(path, name)
     if Path(name).suffix.lower() in FFMPEG_ENDINGS:
         raise AudioError(f"{name} can only be read with ffmpeg, which is not installed: sudo apt-get install ffmpeg.")
     raise AudioError(f"{name} cannot be read as audio: {READABLE} can, and more with ffmpeg (apt-get install ffmpeg).")

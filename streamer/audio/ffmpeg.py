@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import subprocess
 from typing import Any, Final
@@ -12,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from streamer.audio.incoming.readable import is_readable
 from streamer.audio.recording_check import AudioError
 
 PROBE_S: Final = 30.0
@@ -32,10 +32,11 @@ def ffmpeg_is_installed() -> bool:
 class FfmpegAudio:
     """The first audio track of a file, decoded by ffmpeg. Only a moment of it is in memory, whatever its length."""
 
-    def __init__(self, name: str) -> None:
-        """AudioError if ffmpeg finds no audio in the file."""
-        self.name = name
-        found = _probe(name)
+    def __init__(self, path: str, name: str | None = None) -> None:
+        """`name` is what people call it. AudioError if ffmpeg finds no audio in the file."""
+        self.name = name or path
+        self._path = path
+        found = _probe(path, self.name)
         stream = found["streams"][0]
         self.samplerate = int(stream["sample_rate"])
         self.channels = int(stream["channels"])
@@ -70,12 +71,12 @@ class FfmpegAudio:
             self._process = self._decoding()
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
-        if not select.select([descriptor], [], [], STALL_S)[0]:
+        if not is_readable(descriptor, STALL_S):
             raise AudioError(f"{self.name} cannot be read any further: ffmpeg has given nothing for {STALL_S:g} s.")
         return os.read(descriptor, min(most, 1 << 20))
 
     def _decoding(self) -> subprocess.Popen[bytes]:
-        command = ["ffmpeg", "-nostdin", "-v", "quiet", *_source(self.name), "-map", "0:a:0", "-vn", "-sn", "-dn"]
+        command = ["ffmpeg", "-nostdin", "-v", "quiet", *_source(self._path), "-map", "0:a:0", "-vn", "-sn", "-dn"]
         # If the audio starts later than the picture, silence is added, so that times are those of the video.
         command += ["-af", "aresample=async=1:first_pts=0", "-f", "f32le"]
         command += ["-ar", str(self.samplerate), "-ac", str(self.channels), "pipe:1"]
@@ -97,8 +98,8 @@ class FfmpegAudio:
             raise AudioError(f"{self.name} is damaged: only {heard:.1f}{of} s can be read.")
 
 
-def _probe(name: str) -> dict[str, Any]:
-    command = ["ffprobe", "-v", "quiet", *_source(name), "-select_streams", "a:0", "-of", "json"]
+def _probe(path: str, name: str) -> dict[str, Any]:
+    command = ["ffprobe", "-v", "quiet", *_source(path), "-select_streams", "a:0", "-of", "json"]
     command += ["-show_entries", "stream=sample_rate,channels,duration:format=format_name,duration,probe_score"]
     try:
         done = subprocess.run(
@@ -114,6 +115,6 @@ def _probe(name: str) -> dict[str, Any]:
     return found
 
 
-def _source(name: str) -> list[str]:
+def _source(path: str) -> list[str]:
     # Only files: a playlist must not make us read from the network. The prefix is for names that begin with a dash.
-    return ["-protocol_whitelist", "file", "-i", f"file:{name}"]
+    return ["-protocol_whitelist", "file", "-i", f"file:{path}"]

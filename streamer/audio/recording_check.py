@@ -26,6 +26,19 @@ class AudioError(Exception):
     """A recording cannot be used. The message says why in one sentence for the user who named it."""
 
 
+def is_address(name: str) -> bool:
+    """Whether this is an address in the web, not a file."""
+    return name.lower().startswith(("https://", "http://"))
+
+
+def must_be_fetched(name: str) -> bool:
+    """Whether this is an address or a pipe, which can be read only once."""
+    try:
+        return is_address(name) or stat.S_ISFIFO(Path(name).stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def open_recording(name: str) -> FileIO:
     """Open the file. AudioError unless it is a regular file and not empty."""
     try:
@@ -33,7 +46,7 @@ def open_recording(name: str) -> FileIO:
         if stat.S_ISDIR(status.st_mode):
             raise AudioError(f"{name} is a folder, not a recording.")
         if not stat.S_ISREG(status.st_mode):
-            raise AudioError(f"{name} is not a regular file: raw PCM can be piped into '-'.")
+            raise AudioError(f"{name} is not a regular file.")
         if status.st_size == 0:
             raise AudioError(f"{name} is empty (0 bytes).")
         return FileIO(name)
@@ -45,5 +58,9 @@ def open_recording(name: str) -> FileIO:
 
 
 def check_readable(name: str) -> None:
-    """Raise AudioError unless the file can be opened. Does not look into it."""
-    open_recording(name).close()
+    """Raise AudioError unless the file can be opened, or is a pipe or an address. Does not look into it."""
+    if is_address(name):
+        if not name.partition("://")[2].strip("/"):
+            raise AudioError(f"{name} is no address: there is no name of a machine in it.")
+    elif not must_be_fetched(name):
+        open_recording(name).close()

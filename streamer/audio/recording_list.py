@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from streamer.audio.recording_check import FFMPEG_ENDINGS, SOUNDFILE_ENDINGS, AudioError
+from streamer.audio.recording_check import FFMPEG_ENDINGS, SOUNDFILE_ENDINGS, AudioError, is_address
 
 STDIN: Final = "-"
 
@@ -24,7 +25,8 @@ class ListedRecording:
     @classmethod
     def named(cls, name: str) -> ListedRecording:
         """A recording that was named by itself."""
-        return cls(name, PurePath("stdin" if name == STDIN else Path(name).name))
+        file = _of_address(name) if is_address(name) else Path(name).name
+        return cls(name, PurePath("stdin" if name == STDIN else file))
 
 
 def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]:
@@ -32,7 +34,7 @@ def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]
 
     The path of a recording is the one below the folder, so that the structure of the folder can be kept.
     """
-    if name == STDIN or not Path(name).is_dir():
+    if name == STDIN or is_address(name) or not Path(name).is_dir():
         return [ListedRecording.named(name)], []
     unread: list[OSError] = []
     found = [ListedRecording(path, PurePath(path).relative_to(name)) for path in _files(name, unread)]
@@ -40,6 +42,16 @@ def list_recordings(name: str) -> tuple[list[ListedRecording], list[AudioError]]
     if not found and not wrong:
         wrong = [AudioError(f"{name} is a folder without recordings: no file in it or below has a known ending.")]
     return found, wrong
+
+
+def _of_address(address: str) -> str:
+    """A name for a file of what is at an address: the last part of its path, or else of its machine."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # whoever opens it says so
+        return "recording"
+    last = re.sub(r"[^\w.() -]", "_", PurePosixPath(unquote(parts.path)).name).strip(". ")
+    return last or parts.hostname or "recording"
 
 
 def _files(folder: str, unread: list[OSError]) -> Iterator[str]:

@@ -7,19 +7,21 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, suppress
 from typing import Final
 
-from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, Int16Samples, pcm_from_pipe
-from streamer.audio.decoder import AudioDecoder
-from streamer.audio.recording_check import AudioError
+from streamer.audio.audio_file import AudioFile, Int16Samples
+from streamer.audio.incoming.fetched_recording import fetch
+from streamer.audio.incoming.piped_audio import PipedAudio
+from streamer.audio.incoming.temporary_recording import TemporaryRecording
+from streamer.audio.recording_check import AudioError, must_be_fetched
 from streamer.audio.recording_list import STDIN, ListedRecording
 from streamer.chosen_service import ReadyService
 from streamer.client import REFUSED_FOR_NOW, SessionError, transcribe
+from streamer.commands.arguments.key import said_of
 from streamer.commands.arguments.recognition import session_options
+from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
 
@@ -34,13 +36,26 @@ INTERRUPTED: Final = 130
 _MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final": "first final"}
 
 
-@dataclass(frozen=True)
-class _Sound:
+# What is nowhere louder than this holds no speech: about -60 dB of full scale.
+_SILENT: Final = 32
+# Who waits for longer is told what for.
+_SOON_S: Final = 2.0
+
+
+class _Audio:
     """A recording that was opened, and its length if that is known."""
 
-    blocks: Iterator[Int16Samples]
-    channels: int
-    duration_ms: int | None
+    def __init__(self, chunks: Iterator[Int16Samples], channels: int, duration_ms: int | None) -> None:
+        self.channels = channels
+        self.duration_ms = duration_ms
+        self.loudest = 0  # of the samples so far
+        self._chunks = chunks
+
+    def chunks(self) -> Iterator[Int16Samples]:
+        for chunk in self._chunks:
+            if len(chunk):
+                self.loudest = max(self.loudest, int(chunk.max()), -int(chunk.min()))
+            yield chunk
 
 
 class Batch:
@@ -55,7 +70,12 @@ class Batch:
         self._jobs: int = options.jobs
         self._paced: bool = options.paced
         self._separate: bool = options.channels == "separate"
-        self._raw = (options.encoding or "pcm_s16le", options.sample_rate or SAMPLE_RATE, options.input_channels or 1)
+        self._piped = {
+            "encoding": options.encoding,
+            "sample_rate": options.sample_rate,
+            "channels": options.input_channels,
+            "separate": self._separate,
+        }
         self._options = {"partials": output.wants_partials or options.timing, **session_options(options)}
         self._url = ""
         self._opening = asyncio.Lock()
@@ -68,8 +88,9 @@ class Batch:
         self._told: set[str] = set()  # the troubles that no other recording can escape
         self._hopeless = False
 
-    async def run(self, recordings: list[ListedRecording]) -> int:
+    async def run(self) -> int:
         """0 if all of them were transcribed, else 1."""
+        recordings = self._output.recordings
         async with AsyncExitStack() as service:
             workers = [
                 asyncio.create_task(self._work(recordings, service)) for _ in range(min(self._jobs, len(recordings)))
@@ -91,17 +112,24 @@ class Batch:
             return INTERRUPTED
         return int(self._failed > 0)
 
+    def interrupt(self) -> None:
+        """Ctrl-C or SIGTERM was received: says at once what there is to wait for."""
+        self._output.tally.interrupted = True
+        waits = "what was heard so far is written, and what was started is ended"
+        self._output.say(f"streamer: stopping: {waits}. {AGAIN}")
+
     def _ending_input(self, recordings: list[ListedRecording]) -> ExitStack:
         """Ctrl-C ends standard input, if that is all: the last words still come. A second one does not wait."""
-        loop, stack = asyncio.get_running_loop(), ExitStack()
+        stack = ExitStack()
         if [recording.name for recording in recordings] == [STDIN]:
 
             def end() -> None:
-                loop.remove_signal_handler(signal.SIGINT)
+                off_signal(signal.SIGINT)
                 self._input_ended.set()
+                self._output.say(f"streamer: ending: the last words of standard input are awaited. {AGAIN}")
 
-            loop.add_signal_handler(signal.SIGINT, end)
-            stack.callback(loop.remove_signal_handler, signal.SIGINT)
+            on_signal(signal.SIGINT, end)
+            stack.callback(off_signal, signal.SIGINT)
         return stack
 
     async def _work(self, recordings: list[ListedRecording], service: AsyncExitStack) -> None:
@@ -120,26 +148,35 @@ class Batch:
     async def _try(self, recording: ListedRecording, transcript: RecordingOutput, service: AsyncExitStack) -> None:
         """Transcribes a recording, or says why it cannot be."""
         try:
-            with self._opened(recording.name) as sound:
+            async with self._opened(recording.name) as audio:
                 # Only now: a server need not become ready for what turns out to be no audio.
                 url = await self._service(service)
-                transcript.begin(sound.duration_ms)
-                while not await self._transcribe(sound, transcript, url):
+                transcript.begin(audio.duration_ms)
+                while not await self._transcribe(audio, transcript, url):
                     await self._room()
+                if not transcript.words:
+                    silent = ": it is silent" if audio.loudest < _SILENT else ""
+                    self._output.say(f"streamer: no words were heard in {recording.name}{silent}.")
         except asyncio.CancelledError:
             transcript.break_off()
             raise
         except AudioError as error:
             self._failed += 1
             self._output.say(f"streamer: {error}")
+            transcript.break_off()  # what came before the damage
+        except OutputError as error:
+            if self._output.files.shared:
+                raise
+            self._failed += 1
+            self._output.say(f"streamer: {error}")
         except SessionError as error:
             self._failed += 1
             if error.code not in self._told:
-                self._output.say(f"streamer: {recording.name}: {error}")
+                self._output.say(f"streamer: {recording.name}: {said_of(error.code, str(error))}")
             if error.code in _HOPELESS:
                 self._told.add(error.code)
                 self._hopeless = True
-            if recording.name == STDIN:  # which cannot be read again
+            if recording.name == STDIN or not self._output.files.shared:  # it cannot be read again, or says by its name
                 transcript.break_off()
 
     async def _service(self, stack: AsyncExitStack) -> str:
@@ -147,12 +184,12 @@ class Batch:
             self._url = self._url or await stack.enter_async_context(self._ready_service())
         return self._url
 
-    async def _transcribe(self, sound: _Sound, transcript: RecordingOutput, url: str) -> bool:
+    async def _transcribe(self, audio: _Audio, transcript: RecordingOutput, url: str) -> bool:
         """False if the service has no room beside our other sessions."""
         options = self._options
         if self._separate:
-            options = {**options, "channels": sound.channels, "multichannel": True}
-        events = transcribe(sound.blocks, url, options=options, paced=self._paced)
+            options = {**options, "channels": audio.channels, "multichannel": True}
+        events = transcribe(audio.chunks(), url, options=options, paced=self._paced)
         loop, opened = asyncio.get_running_loop(), False
         self._speaking += 1
         try:
@@ -186,21 +223,57 @@ class Batch:
         if not self._output.display.shows_all:
             return
         for index, recording in enumerate(recordings):
-            if index >= self._next and recording.name != STDIN:
+            if index >= self._next and recording.name != STDIN and not must_be_fetched(recording.name):
                 with suppress(AudioError):  # whoever transcribes it says so
                     if (length := await asyncio.to_thread(_length_of, recording.name)) is not None:
                         self._output.display.expect(index, length)
 
-    @contextmanager
-    def _opened(self, name: str) -> Iterator[_Sound]:
+    @asynccontextmanager
+    async def _opened(self, name: str) -> AsyncIterator[_Audio]:
         if name == STDIN:
-            decoder = AudioDecoder(*self._raw, separate=self._separate)
-            # An empty block comes every half second: the end is never far.
-            heard = takewhile(lambda _: not self._input_ended.is_set(), pcm_from_pipe(sys.stdin.fileno(), decoder))
-            yield _Sound(heard, decoder.streams, None)
-            return
-        with AudioFile(name, separate=self._separate) as recording:
-            yield _Sound(recording.chunks(), recording.channels, _length_ms(recording))
+            piped = PipedAudio(sys.stdin.fileno(), ended=self._input_ended, **self._piped)
+            yield _Audio(piped.chunks(), piped.streams, None)
+        elif must_be_fetched(name):
+            with closing(TemporaryRecording(name)) as fetched:
+                await self._fetch(name, fetched)
+                with AudioFile(fetched.path, separate=self._separate, called=name) as recording:
+                    yield self._of_file(recording)
+        else:
+            with AudioFile(name, separate=self._separate) as recording:
+                yield self._of_file(recording)
+
+    def _of_file(self, recording: AudioFile) -> _Audio:
+        if recording.may_be_cut:
+            self._output.say(f"streamer: {recording.name} has no end mark: a part at its end may be missing.")
+        return _Audio(recording.chunks(), recording.channels, _length_ms(recording))
+
+    async def _fetch(self, name: str, recording: TemporaryRecording) -> None:
+        """What is at an address or comes through a pipe; in a thread that nobody waits for after Ctrl-C."""
+        loop, stop = asyncio.get_running_loop(), threading.Event()
+        done: asyncio.Future[Exception | None] = loop.create_future()
+
+        def tell(result: Exception | None) -> None:
+            if not done.done():
+                done.set_result(result)
+
+        def work() -> None:
+            result = None
+            try:
+                fetch(name, recording, stop)
+            except Exception as error:
+                result = error
+            with suppress(RuntimeError):  # the program ends
+                loop.call_soon_threadsafe(tell, result)
+
+        threading.Thread(target=work, daemon=True).start()
+        try:
+            await asyncio.wait({done}, timeout=_SOON_S)
+            if not done.done():
+                self._output.say(f"streamer: {name} is being fetched.")
+            if error := await done:
+                raise error
+        finally:
+            stop.set()
 
 
 def _length_ms(recording: AudioFile) -> int | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, aclosing
+from functools import partial
 from typing import Any, Final
 
 from streamer.audio.microphone import Microphone, MicrophoneError
@@ -13,14 +15,19 @@ from streamer.audio.sample_converter import Int16Samples
 from streamer.chosen_service import ReadyService
 from streamer.client import Session, SessionError, connect
 from streamer.client.sending import declared, send_all
+from streamer.commands.arguments.key import said_of
+from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.keyboard import keys
 from streamer.terminal.live_transcript import NAME, LiveTranscript
-from streamer.terminal.transcript_files import OutputError
+from streamer.terminal.output_file import OutputError
 
 REDRAW_S: Final = 0.1
 PAUSE_KEYS: Final = (" ", "p")
 # A device that throws sound away does so again and again: it is said now and then, and what it was at the end.
 _COMPLAIN_S: Final = 10.0
+# The noise of a quiet room is above this (-80 dB of full scale).
+_NOISE: Final = 1e-4
+_MUTE_S: Final = 5.0
 
 
 class Dictation:
@@ -36,6 +43,8 @@ class Dictation:
         self._state = "starting"
         self._told_losses: tuple[int, float] = (0, 0.0)
         self._told_at = -_COMPLAIN_S
+        self._quiet_since: float | None = None
+        self._told_quiet = False
 
     async def run(self, ready_service: ReadyService) -> int:
         """0 if all that was said was heard by the service, else 1."""
@@ -54,22 +63,26 @@ class Dictation:
             self._transcript.say(f"streamer: {error}")
             return 1
         except SessionError as error:
-            self._transcript.say(f"streamer: {NAME}: {error}")
+            self._transcript.say(f"streamer: {NAME}: {said_of(error.code, str(error))}")
             return 1
         except OutputError as error:
             self._transcript.say(f"streamer: {error}")
             return 1
         return 0
 
+    def stop(self) -> None:
+        """Ctrl-C or SIGTERM came before there was a session: says at once what there is to wait for."""
+        self._transcript.say(f"streamer: stopping: what was started is ended. {AGAIN}")
+
     async def _listen(self, microphone: Microphone, url: str) -> None:
-        loop = asyncio.get_running_loop()
         async with connect(url, {"partials": self._transcript.wants_partials, **self._options}) as session:
             with ExitStack() as stack:
                 can_pause = stack.enter_context(keys(lambda key: self._pressed(microphone, key)))
-                loop.add_signal_handler(signal.SIGINT, self._interrupted, microphone)
-                loop.add_signal_handler(signal.SIGTERM, self._finish, microphone)
-                loop.add_signal_handler(signal.SIGHUP, self._hung_up, microphone)
-                stack.callback(loop.remove_signal_handler, signal.SIGHUP)
+                on_signal(signal.SIGINT, partial(self._interrupted, microphone))
+                on_signal(signal.SIGTERM, partial(self._finish, microphone))
+                if sys.platform != "win32":
+                    on_signal(signal.SIGHUP, partial(self._hung_up, microphone))
+                    stack.callback(off_signal, signal.SIGHUP)
                 self._transcript.begin()
                 self._transcript.take(session.ready)
                 keys_told = "space pauses, Ctrl-C ends" if can_pause else "Ctrl-C ends"
@@ -102,9 +115,23 @@ class Dictation:
     async def _draw(self, microphone: Microphone) -> None:
         while True:
             state = "paused" if microphone.paused and self._state == "listening" else self._state
-            self._transcript.draw(state, microphone.peak(), microphone.lost_s)
+            peak = microphone.peak()
+            self._transcript.draw(state, peak, microphone.lost_s)
             self._complain(microphone)
+            self._notice_silence(microphone, peak)
             await asyncio.sleep(REDRAW_S)
+
+    def _notice_silence(self, microphone: Microphone, peak: float) -> None:
+        """A microphone that is muted gives no noise at all: that is told once."""
+        now = asyncio.get_running_loop().time()
+        if peak >= _NOISE or microphone.paused or self._state != "listening":
+            self._quiet_since = None
+        elif self._quiet_since is None:
+            self._quiet_since = now
+        elif now - self._quiet_since >= _MUTE_S and not self._told_quiet:
+            self._told_quiet = True
+            name = microphone.device.name
+            self._transcript.say(f"streamer: {name} gives nothing but silence: is it muted? --devices lists others.")
 
     def _complain(self, microphone: Microphone, *, at_once: bool = False) -> None:
         losses = (microphone.overflows, microphone.lost_s)
@@ -126,8 +153,9 @@ class Dictation:
 
     def _interrupted(self, microphone: Microphone) -> None:
         """The first Ctrl-C; a second one does not wait for the last words."""
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        off_signal(signal.SIGINT)
         self._finish(microphone)
+        self._transcript.say(f"streamer: ending: the last words are awaited. {AGAIN}")
 
     def _finish(self, microphone: Microphone) -> None:
         self._state = "ending"

@@ -9,6 +9,7 @@ import sys
 from typing import Final
 
 from streamer import __version__
+from streamer.commands.arguments.key import add_key_argument
 from streamer.commands.arguments.parser import server
 from streamer.doctor.examination import Examination, usable
 from streamer.terminal.status_lines import is_terminal
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="one JSON object, for a program or a bug report")
     add("--quick", action="store_true", help="only what takes no more than a second")
     add("--server", metavar="URL", type=server, help="a service to check, as ws://host:port or host:port")
+    add_key_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamer.chosen_service import EMBEDDED, chosen, chosen_service
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
+from streamer.commands.arguments.key import said_of
 from streamer.commands.arguments.parser import Parser, number
-from streamer.commands.interrupt import run_until_signal
+from streamer.commands.interrupt import AGAIN, run_until_signal
 from streamer.distribution import install_command
 from streamer.terminal.status_lines import StatusLines, is_terminal
 from streamer.timing import Timing
@@ -81,7 +82,9 @@ def run(options: argparse.Namespace) -> int:
     varied = [_with(options, setting) for setting in compared]
     try:
         return _report(options, list(zip(compared, _evaluations(options, varied), strict=True)))
-    except (ManifestError, Unavailable, TritonError, SessionError) as error:
+    except SessionError as error:
+        return _fail(said_of(error.code, str(error)))
+    except (ManifestError, Unavailable, TritonError) as error:
         return _fail(str(error))
 
 
@@ -102,7 +105,7 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
                     runs.append(await hear_through_service(utterances, setup, url, progress, ours=where == EMBEDDED))
                 return 0
 
-            status = run_until_signal(work())
+            status = run_until_signal(work(), tell=progress.stop)
         if not runs:
             raise SystemExit(status)
         return runs[0]
@@ -191,6 +194,11 @@ class _Progress:
         self._seconds += seconds
         if self._line:
             self._line.show([f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min"])
+
+    def stop(self) -> None:
+        """Ctrl-C or SIGTERM came: says at once what there is to wait for."""
+        self.clear()
+        print(f"streamer: stopping: sessions and what was started are ended. {AGAIN}", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self._line:

@@ -6,54 +6,53 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any
+from functools import partial
+from typing import Any, Final
+
+AGAIN: Final = "Ctrl-C again does not wait."
 
 
 def run_until_signal(
     work: Coroutine[Any, Any, int],
     hurry: Callable[[], None] | None = None,
     refresh: Callable[[], None] | None = None,
+    tell: Callable[[], None] | None = None,
 ) -> int:
     """The exit status of the work; 130 after Ctrl-C and 143 after SIGTERM, which cancel it.
 
-    A second Ctrl-C does not wait for the order. With `hurry` a second signal, whichever, only calls that: the work then
-    ends soon, still in order; a Ctrl-C after it does not wait.
+    `tell` is called at the first signal, to say what there is to wait for. A second Ctrl-C does not wait for the order.
+    With `hurry` a second signal, whichever, only calls that: the work then ends soon, still in order; a Ctrl-C after it
+    does not wait.
 
     With `refresh` SIGHUP calls that and ends nothing. Only if it comes because the terminal is closed, it cancels, too
     (129); not even then if the command was started to outlive it (nohup).
     """
-    return asyncio.run(_watched(work, hurry, refresh))
+    return asyncio.run(_watched(work, hurry, refresh, tell))
 
 
 async def _watched(
-    work: Coroutine[Any, Any, int], hurry: Callable[[], None] | None, refresh: Callable[[], None] | None
+    work: Coroutine[Any, Any, int],
+    hurry: Callable[[], None] | None,
+    refresh: Callable[[], None] | None,
+    tell: Callable[[], None] | None,
 ) -> int:
-    loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     received: list[signal.Signals] = []
-    before = signal.getsignal(signal.SIGHUP)
-    ends_with_terminal = before is not signal.SIG_IGN and _has_terminal()
 
     def cancel(number: signal.Signals) -> None:
         received.append(number)
         if len(received) == 1:  # a second cancellation would break the order that the first one began
             task.cancel()
+            if tell is not None:
+                tell()
         elif len(received) == 2 and hurry is not None:
             hurry()
         if hurry is None or len(received) > 1:
-            loop.remove_signal_handler(signal.SIGINT)
-
-    def hang_up() -> None:
-        if not ends_with_terminal or _has_terminal():
-            assert refresh is not None
-            refresh()
-        elif not received:  # shells send it twice, and mean no hurry
-            cancel(signal.SIGHUP)
+            off_signal(signal.SIGINT)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, cancel, number)
-    if refresh is not None:
-        loop.add_signal_handler(signal.SIGHUP, hang_up)
+        on_signal(number, partial(cancel, number))
+    let_go = _on_hangup(refresh, lambda: cancel(signal.SIGHUP) if not received else None) if refresh else None
     try:
         return await task
     except asyncio.CancelledError:
@@ -62,10 +61,46 @@ async def _watched(
         return 128 + received[0]
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-        if refresh is not None:
-            loop.remove_signal_handler(signal.SIGHUP)
-            signal.signal(signal.SIGHUP, before)
+            off_signal(number)
+        if let_go is not None:
+            let_go()
+
+
+def _on_hangup(refresh: Callable[[], None], end: Callable[[], None]) -> Callable[[], None]:
+    """Reacts to SIGHUP; what is returned puts an end to that."""
+    before = signal.getsignal(signal.SIGHUP)
+    ends_with_terminal = before is not signal.SIG_IGN and _has_terminal()
+
+    def hang_up() -> None:
+        if not ends_with_terminal or _has_terminal():
+            refresh()
+        else:
+            end()  # shells send it twice, and mean no hurry
+
+    def let_go() -> None:
+        off_signal(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, before)
+
+    on_signal(signal.SIGHUP, hang_up)
+    return let_go
+
+
+def on_signal(number: signal.Signals, react: Callable[[], None]) -> None:
+    """Has this called in the running loop whenever the signal comes."""
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(number, react)
+    except NotImplementedError:  # Windows
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(react) and None)
+
+
+def off_signal(number: signal.Signals) -> None:
+    """What the signal does without us is done again."""
+    loop = asyncio.get_running_loop()
+    try:
+        loop.remove_signal_handler(number)
+    except NotImplementedError:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def _has_terminal() -> bool:

@@ -9,11 +9,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from streamer.chosen_service import chosen_service
+from streamer.commands.arguments.key import add_key_argument
+from streamer.commands.arguments.output import add_output_arguments
 from streamer.commands.arguments.parser import USAGE, add_server_argument
 from streamer.commands.arguments.recognition import add_recognition_arguments, option, session_options
-from streamer.terminal.transcript_files import OutputError
+from streamer.terminal.output_file import OutputError
 from streamer.timing import Timing
-from streamer.transcript import FORMATS
 from streamer.triton import TritonError
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ examples:
   streamer mic                             words as they are spoken; space pauses, Ctrl-C ends
   streamer mic --devices                   which microphones there are
   streamer mic --device usb                the one with this in its name; a number works as well
-  streamer mic -o notes.txt                each sentence into a file, the words of the moment on the terminal
+  streamer mic -o notes.txt                each sentence into a file, and on the terminal
+  streamer mic -o notes.txt --append       behind what is in it already
   streamer mic --format srt -o talk.srt    subtitles that grow while somebody speaks
   streamer mic --server example.org:8080   a service that runs elsewhere does the work
   streamer mic --input-channels 2 --channels separate   two microphones, a speaker each
@@ -41,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--devices", action="store_true", help="list the microphones, and do nothing else")
     add("--device", metavar="NUMBER|NAME", help="the microphone, or a part of its name (the system's default)")
-    add("--format", choices=FORMATS, default="text", help="of the transcript (text)")
-    add("-o", "--output", metavar="PATH", help="a file, or an existing folder, in which it is called microphone")
+    add_output_arguments(parser, "a file, or a folder (a new one with a / at its end), where it is called microphone")
     add_server_argument(parser, "the service to use")
+    add_key_argument(parser)
     add("--input-channels", type=option("channels", int), default=1, metavar="N", help="of the microphone (1)")
     add(
         "--channels",
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
             device = choose_device(found, options.device)
             from streamer.terminal.live_transcript import LiveTranscript
 
-            transcript = LiveTranscript(options.format, options.output)
+            transcript = LiveTranscript(options.format, options.output, existing=options.existing)
         except MicrophoneError as error:
             print(f"streamer: {error}", file=sys.stderr)
             return 1
@@ -94,7 +96,7 @@ def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTr
         dictation = Dictation(
             lambda: Microphone(device, options.input_channels, separate=separate), transcript, session
         )
-        return run_until_signal(dictation.run(ready_service))
+        return run_until_signal(dictation.run(ready_service), tell=dictation.stop)
 
 
 def _list(found: Sequence[InputDevice]) -> int:

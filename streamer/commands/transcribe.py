@@ -15,11 +15,12 @@ from typing import Final
 from streamer.audio.recording_check import AudioError, check_readable
 from streamer.audio.recording_list import STDIN, ListedRecording, list_recordings
 from streamer.chosen_service import chosen_service
+from streamer.commands.arguments.key import add_key_argument
+from streamer.commands.arguments.output import add_output_arguments
 from streamer.commands.arguments.parser import USAGE, add_server_argument, count
 from streamer.commands.arguments.recognition import add_recognition_arguments, option
 from streamer.terminal.transcript_output import OutputError, TranscriptOutput
 from streamer.timing import Timing
-from streamer.transcript import FORMATS
 from streamer.triton import TritonError
 from streamer.wire.options import ENCODINGS
 
@@ -33,12 +34,17 @@ examples:
   streamer talk.wav                        the words as they come
   streamer lecture.mp4                     the sound of a video, if ffmpeg is installed
   streamer calls/ notes.wav                all recordings in a folder and below it, and one more
-  streamer --format srt -o subs/ *.mp4     subtitles for each, into an existing folder
+  streamer --format srt -o subs/ *.mp4     subtitles for each, into a folder
+  streamer --format srt,json -o out/ --skip-existing calls/
+                                           two files for each; what an earlier run has done is left alone
   streamer --format json a.flac b.ogg      one JSON object a recording, in this order
   streamer --jobs 32 --server example.org:8080 calls/        a larger service elsewhere does the work
-  STREAMER_KEY=… streamer --server wss://example.org a.wav   … which asks for a key
+  streamer --server wss://example.org --key-file ~/key a.wav   … which asks for a key
   arecord -t raw -f S16_LE -r 16000 -c 1 | streamer -
                                            sound from another program: raw PCM, int16, mono, 16 kHz
+  curl -s https://example.org/talk.mp3 | streamer -
+                                           or any recording
+  streamer https://example.org/talk.mp3    the same
   … | streamer --encoding mulaw --sample-rate 8000 -
                                            the sound of a telephone
   streamer --channels separate call.wav    a speaker a side: each line tells its channel, counted from 1
@@ -57,18 +63,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="FILE",
         help="WAV, FLAC, OGG/Opus or MP3; a video or what else ffmpeg reads; a folder for all recordings in it and "
-        "below; - is raw PCM on standard input",
+        "below; a pipe, or an address such as https://…; - is standard input: any of these, or raw PCM",
     )
-    add("--format", choices=FORMATS, default="text", help="of the transcript (text)")
-    add(
-        "-o",
-        "--output",
-        metavar="PATH",
-        help="a file, or an existing folder for a file each, in the folders they come from",
+    add_output_arguments(
+        parser,
+        "a file, or a folder for a file each, in the folders they come from; a folder is made if it is not there",
+        skip=True,
     )
     add("--jobs", type=count, default=JOBS, metavar="N", help=f"recordings at a time ({JOBS})")
     add("--paced", action="store_true", help="as fast as it was spoken, instead of as fast as possible")
     add_server_argument(parser, "the service to use")
+    add_key_argument(parser)
     add("--timing", action="store_true", help="say on standard error where the time goes")
     add(
         "--channels",
@@ -92,23 +97,28 @@ def run(options: argparse.Namespace) -> int:
         return USAGE
     recordings, wrong = _found(options.files)
     try:
-        output = TranscriptOutput(options.format, options.output, recordings)
+        output = TranscriptOutput(
+            options.format, options.output, recordings, existing=options.existing, unreadable=len(wrong)
+        )
     except OutputError as error:
         print(f"streamer: {error}", file=sys.stderr)
         return USAGE
-    with closing(output):
-        for trouble in wrong:
-            output.say(f"streamer: {trouble}")
-        if not recordings:
-            return 1
-        try:
-            status = _transcribed(recordings, options, output, timing)
-        except TritonError as error:
-            output.say(f"streamer: {error}")
-            status = 1
-        if options.timing:
-            timing.mark("everything stopped")
-            output.say(timing.report())
+    for trouble in wrong:
+        output.say(f"streamer: {trouble}")
+    status = 1
+    try:
+        with closing(output):
+            try:
+                status = _transcribed(output, options, timing) if output.recordings else int(not recordings)
+            except KeyboardInterrupt:
+                output.tally.interrupted = True
+                raise
+    except (OutputError, TritonError) as error:
+        output.say(f"streamer: {error}")
+        status = status or 1
+    if options.timing and output.recordings:
+        timing.mark("everything stopped")
+        output.say(timing.report())
     return status or int(bool(wrong))
 
 
@@ -143,15 +153,14 @@ def _check(name: str) -> None:
     if name != STDIN:
         check_readable(name)
     elif sys.stdin is None or sys.stdin.isatty():
-        raise AudioError("standard input is a terminal: pipe raw PCM into it, or name a file.")
+        raise AudioError("standard input is a terminal: pipe a recording or raw PCM into it, or name a file.")
 
 
-def _transcribed(
-    recordings: list[ListedRecording], options: argparse.Namespace, output: TranscriptOutput, timing: Timing
-) -> int:
+def _transcribed(output: TranscriptOutput, options: argparse.Namespace, timing: Timing) -> int:
     with chosen_service(options.server, timing) as ready_service:
         from streamer.commands.batch import Batch
         from streamer.commands.interrupt import run_until_signal
 
         timing.mark("client imported")
-        return run_until_signal(Batch(options, output, timing, ready_service).run(recordings))
+        batch = Batch(options, output, timing, ready_service)
+        return run_until_signal(batch.run(), tell=batch.interrupt)

@@ -29,6 +29,7 @@ class Examination:
             packages.triton,
             model.model_files,
             machine.shared_memory,
+            machine.temporary_files,
             machine.descriptors,
             machine.environment,
             microphone.microphones,

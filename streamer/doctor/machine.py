@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
+from streamer.temporary_folder import REMEDY, free_bytes, temporary_folder, wanted_folder
 
+GOOD_TEMPORARY: Final = 64 << 20
 PYTHONS: Final = ((3, 10), (3, 12))
 SHARED_MEMORY: Final = Path("/dev/shm")
 # Each process of the model takes 4 MiB of it and grows with long requests.
@@ -53,9 +54,12 @@ def python() -> Iterator[Finding]:
 def system() -> Iterator[Finding]:
     """The kind of machine, its cores and its memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {_distribution()}"
-    said += f", {cores} core{'s' * (cores > 1)}, {memory / (1 << 30):.1f} GiB of memory"
+    said += f", {cores} core{'s' * (cores > 1)}"
+    memory = GOOD_MEMORY
+    if hasattr(os, "sysconf"):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        said += f", {memory / (1 << 30):.1f} GiB of memory"
     if platform.system() != "Linux":
         yield Finding("system", WARNING, said, "Triton runs on Linux only: use --server, or a container")
     elif memory < GOOD_MEMORY:
@@ -66,6 +70,8 @@ def system() -> Iterator[Finding]:
 
 def shared_memory() -> Iterator[Finding]:
     """Triton and the processes of the model exchange audio and words through it."""
+    if sys.platform != "linux":
+        return
     remedy = "in a container: docker run --shm-size=1g; else: mount -o remount,size=1g /dev/shm"
     try:
         status = os.statvfs(SHARED_MEMORY)
@@ -84,10 +90,32 @@ def shared_memory() -> Iterator[Finding]:
         yield Finding("shared memory", FINE, said)
 
 
+def temporary_files() -> Iterator[Finding]:
+    """Triton keeps its log there, and what comes through a pipe or from an address waits there."""
+    wanted = wanted_folder()
+    free = free_bytes(wanted)
+    said = f"{_mebibytes(free)} free in {wanted}"
+    if free >= GOOD_TEMPORARY:
+        yield Finding("temporary files", FINE, said)
+        return
+    try:
+        temporary_folder()
+    except OSError as error:
+        told, _, remedy = str(error.strerror).partition(": ")
+        yield Finding("temporary files", WRONG, told, remedy)
+    else:
+        yield Finding("temporary files", WARNING, said, REMEDY)
+
+
 def descriptors() -> Iterator[Finding]:
     """How many files and connections a process may have open."""
+    if sys.platform == "win32":
+        return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    said = f"{_limit(soft)} per process (at most {_limit(hard)}); each session takes one"
+    told, most = ("no limit" if limit == resource.RLIM_INFINITY else limit for limit in (soft, hard))
+    said = f"{told} per process (at most {most}); each session takes one"
     if soft != resource.RLIM_INFINITY and soft < GOOD_DESCRIPTORS:
         yield Finding("open files", WARNING, said, "ulimit -n 4096, before you start the service")
     else:
@@ -124,7 +152,3 @@ def _distribution() -> str:
 
 def _mebibytes(size: int) -> str:
     return f"{size / (1 << 20):.0f} MiB"
-
-
-def _limit(number: int) -> str:
-    return "no limit" if number == resource.RLIM_INFINITY else str(number)

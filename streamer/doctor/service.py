@@ -81,7 +81,8 @@ async def _heard(subject: str, url: str, where: str) -> Finding:
     try:
         words, seconds = await task
     except SessionError as error:
-        return Finding(subject, WRONG, str(error))
+        remedy = "STREAMER_KEY=… before the command, or --key-file FILE" if error.code == "unauthorized" else ""
+        return Finding(subject, WRONG, str(error), remedy)
     except asyncio.CancelledError:
         if timer.when() > asyncio.get_running_loop().time():
             raise

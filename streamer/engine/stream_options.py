@@ -9,6 +9,7 @@ from typing import Any
 
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
+from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_forms
 from streamer.limits import (
     AFTER_TEXT_BOUNDS_MS,
     ALTERNATIVES,
@@ -106,7 +107,19 @@ def _hotwords(given: object) -> tuple[Hotword, ...]:
         raise BadOptions(f"option 'hotwords' must be a JSON list, not {json.dumps(given)}")
     if len(given) > MOST_HOTWORDS:
         raise BadOptions(f"at most {MOST_HOTWORDS} hotwords, not {len(given)}")
-    return tuple(_hotword(entry) for entry in given)
+    # No more of them than a search takes, in however many ways they may be said.
+    ways = max(1, min(VARIANTS, MOST_HOTWORDS // max(1, len(given))))
+    return tuple(way for entry in given for way in _ways(_hotword(entry), ways))
+
+
+def _ways(hotword: Hotword, most: int) -> list[Hotword]:
+    """The hotword as it is said: with figures in it that may be in several ways."""
+    if not has_figures(hotword.text):
+        return [hotword]
+    forms = [form for form in spoken_forms(hotword.text, most) if len(form.split()) <= MOST_HOTWORD_WORDS]
+    if not forms:
+        raise BadOptions(f"hotword {hotword.text!r} is more than {MOST_HOTWORD_WORDS} words when it is said")
+    return [replace(hotword, text=form, written=hotword.text.strip()) for form in forms]
 
 
 def _hotword(entry: object) -> Hotword:

@@ -8,6 +8,9 @@ from typing import Final
 QUOTED: Final = "'{}'"
 # Two letters in the wrong order are like it in a word of four: `prot` is `port`, but `port` is not `format`.
 LIKENESS: Final = 0.75
+# Of three letters one may be another: `mik` is `mic`.
+SHORT: Final = 3
+SHORT_LIKENESS: Final = 0.6
 
 
 def did_you_mean(name: str, names: Iterable[str], form: str = "{}") -> str:
@@ -18,4 +21,6 @@ def did_you_mean(name: str, names: Iterable[str], form: str = "{}") -> str:
 
     longer = [each for each in known if each.startswith(name)]
     likely = longer if len(longer) == 1 else get_close_matches(name, known, n=1, cutoff=LIKENESS)
+    if not likely and len(name) == SHORT:
+        likely = get_close_matches(name, (each for each in known if len(each) == SHORT), n=1, cutoff=SHORT_LIKENESS)
     return f"; did you mean {form.format(likely[0])}?" if likely else ""

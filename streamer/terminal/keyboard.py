@@ -6,18 +6,23 @@ import asyncio
 import os
 import signal
 import sys
-import termios
-import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+if sys.platform != "win32":
+    import termios
+    import tty
 
 
 @contextmanager
 def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
     """Calls `pressed` in the running loop for each key; whether there is a keyboard at all.
 
-    Ctrl-C stays a signal.
+    Ctrl-C stays a signal. Where there are no terminals of this kind, on Windows, there is no keyboard.
     """
+    if sys.platform == "win32":
+        yield False
+        return
     try:
         descriptor = sys.stdin.fileno()
         before = termios.tcgetattr(descriptor)

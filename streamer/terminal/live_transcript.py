@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from streamer.audio.level_meter import level_bar
 from streamer.audio.recording_list import ListedRecording
 from streamer.terminal.growing_subtitles import GrowingSubtitles
 from streamer.terminal.live_words import LiveWords
 from streamer.terminal.status_lines import is_terminal
-from streamer.terminal.transcript_files import TranscriptFiles
+from streamer.terminal.transcript_files import REFUSE, TranscriptFiles
 from streamer.transcript import SUBTITLES, Transcript, event_line, text_line
 
 NAME: Final = "microphone"
@@ -24,52 +26,58 @@ HEARING: Final = ("starting", "listening")  # the states in which what is said i
 class LiveTranscript:
     """Takes the events of one session; lines and subtitles are written at once, a JSON document at the end."""
 
-    def __init__(self, format: str, output: str | None) -> None:
-        """OutputError if it cannot be written there."""
-        self._format = format
+    def __init__(self, formats: str, output: str | None, *, existing: str = REFUSE) -> None:
+        """OutputError if it cannot be written there; `existing` says what becomes of a file that is there already."""
+        self._formats = tuple(dict.fromkeys(formats.split(",")))
         self._recording = ListedRecording.named(NAME)
-        self._files = TranscriptFiles(format, output, [self._recording])
+        self._files = TranscriptFiles(self._formats, output, [self._recording], existing=existing, growing=True)
         self._transcript = Transcript(NAME)
-        self._subtitles = GrowingSubtitles(format) if format in SUBTITLES else None
+        self._subtitles = {name: GrowingSubtitles(name) for name in self._formats if name in SUBTITLES}
         self._partial: Mapping[str, Any] | None = None
         self._heard_ms = 0
         # With the words on the terminal finals stay there; else the line that changes stands beside them.
-        self._stay = format == "text" and output is None and is_terminal(sys.stdout)
+        self._stay = self._formats == ("text",) and output is None and is_terminal(sys.stdout)
         stream = sys.stdout if self._stay else sys.stderr
         self._live = LiveWords(stream) if is_terminal(stream) else None
+        # What goes into a file nobody would see otherwise.
+        self._shows_finals = self._stay or output is not None or _is_file(sys.stdout)
         self._plain = not (stream.encoding or "").lower().startswith("utf")
 
     @property
     def wants_partials(self) -> bool:
         """Whether anything is done with partials."""
-        return self._live is not None or self._format == "jsonl"
+        return self._live is not None or "jsonl" in self._formats
+
+    @property
+    def words(self) -> bool:
+        """Whether there are any so far."""
+        return bool(self._transcript.text.strip())
 
     def begin(self) -> None:
         """The session is open."""
-        if self._subtitles:
-            self._write(self._subtitles.begin())
+        for format, subtitles in self._subtitles.items():
+            self._write(format, subtitles.begin())
 
     def take(self, event: Mapping[str, Any]) -> None:
         """An event of the session."""
         self._transcript.add(event)
         self._heard_ms = event.get("audio_ms", self._heard_ms)
+        final = event["type"] == "final"
         if event["type"] == "error":
             self.say(f"streamer: {event.get('message')}")
         if event["type"] == "partial":
             self._partial = event
-        elif event["type"] == "final":
+        elif final:
             self._partial = None
-        if self._format == "jsonl":
-            self._write(event_line(event))
-        elif self._subtitles:
-            self._write(
-                self._subtitles.add(event) if event["type"] == "final" else self._subtitles.heard(self._heard_ms)
-            )
-        elif event["type"] == "final" and self._format == "text":
-            if self._stay and self._live:
-                self._live.final(event)
-            else:
-                self._write(text_line(event))
+        for format in self._formats:
+            if format == "jsonl":
+                self._write(format, event_line(event))
+            elif subtitles := self._subtitles.get(format):
+                self._write(format, subtitles.add(event) if final else subtitles.heard(self._heard_ms))
+            elif final and format == "text" and not (self._stay and self._live):
+                self._write(format, text_line(event))
+        if final and self._live and self._shows_finals:
+            self._live.final(event)
 
     def draw(self, state: str, peak: float, lost_s: float) -> None:
         """Draws the line that changes: what is going on, how loud it is, and the words that are not final yet."""
@@ -96,24 +104,43 @@ class LiveTranscript:
 
     def end(self) -> None:
         """Writes what can be written only now; also for a session that broke off."""
-        if self._subtitles:
-            self._write(self._subtitles.end())
-        elif self._format == "json":
-            self._transcript.duration_ms = max(self._transcript.duration_ms, self._heard_ms)
-            self._write(self._transcript.render("json"))
+        for format in self._formats:
+            if subtitles := self._subtitles.get(format):
+                self._write(format, subtitles.end())
+            elif format == "json":
+                self._transcript.duration_ms = max(self._transcript.duration_ms, self._heard_ms)
+                self._write(format, self._transcript.render("json"))
+            else:
+                self._write(format, "")  # also silence leaves a file
+        if self._files.replaces and not self.words:
+            self._files.discard(self._recording)
+            self.say("streamer: no words were heard: the file stays as it was.")
+        elif self._files.replaces and not self._transcript.complete:
+            for path in self._files.break_off(self._recording):
+                self.say(f"streamer: {path} has what was heard; the file that it was to replace stays as it was.")
         else:
-            self._write("")  # also silence leaves a file
+            self._files.finish(self._recording)
+            if not self.words:
+                self.say("streamer: no words were heard.")
 
     def close(self) -> None:
-        """Takes away what is left on the terminal, and closes the file."""
+        """Takes away what is left on the terminal, and closes the files."""
         with suppress(OSError):
             self._clear()
-        self._files.close()
+        for path in self._files.close(whole=False):
+            self.say(f"streamer: {path} has what was heard.")
 
-    def _write(self, text: str) -> None:
+    def _write(self, format: str, text: str) -> None:
         self._clear()
-        self._files.write(self._recording, text)
+        self._files.write(self._recording, format, text)
 
     def _clear(self) -> None:
         if self._live:
             self._live.clear()
+
+
+def _is_file(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False

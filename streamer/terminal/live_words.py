@@ -20,14 +20,19 @@ class LiveWords:
         self._stream = stream
         self._line = StatusLine(stream)
 
-    def partial(self, event: Mapping[str, Any], start: str = "") -> None:
-        """Shows what was understood so far, behind `start`; what may still change is dim."""
-        channel = channel_prefix(event)
-        self._show(start, channel + event["text"], len(channel) + event["stable"], event["start_ms"])
+    @property
+    def columns(self) -> int:
+        """The width of the terminal."""
+        return self._line.size.columns
 
-    def silence(self, heard_ms: int, start: str) -> None:
+    def partial(self, event: Mapping[str, Any], start: str = "", below: str = "") -> None:
+        """Shows what was understood so far, behind `start` and above `below`; what may still change is dim."""
+        channel = channel_prefix(event)
+        self._show(start, channel + event["text"], len(channel) + event["stable"], event["start_ms"], below)
+
+    def silence(self, heard_ms: int, start: str = "", below: str = "") -> None:
         """Shows that nothing was understood since the last final."""
-        self._show(start, "", 0, heard_ms)
+        self._show(start, "", 0, heard_ms, below)
 
     def final(self, event: Mapping[str, Any]) -> None:
         """Writes what stays, in the place of the words of the moment."""
@@ -39,8 +44,8 @@ class LiveWords:
         """Takes away what did not become final."""
         self._line.clear()
 
-    def _show(self, start: str, text: str, stable: int, start_ms: int) -> None:
-        self._line.show_text(f"{start}{_time(start_ms)}", text, stable)
+    def _show(self, start: str, text: str, stable: int, start_ms: int, below: str = "") -> None:
+        self._line.show_text(f"{start}{_time(start_ms)}", text, stable, below)
 
 
 def final_lines(final: Mapping[str, Any], stream: TextIO) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from streamer.terminal.progress_text import Progress
+from streamer.terminal.progress_text import Progress, Tally
 from streamer.terminal.status_lines import StatusLines
 from streamer.terminal.text_width import beginning, columns, ending, printable
 from streamer.terminal.transcription_display import PATIENCE_S, REDRAW_S, TranscriptionDisplay
@@ -34,13 +34,14 @@ class ProgressBoard(TranscriptionDisplay):
 
     shows_all = True
 
-    def __init__(self, stream: TextIO, count: int, *, words: bool) -> None:
+    def __init__(self, stream: TextIO, tally: Tally, *, words: bool) -> None:
         """`words`: whether rows show the words of the moment."""
         self.shows_words = words
         self._lines = StatusLines(stream)
         self._blocks = (stream.encoding or "").lower().startswith("utf")
-        self._count = count
-        self._done = self._failed = 0
+        self._tally = tally
+        # Not those that cannot be read or need not be.
+        self._count = tally.named - tally.failed - tally.skipped
         self._rows: dict[int, _Row] = {}
         self._durations: dict[int, int] = {}
         self._ended_ms = 0  # heard of those that are done
@@ -79,13 +80,11 @@ class ProgressBoard(TranscriptionDisplay):
         if hidden := len(self._rows) - len(rows):
             lines.append(f"… and {hidden} more")
         progress = self._progress(self._drawn - self._began)
-        sum_of_all = progress.of_all(self._done, self._count, self._failed, width - 1)
+        sum_of_all = progress.of_all(self._tally, width - 1)
         self._lines.show([*lines, sum_of_all])
 
-    def end(self, index: int, *, failed: bool) -> None:
+    def end(self, index: int) -> None:
         """Nothing more comes of a recording, whether it had begun or not."""
-        self._done += 1
-        self._failed += failed
         row = self._rows.pop(index, None)
         heard_ms = row.heard_ms if row else 0
         self._ended_ms += heard_ms
@@ -96,12 +95,14 @@ class ProgressBoard(TranscriptionDisplay):
         self._lines.clear()
         self._drawn = 0.0
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """What it came to stays, unless it was a matter of a moment."""
         self.clear()
         elapsed = time.monotonic() - self._began
-        if self._began and elapsed >= PATIENCE_S:
-            self._lines.keep(self._progress(elapsed).at_the_end(self._done, self._count, self._failed))
+        lasted = bool(self._began) and elapsed >= PATIENCE_S
+        if lasted:
+            self._lines.keep(self._progress(elapsed).at_the_end(self._tally))
+        return lasted
 
     def _line(self, row: _Row, name_width: int, width: int) -> str:
         name = beginning(row.name, name_width)

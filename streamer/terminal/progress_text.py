@@ -16,6 +16,26 @@ from streamer.transcript import short_timestamp
 _NAME_COLUMNS: Final = 16
 
 
+@dataclass
+class Tally:
+    """How many recordings were named, and what became of them."""
+
+    named: int
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0  # their transcripts were there already
+    interrupted: bool = False
+
+    def __str__(self) -> str:
+        """2 of 5 recordings; 3 failed."""
+        parts = [f"{self.done} of {self.named} recordings"]
+        parts += [f"{self.failed} failed"] * bool(self.failed)
+        were = "was" if self.skipped == 1 else "were"
+        parts += [f"{self.skipped} {were} there already"] * bool(self.skipped)
+        parts += ["interrupted"] * self.interrupted
+        return "; ".join(parts)
+
+
 @dataclass(frozen=True)
 class Progress:
     """How much was heard, and in what time."""
@@ -33,16 +53,15 @@ class Progress:
                 return f"{beginning(name, name_room)}  {text}"
         return first_that_fits(self._choices(), room)
 
-    def of_all(self, done: int, count: int, failed: int, room: int) -> str:
+    def of_all(self, tally: Tally, room: int) -> str:
         """3 of 8 recordings, 1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left: or what of it fits."""
-        counted = _counted(done, count, failed)
-        choices = [f"{counted}, {text}" for text in self._choices()]
+        choices = [_joined(tally, text) for text in self._choices()]
         return first_that_fits([*choices, *self._choices()], room)
 
-    def at_the_end(self, done: int, count: int, failed: int) -> str:
+    def at_the_end(self, tally: Tally) -> str:
         """What it came to."""
         took = f"{_clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
-        return f"{_counted(done, count, failed)}, {took}, {self._speed:.1f} times real time"
+        return _joined(tally, f"{took}, {self._speed:.1f} times real time")
 
     def _choices(self) -> Iterator[str]:
         """The same, told ever shorter."""
@@ -67,8 +86,9 @@ class Progress:
         return self.heard_ms / 1000 / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
 
-def _counted(done: int, count: int, failed: int) -> str:
-    return f"{done} of {count} recordings" + (f" ({failed} failed)" if failed else "")
+def _joined(tally: Tally, text: str) -> str:
+    counted = str(tally)
+    return f"{counted}{';' if ';' in counted else ','} {text}"
 
 
 def _clock(milliseconds: int) -> str:

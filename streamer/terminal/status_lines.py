@@ -73,22 +73,27 @@ class StatusLines:
 
 
 class StatusLine(StatusLines):
-    """One line that is overwritten and shows the end of a text that grows."""
+    """One line that is overwritten and shows the end of a text that grows, perhaps with another one below it."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         # https://no-color.org: set and not empty. Dimming is all the colour there is.
         self._dims = not os.environ.get("NO_COLOR")
 
-    def show_text(self, start: str, text: str, stable: int) -> None:
-        """Draws `start` and as much of the end of `text` as fits; all but its first `stable` characters dim."""
+    def show_text(self, start: str, text: str, stable: int, below: str = "") -> None:
+        """Draws `start` and as much of the end of `text` as fits; all but its first `stable` characters dim.
+
+        `below` is a line of its own, if it is not empty.
+        """
         start, text = printable(start), printable(text)
         cut = ending_at(text, self.size.columns - 1 - columns(start))
         firm, loose = text[cut:stable], text[max(cut, stable) :]
         if cut:
             firm, loose = ("…" + firm, loose) if firm else ("", "…" + loose)
         dim, normal = (_DIM, _NORMAL) if loose and self._dims else ("", "")
-        self._draw([f"{start}{firm}{loose}"], styled=f"{start}{firm}{dim}{loose}{normal}")
+        under = [beginning(printable(below), self.size.columns - 1)] if below else []
+        styled = "\n".join([f"{start}{firm}{dim}{loose}{normal}", *under])
+        self._draw([f"{start}{firm}{loose}", *under], styled=styled)
 
 
 def _rows(lines: Sequence[int], width: int) -> int:

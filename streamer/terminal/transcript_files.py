@@ -2,82 +2,193 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import Final, TextIO
+from typing import Final
 
 from streamer.audio.recording_list import ListedRecording
+from streamer.terminal.output_file import OutputError, OutputFile, has_content, partial_names
 from streamer.terminal.status_lines import is_terminal
 from streamer.transcript import SUBTITLES
 
 ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
-
-
-class OutputError(Exception):
-    """Transcripts cannot be written there; the message is a sentence for the user."""
+# What becomes of a file that is there already.
+REFUSE, APPEND, OVERWRITE, SKIP = "refuse", "append", "overwrite", "skip"
 
 
 class TranscriptFiles:
     """The files of all recordings. Nothing is created or overwritten before there is some text."""
 
-    def __init__(self, format: str, output: str | None, recordings: Sequence[ListedRecording]) -> None:
+    def __init__(
+        self,
+        formats: Sequence[str],
+        output: str | None,
+        recordings: Sequence[ListedRecording],
+        *,
+        existing: str = REFUSE,
+        growing: bool = False,
+        several: bool = False,
+    ) -> None:
+        """`growing`: files may be seen to grow; `several`: other recordings were named that cannot be read."""
         self.shared = True  # whether all recordings go to one output
         self.on_terminal = output is None and is_terminal(sys.stdout)
-        self._paths: Mapping[ListedRecording, Path | None] = dict.fromkeys(recordings)
-        self._open: dict[Path, TextIO] = {}
+        self.skipped: frozenset[ListedRecording] = frozenset()  # whose transcripts are there already
+        self._existing = existing
+        self._growing = growing
+        self._paths: dict[tuple[ListedRecording, str], Path] = {}
+        self._kept: set[Path] = set()  # which are there, and stay
+        self._open: dict[Path, OutputFile] = {}
+        several = several or len(recordings) > 1
         if output is None:
+            _check_stream(formats, several=several, existing=existing)
             return
+        if existing == APPEND and (subtitles := next((name for name in formats if name in SUBTITLES), None)):
+            raise OutputError(f"--append: the times of {subtitles} begin anew, so nothing can be put behind others.")
         target = Path(output)
-        if target.is_dir():
+        if _is_folder(output, formats, several=several):
             self.shared = False
-            self._paths = _in_folder(target, recordings, ENDINGS[format])
-        elif output.endswith("/"):
-            raise OutputError(f"--output {output}: there is no such folder.")
-        elif not target.parent.is_dir():
-            raise OutputError(f"--output {output}: there is no folder {target.parent}.")
-        elif format in SUBTITLES and len(recordings) > 1:
-            raise OutputError(f"{format} holds one recording: give --output a folder for several.")
+            for format in formats:
+                paths = _in_folder(target, recordings, ENDINGS[format])
+                self._paths |= {(recording, format): path for recording, path in paths.items()}
+            _check_place(output, target)
         else:
-            self._paths = dict.fromkeys(recordings, target)
+            if not target.parent.is_dir():
+                raise OutputError(f"--output {output}: there is no folder {target.parent}.")
+            if not target.exists():
+                _check_place(output, target.parent)
+            self._paths = {(recording, formats[0]): target for recording in recordings}
+        self._check_partial_names()
         sources = {_identity(Path(recording.name)) for recording in recordings} - {None}
         for path in self._paths.values():
-            if path and _identity(path) in sources:
+            if _identity(path) in sources:
                 raise OutputError(f"--output {output}: that would overwrite the recording {path}.")
+        self._see_what_is_there(recordings)
 
-    def write(self, recording: ListedRecording, text: str) -> None:
+    def write(self, recording: ListedRecording, format: str, text: str) -> None:
         """Writes what belongs to this recording, at once."""
-        path = self._paths[recording]
+        path = self._paths.get((recording, format))
         if path is None:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-            return
-        try:
+            _write_to_stdout(text)
+        elif path not in self._kept:
             if path not in self._open:
-                if not self.shared:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                self._open[path] = path.open("w", encoding="utf-8", errors="backslashreplace")
+                append = self._existing == APPEND
+                self._open[path] = OutputFile(path, append=append, growing=self._growing)
             self._open[path].write(text)
-            self._open[path].flush()
-        except OSError as error:
-            self.close()
-            raise OutputError(f"{path} cannot be written: {error.strerror}.") from error
 
-    def release(self, recording: ListedRecording) -> None:
-        """Nothing more comes for this recording: thousands of them must not keep thousands of files open."""
-        path = self._paths[recording]
-        if path and not self.shared and (stream := self._open.pop(path, None)):
-            with suppress(OSError):  # the disk is full: write() has said so
-                stream.close()
+    def finish(self, recording: ListedRecording) -> None:
+        """This recording is whole: thousands of them must not keep thousands of files open."""
+        for file in self._taken(recording):
+            file.finish()
 
-    def close(self) -> None:
-        """Closes all files."""
-        for stream in self._open.values():
-            with suppress(OSError):
-                stream.close()
-        self._open.clear()
+    def break_off(self, recording: ListedRecording) -> list[Path]:
+        """This recording will not be whole; where it is as far as it goes."""
+        return [path for file in self._taken(recording) if (path := file.break_off())]
+
+    def discard(self, recording: ListedRecording) -> None:
+        """Nothing of it is wanted: what was there stays."""
+        for file in self._taken(recording):
+            file.discard()
+
+    def close(self, *, whole: bool) -> list[Path]:
+        """Closes what all recordings share; where it is if it is not whole."""
+        # Beside an old file stays what is less, as some recordings may be missing in it.
+        files, self._open = list(self._open.values()), {}
+        if not whole:
+            return [path for file in files if (path := file.break_off())]
+        for file in files:
+            file.finish()
+        return []
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a file that all recordings share, or a dictation's, takes the place of another."""
+        own = self.shared or self._growing
+        return own and self._existing == OVERWRITE and any(map(has_content, set(self._paths.values())))
+
+    def _taken(self, recording: ListedRecording) -> list[OutputFile]:
+        """The files of this recording alone; nothing more comes for them."""
+        if self.shared and not self._growing:
+            return []
+        paths = [path for (owner, _), path in self._paths.items() if owner == recording]
+        return [file for path in paths if (file := self._open.pop(path, None))]
+
+    def _see_what_is_there(self, recordings: Sequence[ListedRecording]) -> None:
+        """Refuses what would be lost, or finds out what need not be done again."""
+        paths = dict.fromkeys(self._paths.values())
+        if self._existing == SKIP:
+            # An empty one as well: what is not whole has another name.
+            self._kept = {path for path in paths if path.is_file()}
+            wanted = {recording for (recording, _), path in self._paths.items() if path not in self._kept}
+            self.skipped = frozenset(recordings) - wanted
+        there = [path for path in paths if has_content(path)]
+        if self._existing == REFUSE and there:
+            more = f", and {len(there) - 1} more" if len(there) > 1 else ""
+            ways = ["--overwrite replaces it once there is a whole new one"]
+            if not any(path.suffix in (ENDINGS[format] for format in SUBTITLES) for path in there):
+                ways.insert(0, "--append writes behind it")
+            if not self._growing:
+                ways.insert(0, "--skip-existing leaves it alone")
+            raise OutputError(f"{there[0]} is there already{more}: {', '.join(ways)}.")
+
+    def _check_partial_names(self) -> None:
+        finals = set(self._paths.values())
+        for path in finals:
+            if clashing := next((name for name in (next(partial_names(path)),) if name in finals), None):
+                raise OutputError(f"{clashing} is what {path} is called until it is whole: give them other folders.")
+
+
+def _check_stream(formats: Sequence[str], *, several: bool, existing: str) -> None:
+    """OutputError if this cannot all go to standard output."""
+    if len(formats) > 1:
+        raise OutputError("a stream takes one format: give --output a folder for several.")
+    if several and formats[0] in SUBTITLES:
+        raise OutputError(f"{formats[0]} holds one recording: give --output a folder for several.")
+    if existing != REFUSE:
+        option = {APPEND: "--append", OVERWRITE: "--overwrite", SKIP: "--skip-existing"}[existing]
+        raise OutputError(f"{option} is about files: say with --output where they are.")
+
+
+def _is_folder(output: str, formats: Sequence[str], *, several: bool) -> bool:
+    """Whether a folder is meant: it is one, or is written like one, or nothing else would do."""
+    path = Path(output)
+    if path.is_dir() or output.endswith(("/", os.sep)):
+        return True
+    if len(formats) > 1:
+        needed = "several formats need a folder"
+    elif several and formats[0] in SUBTITLES:
+        needed = f"{formats[0]} holds one recording: give --output a folder for several"
+    else:
+        return False
+    if path.suffix in ENDINGS.values() or path.exists():
+        raise OutputError(f"--output {output}: {needed}.")
+    return True
+
+
+def _check_place(output: str, folder: Path) -> None:
+    """OutputError if nothing can be written in this folder, or it cannot be made."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise OutputError(f"--output {output}: {folder} is no folder.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"--output {output}: nothing can be written in the folder {folder}.")
+
+
+def _write_to_stdout(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What Python still holds would fail once more when the program ends.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputError(f"standard output cannot be written: {error.strerror}.") from error
 
 
 def _in_folder(folder: Path, recordings: Sequence[ListedRecording], ending: str) -> dict[ListedRecording, Path]:

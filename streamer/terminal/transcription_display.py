@@ -35,41 +35,53 @@ class TranscriptionDisplay:
     def heard(self, index: int, audio_ms: int) -> None:
         """So much of a recording has been heard."""
 
-    def end(self, index: int, *, failed: bool) -> None:
+    def end(self, index: int) -> None:
         """Nothing more comes of a recording, whether it had begun or not."""
 
     def clear(self) -> None:
         """Takes away what changes, so that something else can be written."""
 
-    def close(self) -> None:
-        """This was all."""
+    def close(self) -> bool:
+        """This was all; whether it has said what it came to."""
         self.clear()
+        return False
 
 
 class WordsDisplay(TranscriptionDisplay):
-    """The words of one recording, as they are recognised."""
+    """The words of one recording, as they are recognised, and how far a long one is."""
 
     shows_words = True
 
-    def __init__(self, stream: TextIO, *, share: bool) -> None:
-        """`share`: whether to tell how far the recording is, if it is a long one."""
+    def __init__(self, stream: TextIO, *, progress: bool) -> None:
+        """`progress`: whether to tell how far the recording is, if it is a long one."""
         self._live = LiveWords(stream)
-        self._share = share
+        self._tells = progress
+        self._name = ""
         self._duration_ms: int | None = None
+        self._began = self._drawn = time.monotonic()
 
     def begin(self, index: int, name: str, duration_ms: int | None) -> None:
-        self._duration_ms = duration_ms
+        self._name, self._duration_ms = Path(name).name, duration_ms
+        self._began = self._drawn = time.monotonic()
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
-        self._live.partial(partial, self._share_done(partial["audio_ms"]))
+        self._drawn = time.monotonic()
+        self._live.partial(partial, below=self._progress(partial["audio_ms"]))
+
+    def heard(self, index: int, audio_ms: int) -> None:
+        # Where nobody speaks for long it goes on all the same.
+        if time.monotonic() - self._drawn >= REDRAW_S and (progress := self._progress(audio_ms)):
+            self._drawn = time.monotonic()
+            self._live.silence(audio_ms, below=progress)
 
     def clear(self) -> None:
         self._live.clear()
 
-    def _share_done(self, heard_ms: int) -> str:
-        if not self._share or self._duration_ms is None or self._duration_ms < _LONG_MS:
+    def _progress(self, heard_ms: int) -> str:
+        elapsed_s = time.monotonic() - self._began
+        if not self._tells or self._duration_ms is None or self._duration_ms < _LONG_MS or elapsed_s < PATIENCE_S:
             return ""
-        return f"{min(100, heard_ms * 100 // self._duration_ms):3} % "
+        return Progress(heard_ms, elapsed_s, self._duration_ms).of_one(self._name, self._live.columns - 1)
 
 
 class ProgressDisplay(TranscriptionDisplay):

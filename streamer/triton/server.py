@@ -217,7 +217,8 @@ class TritonServer:
                 )
                 undo.pop_all()
         except OSError as error:
-            raise TritonError(f"Triton could not be started: {error}") from error
+            reason = error.strerror if error.strerror and error.filename is None else error
+            raise TritonError(f"Triton could not be started: {reason}") from error
         return ServerProcess(process, folder, endpoints, log, log_start)
 
     @property

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from streamer.temporary_folder import temporary_folder
 from streamer.triton import TritonError
 
 FOLDER_PREFIX = "streamer-triton-"
@@ -28,8 +29,9 @@ _FOLDER = re.compile(re.escape(FOLDER_PREFIX) + r"[a-z0-9_]{8}")  # as mkdtemp m
 
 def claim() -> tuple[Path, int]:
     """A new folder, and the lock that says that it is in use; TritonError where others could replace it."""
+    parent = temporary_folder()
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
         if not _is_kept_by_owner(folder.parent):
             folder.rmdir()
             raise TritonError(

@@ -104,8 +104,8 @@ def _phrase(name: str, value: Any) -> str:
     if not 1 <= words <= MOST_HOTWORD_WORDS or len(text) > LONGEST_HOTWORD:
         bounds = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
         raise bad("bad_option", f"A hotword has {bounds}, unlike {shown(value)}.")
-    if not text.isprintable() or not any(character.isalpha() for character in text):
-        raise bad("bad_option", f"A hotword is made of letters, unlike {shown(value)}.")
+    if not text.isprintable() or not any(character.isalnum() for character in text):
+        raise bad("bad_option", f"A hotword is made of letters and digits, unlike {shown(value)}.")
     return text
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import threading
 import tracemalloc
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, pcm_from_pipe, read_audio
+from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, read_audio
 from streamer.audio.recording_check import AudioError, check_readable
 
 
@@ -25,14 +23,6 @@ def loudest_hertz(samples: np.ndarray) -> float:
     """The frequency with the most energy."""
     spectrum = np.abs(np.fft.rfft(samples.astype(np.float64)))
     return float(spectrum.argmax() * SAMPLE_RATE / len(samples))
-
-
-@pytest.fixture
-def pipe():
-    """Both ends of a pipe."""
-    reading, writing = os.pipe()
-    with io.FileIO(reading) as source, io.FileIO(writing, "w") as sink:
-        yield source, sink
 
 
 def test_int16_mono_at_16_khz_is_unchanged(tmp_path: Path) -> None:
@@ -173,13 +163,42 @@ def test_a_header_with_a_nonsense_rate_is_refused(tmp_path: Path) -> None:
         AudioFile(tmp_path / "a.wav")
 
 
-def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    """A recording that was broken off gives the samples that it has, though its header promises more."""
+@pytest.mark.parametrize("format", ["WAV", "RF64", "WAVEX"])
+def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path, format: str) -> None:
+    """A recording that was broken off gives the samples that it has; then a sentence says how many are missing."""
     samples = np.arange(SAMPLE_RATE, dtype=np.int16)
-    soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE)
+    soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE, format=format)
     whole = (tmp_path / "a.wav").read_bytes()
     (tmp_path / "b.wav").write_bytes(whole[: len(whole) - 2 * 6000])
-    assert np.array_equal(read_audio(tmp_path / "b.wav"), samples[:10_000])
+    heard: list[np.ndarray] = []
+    with AudioFile(tmp_path / "b.wav") as recording, pytest.raises(AudioError) as caught:
+        heard.extend(recording.chunks())
+    assert str(caught.value) == f"{tmp_path}/b.wav is damaged: only 0.6 of 1.0 s can be read."
+    assert np.array_equal(np.concatenate(heard), samples[:10_000])
+
+
+@pytest.mark.parametrize("size", [0, 0x7FFFF000, 0x80000000, 0xFFFFFFFF])
+def test_a_header_that_does_not_know_the_length_promises_nothing(tmp_path: Path, size: int) -> None:
+    """It was written before the length was known: all samples that there are make the recording."""
+    samples = np.arange(SAMPLE_RATE, dtype=np.int16)
+    soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE)
+    whole = bytearray((tmp_path / "a.wav").read_bytes())
+    place = whole.index(b"data") + 4
+    whole[place : place + 4] = size.to_bytes(4, "little")
+    (tmp_path / "a.wav").write_bytes(whole)
+    assert np.array_equal(read_audio(tmp_path / "a.wav"), samples)
+
+
+@pytest.mark.parametrize("subtype", ["OPUS", "VORBIS"])
+def test_an_ogg_file_without_its_end_mark_may_be_cut(tmp_path: Path, subtype: str) -> None:
+    """It can be known from nothing else; a whole one has the mark."""
+    soundfile.write(tmp_path / "a.ogg", tone(20.0, 48_000), 48_000, subtype=subtype)
+    data = (tmp_path / "a.ogg").read_bytes()
+    last = data.rindex(b"OggS")
+    for length, cut in ((len(data), False), (len(data) - 1, True), (last, True), (last + 10, True)):
+        (tmp_path / "b.ogg").write_bytes(data[:length])
+        with AudioFile(tmp_path / "b.ogg") as recording:
+            assert recording.may_be_cut is cut
 
 
 @pytest.mark.parametrize(("name", "subtype"), [("a.flac", "PCM_16"), ("a.ogg", "VORBIS")])
@@ -194,37 +213,3 @@ def test_damage_in_the_middle_is_reported_after_the_good_part(tmp_path: Path, na
     with AudioFile(tmp_path / name) as recording, pytest.raises(AudioError, match="is damaged: only"):
         heard.extend(len(chunk) for chunk in recording.chunks())
     assert 2 * SAMPLE_RATE < sum(heard) < 9 * SAMPLE_RATE
-
-
-def test_a_pipe_is_read_as_it_comes(pipe: tuple[io.FileIO, io.FileIO]) -> None:
-    """Bytes divided anywhere, even within a sample, give the samples while the pipe is open."""
-    source, sink = pipe
-    samples = np.arange(-5, 5, dtype="<i2").tobytes()
-    chunks = pcm_from_pipe(source.fileno())
-    sink.write(samples[:7])
-    assert next(chunks).tolist() == [-5, -4, -3]
-    sink.write(samples[7:])
-    sink.close()
-    assert np.concatenate(list(chunks)).tolist() == [-2, -1, 0, 1, 2, 3, 4]
-
-
-def test_a_silent_pipe_gives_empty_chunks(pipe: tuple[io.FileIO, io.FileIO]) -> None:
-    """A pipe with nothing in it does not block its reader."""
-    source, sink = pipe
-    chunks = pcm_from_pipe(source.fileno())
-    assert len(next(chunks)) == 0
-    threading.Timer(0.1, lambda: sink.write(b"\1\0")).start()
-    assert next(chunk for chunk in chunks if len(chunk)).tolist() == [1]
-
-
-@pytest.mark.parametrize(
-    ("sent", "words"),
-    [(b"", "is empty"), (b"\1\2\3", "3 bytes do not divide by 2"), (b"RIFF" + bytes(60), "not raw PCM")],
-)
-def test_what_is_wrong_with_a_pipe_is_said(pipe: tuple[io.FileIO, io.FileIO], sent: bytes, words: str) -> None:
-    """No bytes, half a sample, or an audio file in the pipe are refused in one sentence."""
-    source, sink = pipe
-    sink.write(sent)
-    sink.close()
-    with pytest.raises(AudioError, match=words):
-        list(pcm_from_pipe(source.fileno()))

@@ -14,6 +14,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import soundfile
@@ -47,7 +48,7 @@ def test_folders_are_all_recordings_in_them(service: Service, collection: Path, 
     for content, source in zip(contents, (TALK, SHORT, SHORT, PHRASE, PHRASE), strict=True):
         assert content["text"] == " ".join(finals(service, source))
     assert done.stderr.startswith(f"streamer: {collection}/2.wav cannot be read as audio")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.splitlines()[1:] == ["streamer: 5 of 6 recordings; 1 failed."]
 
 
 def test_a_folder_takes_the_folders_of_the_recordings(service: Service, collection: Path, tmp_path: Path) -> None:
@@ -65,13 +66,13 @@ async def test_more_at_a_time_than_the_service_takes(triton: TritonServer, colle
         arguments = (str(collection), "--jobs", "4", "--format", "json", "--server", service.url)
         done = await asyncio.to_thread(streamer, *arguments)
     assert len(done.stdout.splitlines()) == 4
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.splitlines()[1:] == ["streamer: 4 of 5 recordings; 1 failed."]
 
 
 def test_several_at_a_time_on_a_terminal(service: Service, collection: Path) -> None:
     """The words of one after the other, and below them how far each is; one line of it stays."""
     terminal = Terminal(str(collection), "--paced", "--jobs", "3", "--server", service.url, width=100)
-    terminal.watch("of 5 recordings (1 failed)")
+    terminal.watch("of 5 recordings; 1 failed")
     for name in ("1.flac", "a.mp3", "3.mp3"):
         assert re.search(rf"(\n|\x1b\[K){re.escape(name)} +█?", terminal.shown)
     assert terminal.status() == 1
@@ -79,7 +80,7 @@ def test_several_at_a_time_on_a_terminal(service: Service, collection: Path) -> 
     assert heading in terminal.shown
     right = [text for source in (TALK, SHORT, SHORT, PHRASE) for text in finals(service, source)]
     assert [text for _, text in finals_on(terminal.shown)] == right
-    assert terminal.shown.splitlines()[-1].startswith("5 of 5 recordings (1 failed), 0:3")
+    assert terminal.shown.splitlines()[-1].startswith("4 of 5 recordings; 1 failed; 0:3")
 
 
 def test_the_sound_of_a_video(service: Service, tmp_path: Path) -> None:
@@ -115,22 +116,125 @@ def test_words_on_a_terminal_are_those_of_one_recording(service: Service, tmp_pa
 
 
 def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path) -> None:
-    """A recording that is interrupted leaves the transcript of what was heard."""
-    formats = ("json", "text")
-    paced = (*COMMAND, TALK, "--paced", "--server", service.url)
-    commands = [[*paced, "--format", format, "-o", str(tmp_path / format)] for format in formats]
-    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
+    """It is said at once what is waited for; what was heard is called partial, and an earlier transcript stays."""
+    endings = {"json": "json", "text": "txt"}
+    for format, ending in endings.items():
+        (tmp_path / format).mkdir()
+        (tmp_path / format / f"talk.{ending}").write_text("finished")
+    paced = (*COMMAND, TALK, "--paced", "--server", service.url, "--overwrite")
+    commands = [[*paced, "--format", format, "-o", str(tmp_path / format)] for format in endings]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
     time.sleep(10)
-    for process, format in zip(processes, formats, strict=True):
+    for process, (format, ending) in zip(processes, endings.items(), strict=True):
+        partial = tmp_path / format / f"talk.partial.{ending}"
         with process:
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 130
             assert process.stderr is not None
-            assert process.stderr.read() == b""
-        kept = (tmp_path / format).read_text()
+            assert process.stderr.read().splitlines() == [
+                "streamer: stopping: what was heard so far is written, and what was started is ended. "
+                "Ctrl-C again does not wait.",
+                f"streamer: {TALK} was not heard to its end: {partial} has what was.",
+            ]
+        assert (tmp_path / format / f"talk.{ending}").read_text() == "finished"
+        kept = partial.read_text()
         text = json.loads(kept)["text"] if format == "json" else kept.strip().replace("\n", " ")
         assert text != ""
         assert " ".join(finals(service, TALK)).startswith(text)
+
+
+def test_a_second_run_goes_on_where_the_first_ended(service: Service, collection: Path, tmp_path: Path) -> None:
+    """With --skip-existing; without it the transcripts of the first run are safe. Several formats are one run."""
+    command = (str(collection), "--format", "srt,json", "-o", str(tmp_path / "out"), "--server", service.url)
+    (tmp_path / "2.wav").unlink()
+    (tmp_path / "out" / "2").mkdir(parents=True)
+    (tmp_path / "out" / "1.srt").write_text("mine")
+    done = streamer(*command)
+    assert done.returncode == 2
+    assert f"{tmp_path}/out/1.srt is there already: --skip-existing leaves it alone" in done.stderr
+    (tmp_path / "out" / "1.json").write_text("mine")
+    done = streamer(*command, "--skip-existing")
+    assert (done.returncode, done.stderr) == (0, "streamer: 3 of 4 recordings; 1 was there already.\n")
+    assert (tmp_path / "out" / "1.srt").read_text() == "mine"
+    for name in ("3", "2/a", "2/b"):
+        assert json.loads((tmp_path / "out" / f"{name}.json").read_text())["text"]
+        assert "-->" in (tmp_path / "out" / f"{name}.srt").read_text()
+    assert streamer(*command, "--skip-existing").stderr == "streamer: 0 of 4 recordings; 4 were there already.\n"
+
+
+def test_what_can_be_heard_of_a_cut_recording(service: Service, tmp_path: Path) -> None:
+    """A WAV with fewer samples than it says is told and no success; an Ogg file without an end mark is told."""
+    soundfile.write(tmp_path / "talk.wav", *soundfile.read(TALK))
+    (tmp_path / "talk.wav").write_bytes((tmp_path / "talk.wav").read_bytes()[: 44 + 9 * 32_000])
+    done = streamer("talk.wav", "--format", "json", "--server", service.url, folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "streamer: talk.wav is damaged: only 9.0 of 24.7 s can be read.\n"
+    assert " ".join(finals(service, TALK)).startswith(json.loads(done.stdout)["text"][:40])
+    done = streamer("talk.wav", "--format", "srt,text", "-o", "out/", "--server", service.url, folder=tmp_path)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["talk.partial.srt", "talk.partial.txt"]
+    (tmp_path / "cut.ogg").write_bytes(Path(PHRASE).read_bytes()[:-1])
+    done = streamer("cut.ogg", "--server", service.url, folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout
+    assert done.stderr == "streamer: cut.ogg has no end mark: a part at its end may be missing.\n"
+
+
+def test_silence_is_told(service: Service, tmp_path: Path) -> None:
+    """A recording without words is no failure, but nobody has to wonder."""
+    soundfile.write(tmp_path / "still.wav", np.zeros(16_000), 16_000)
+    soundfile.write(tmp_path / "noise.wav", np.random.default_rng(1).normal(0, 0.01, 16_000), 16_000)
+    done = streamer("still.wav", "noise.wav", "--jobs", "1", "--server", service.url, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [
+        "streamer: no words were heard in still.wav: it is silent.",
+        "streamer: no words were heard in noise.wav.",
+    ]
+
+
+def test_a_full_disk(service: Service, tmp_path: Path) -> None:
+    """One sentence for standard output; where one file does not fit the others go on, and nothing is half-written."""
+    with Path("/dev/full").open("w") as full:
+        command = [*COMMAND, PHRASE, "--server", service.url]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "streamer: standard output cannot be written: No space left on device.\n"
+    # A full folder, seen by one process: no file may be longer than the transcript of the short one.
+    command = [sys.executable, "-c", LIMITED, TALK, PHRASE, "--format", "json", "-o", f"{tmp_path}/", "--jobs", "1"]
+    done = subprocess.run(
+        [*command, "--server", service.url], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        f"streamer: {tmp_path}/talk.json cannot be written: File too large.",
+        "streamer: 1 of 2 recordings; 1 failed.",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["quilter.json"]
+
+
+LIMITED = """
+import resource, runpy, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3500, resource.RLIM_INFINITY))
+runpy.run_module("streamer", run_name="__main__")
+"""
+
+
+def test_what_is_no_file(service: Service, tmp_path: Path) -> None:
+    """A pipe with a name and an address are heard like files; encoded audio on standard input, too."""
+    words = finals(service, PHRASE)
+    for command in (f'"{PHRASE}" > pipe.ogg & streamer pipe.ogg', f'"{PHRASE}" | streamer -'):
+        (tmp_path / "pipe.ogg").unlink(missing_ok=True)
+        os.mkfifo(tmp_path / "pipe.ogg")
+        script = f'streamer() {{ "{sys.executable}" -m streamer --server {service.url} "$@"; }}; cat {command}'
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE_S, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines() == words
+    address = service.url.replace("ws:", "http:").replace("/v1/stream", "/nothing.mp3")
+    done = streamer(address, "--server", service.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"streamer: {address} cannot be fetched: HTTP status 404 (Not Found).\n"
 
 
 def test_ctrl_c_ends_standard_input(service: Service) -> None:
@@ -145,6 +249,9 @@ def test_ctrl_c_ends_standard_input(service: Service) -> None:
         process.send_signal(signal.SIGINT)
         assert json.loads(process.stdout.readline())["text"] == " ".join(finals(service, SHORT))
         assert process.wait(10) == 130
+        assert process.stderr is not None
+        told = b"streamer: ending: the last words of standard input are awaited. Ctrl-C again does not wait.\n"
+        assert process.stderr.read() == told
 
 
 def test_words_of_a_pipe_come_while_they_are_said(service: Service) -> None:

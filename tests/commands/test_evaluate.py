@@ -173,14 +173,15 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, status: int) -> None:
-    """Without a report, and without a traceback; its sessions end with it."""
+    """Without a report; it is said what there is to wait for, and its sessions end with it."""
     command = [sys.executable, "-m", "streamer", "evaluate", MANIFEST, "--server", service.url, "--paced"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while sessions(service) < 3:
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
-        assert process.communicate(timeout=LIMIT_S) == (b"", b"")
+        told = b"streamer: stopping: sessions and what was started are ended. Ctrl-C again does not wait.\n"
+        assert process.communicate(timeout=LIMIT_S) == (b"", told)
         assert process.returncode == status
     while sessions(service):
         time.sleep(0.05)

@@ -28,6 +28,8 @@ from tests.virtual_microphone import Room, room, silent_environment, without_por
 
 PHRASE = SAMPLES / "quilter.ogg"
 READY = "streamer: listening to "
+ENDING = "streamer: ending: the last words are awaited. Ctrl-C again does not wait.\n"
+MUTED = " gives nothing but silence: is it muted? --devices lists others."
 # The microphone of the room, whatever else the machine has.
 MIC = ("mic", "--device", "default")
 # A room is no file: the sound begins elsewhere in a step and is resampled, so that now and then a word is another.
@@ -79,7 +81,8 @@ class Listening:
         """The same, when it ends by itself with this exit status."""
         output, errors = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == status, errors
-        return output, errors
+        # A room in which nothing is played for long is as silent as a microphone that is muted.
+        return output, "".join(line for line in errors.splitlines(keepends=True) if MUTED not in line)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +209,7 @@ async def test_a_connection_that_is_lost(studio: Room, service: Service, sentenc
         await cut()
         await asyncio.to_thread(playing.wait)
         output, errors = await asyncio.to_thread(listening.end)
-    assert errors == ""
+    assert errors == ENDING
     assert_heard(" ".join(output.split()), expected)
 
 
@@ -300,6 +303,43 @@ def test_a_machine_without_a_microphone(tmp_path: Path, arguments: list[str]) ->
     assert (done.returncode, done.stdout) == (1, "")
     assert "this machine has no microphone that PortAudio can see" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_goes_into_a_file_is_seen_too(
+    studio: Room, service: Service, sentence: Path, expected: str, tmp_path: Path
+) -> None:
+    """Finals stay on the terminal; an earlier text is behind them only if that was asked for."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("the work of an hour\n")
+    command = (*MIC, "--server", service.url, "-o", str(notes))
+    done = subprocess.run([*COMMAND, *command], env=studio.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    ways = "--append writes behind it, --overwrite replaces it once there is a whole new one"
+    assert done.stderr == f"streamer: {notes} is there already: {ways}.\n"
+    terminal = Terminal(*command, "--append", environment=studio.environment)
+    terminal.watch(READY)
+    studio.play(sentence).wait()
+    terminal.watch("adventure")
+    terminal.type("\x03")
+    terminal.watch(ENDING.strip())
+    assert terminal.status() == 0
+    said = notes.read_text().removeprefix("the work of an hour\n")
+    assert_heard(" ".join(said.split()), expected)
+    assert [text for _, text in finals_on(terminal.shown)] == said.splitlines()
+
+
+def test_a_microphone_that_is_muted(studio: Room, service: Service, tmp_path: Path) -> None:
+    """It is told while one still speaks, and at the end; no old text is replaced by nothing."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("the work of an hour\n")
+    terminal = Terminal(
+        *(*MIC, "--server", service.url, "-o", str(notes), "--overwrite"), environment=studio.environment
+    )
+    terminal.watch(MUTED)
+    terminal.type("\x03")
+    assert terminal.status() == 0
+    assert "streamer: no words were heard: the file stays as it was." in terminal.shown
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["the work of an hour\n"]
 
 
 def test_a_machine_without_portaudio() -> None:

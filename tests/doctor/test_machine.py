@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streamer import temporary_folder
 from streamer.doctor import machine
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 
@@ -21,7 +22,10 @@ def only(check: Callable[[], Iterable[Finding]]) -> Finding:
 
 @pytest.mark.parametrize(
     "check",
-    [machine.python, machine.system, machine.shared_memory, machine.descriptors, machine.environment, machine.ffmpeg],
+    [
+        *(machine.python, machine.system, machine.shared_memory, machine.temporary_files, machine.descriptors),
+        *(machine.environment, machine.ffmpeg),
+    ],
 )
 def test_this_machine_is_fine(check: Callable[[], Iterable[Finding]]) -> None:
     """The tests run on it."""
@@ -55,6 +59,19 @@ def test_shared_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_pa
     found = only(machine.shared_memory)
     assert found.state == WRONG
     assert "No such file or directory" in found.said
+
+
+def test_a_temporary_folder_that_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is named with its remedy; where another one has room that is only a warning."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(machine, "GOOD_TEMPORARY", 1 << 60)
+    found = only(machine.temporary_files)
+    assert (found.state, found.remedy) == (WARNING, temporary_folder.REMEDY)
+    assert found.said.endswith(f" free in {tmp_path}")
+    monkeypatch.setattr(temporary_folder, "LEAST", 1 << 60)
+    found = only(machine.temporary_files)
+    assert (found.state, found.remedy) == (WRONG, temporary_folder.REMEDY)
+    assert found.said == f"the temporary folder {tmp_path} is full"
 
 
 def test_few_open_files() -> None:

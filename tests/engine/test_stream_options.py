@@ -9,6 +9,7 @@ import pytest
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import BadOptions, StreamOptions
+from streamer.limits import MOST_HOTWORDS
 
 STEPS = (160, 320, 640)
 SEARCHES = ("lexicon", "greedy")
@@ -78,3 +79,12 @@ def test_what_is_wrong_is_said(given: dict[str, Any], complaint: str) -> None:
     """A bad option is refused, with what would be right."""
     with pytest.raises(BadOptions, match=complaint):
         read(given)
+
+
+def test_a_hotword_with_figures_is_listened_for_as_it_is_said() -> None:
+    """In each likely way, with the weight that was given; no more ways than a search takes hotwords."""
+    found = read({"hotwords": [{"text": "K8s", "weight": 2}, "talk"]}).hotwords
+    assert found == (Hotword("k eight s", 2.0, "K8s"), Hotword("k eights", 2.0, "K8s"), Hotword("talk"))
+    assert len(read({"hotwords": [f"K{number}s" for number in range(MOST_HOTWORDS)]}).hotwords) == MOST_HOTWORDS
+    with pytest.raises(BadOptions, match="'A1B2C3D4' is more than 6 words when it is said"):
+        read({"hotwords": ["A1B2C3D4"]})

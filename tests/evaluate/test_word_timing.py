@@ -99,12 +99,12 @@ def test_the_written_form_is_judged_as_it_was_spoken() -> None:
     """In the written form spoken words count; they are shown when their whole token is."""
     told = [
         {"word": "It", "spoken": "it", "start_ms": 0, "end_ms": 100, "confidence": 0.9},
-        {"word": "5 p.m.", "spoken": "five p m", "start_ms": 100, "end_ms": 900, "confidence": 0.8},
+        {"word": "5 PM", "spoken": "five p m", "start_ms": 100, "end_ms": 900, "confidence": 0.8},
     ]
     events = [
         partial("It 5", 320),
-        partial("It 5 p.m.", 640),
-        final("It 5 p.m.", words=told, spoken="it five p m", audio_ms=960),
+        partial("It 5 PM", 640),
+        final("It 5 PM", words=told, spoken="it five p m", audio_ms=960),
     ]
     found = words(*events)
     assert [(word.word, word.shown.audio_ms) for word in found] == [("it", 320), ("five", 640), ("p", 640), ("m", 640)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import SCRIPTS
+from tests.project import ROOT, SCRIPTS
 
 # What a script needs besides the commands that a test puts in place.
 TOOLS = ("sh", "env", "dirname")
@@ -36,10 +36,10 @@ class Machine:
         """No command of this name."""
         (self._folder / name).unlink()
 
-    def run(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs one of the scripts there."""
         return subprocess.run(
-            [SCRIPTS / script],
+            [SCRIPTS / script, *arguments],
             env={"PATH": str(self._folder), **environment},
             capture_output=True,
             text=True,
@@ -124,6 +124,46 @@ def test_missing_commands_are_packages_too(machine: Machine) -> None:
     done = machine.run("system_packages")
     assert done.returncode == 1
     assert "--no-install-recommends espeak-ng flite chromium pulseaudio ffmpeg zsh fish\n" in done.stderr
+
+
+def test_running_needs_less(machine: Machine, tmp_path: Path) -> None:
+    """Neither browsers, shells, sound servers nor voices, which are for the tests; and a purpose is one of two."""
+    bare(machine, WITHOUT_VENV_AND_LIBRARY, tmp_path)
+    for command in INSTALLED:
+        machine.lacks(command)
+    machine.has("apt-get", "echo called")
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    done = machine.run("system_packages", "run")
+    assert done.returncode == 1
+    assert f"--no-install-recommends python{version}-venv libpython{version}\n" in done.stderr
+    machine.has("python3", REAL)
+    done = machine.run("system_packages", "run")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert machine.run("system_packages", "walk").stderr == ("system_packages: the purpose is run or test, not walk\n")
+
+
+def make(folder: Path, target: str) -> str:
+    """What `make` would do in a fresh clone, without doing it."""
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        if not (folder / name).exists():
+            (folder / name).write_text((ROOT / name).read_text())
+    done = subprocess.run(["make", "--dry-run", target], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_make_run_says_what_it_installs_before_it_does(tmp_path: Path) -> None:
+    """And it is what running needs; the tests install the rest by themselves."""
+    running, testing = make(tmp_path, "run"), make(tmp_path, "test")
+    assert running.index("Installing what running needs") < running.index("-m venv") < running.index("pip install")
+    assert "system_packages run" in running
+    assert "'.[embedded]'" in running
+    assert "system_packages test" not in running
+    assert "[dev]" not in running
+    assert testing.index("system_packages test") < testing.index("'.[dev]'") < testing.index("pytest")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".runs").touch()
+    assert "pip install" not in make(tmp_path, "run")
+    assert "pip install" in make(tmp_path, "test")
 
 
 @pytest.mark.parametrize("root", [True, False])

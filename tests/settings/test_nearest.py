@@ -6,12 +6,18 @@ import pytest
 
 from streamer.settings.nearest import QUOTED, did_you_mean
 
-NAMES = ("port", "format", "tls-cert", "tls-key", "triton-metadata")
+NAMES = ("port", "mic", "format", "tls-cert", "tls-key", "triton-metadata")
 
 
 @pytest.mark.parametrize(
     ("name", "likely"),
-    [("prot", "port"), ("tls_key", "tls-key"), ("triton-meta", "triton-metadata"), ("fromat", "format")],
+    [
+        ("prot", "port"),
+        ("tls_key", "tls-key"),
+        ("triton-meta", "triton-metadata"),
+        ("fromat", "format"),
+        ("mik", "mic"),
+    ],
 )
 def test_a_slip_is_understood(name: str, likely: str) -> None:
     """Letters that changed places, and a name that was not finished."""

@@ -8,6 +8,7 @@ import pytest
 
 from streamer.terminal import progress_board
 from streamer.terminal.progress_board import ProgressBoard
+from streamer.terminal.progress_text import Tally
 from streamer.terminal.text_width import columns
 from tests.terminal.screen import Screen
 
@@ -29,7 +30,8 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedScreen]:
 
 def test_a_line_for_each_in_work_and_one_for_all(screen: TimedScreen) -> None:
     """Name, bar and share of each; how many, how far, how fast and how long still of all."""
-    board = ProgressBoard(screen.stream, 3, words=False)
+    tally = Tally(3)
+    board = ProgressBoard(screen.stream, tally, words=False)
     board.expect(2, 20_000)
     board.begin(0, "calls/a.wav", 40_000)
     board.begin(1, "b.flac", 60_000)
@@ -43,7 +45,8 @@ def test_a_line_for_each_in_work_and_one_for_all(screen: TimedScreen) -> None:
         "0 of 3 recordings, 0:40 of 2:00 (33 %), 10.0x, 0:08 left",
     ]
     board.heard(0, 40_000)
-    board.end(0, failed=False)
+    tally.done += 1
+    board.end(0)
     screen.now += 4
     board.heard(1, 40_000)
     assert screen.lines()[0] == "b.flac  ███████░░░  67%"
@@ -52,22 +55,25 @@ def test_a_line_for_each_in_work_and_one_for_all(screen: TimedScreen) -> None:
 
 def test_at_the_end_what_it_came_to_stays(screen: TimedScreen) -> None:
     """In the place of all the others; failures are counted, what was heard of them too."""
-    board = ProgressBoard(screen.stream, 2, words=False)
+    tally = Tally(5, failed=2)
+    board = ProgressBoard(screen.stream, tally, words=False)
     board.begin(0, "a.wav", 60_000)
     screen.now += 5
     board.heard(0, 60_000)
-    board.end(0, failed=False)
+    tally.done += 1
+    board.end(0)
     board.begin(1, "b.wav", 60_000)
     screen.now += 5
     board.heard(1, 30_000)
-    board.end(1, failed=True)
-    board.close()
-    assert screen.lines() == ["2 of 2 recordings (1 failed), 1:30 in 0:10.0, 9.0 times", "real time"]
+    tally.failed += 1
+    board.end(1)
+    assert board.close()
+    assert screen.lines() == ["1 of 5 recordings; 3 failed; 1:30 in 0:10.0, 9.0 times real", "time"]
 
 
 def test_what_was_interrupted_is_neither_done_nor_failed(screen: TimedScreen) -> None:
     """What was heard of it counts as heard."""
-    board = ProgressBoard(screen.stream, 3, words=False)
+    board = ProgressBoard(screen.stream, Tally(3), words=False)
     board.begin(0, "a.wav", 60_000)
     screen.now += 5
     board.heard(0, 30_000)
@@ -77,7 +83,7 @@ def test_what_was_interrupted_is_neither_done_nor_failed(screen: TimedScreen) ->
 
 def test_what_is_done_in_a_moment_shows_nothing(screen: TimedScreen) -> None:
     """Before a second has passed, and at most five times a second after it; a start of the service does not count."""
-    board = ProgressBoard(screen.stream, 2, words=False)
+    board = ProgressBoard(screen.stream, Tally(2), words=False)
     screen.now += 60
     board.begin(0, "a.wav", 60_000)
     screen.now += 0.5
@@ -94,7 +100,7 @@ def test_what_is_done_in_a_moment_shows_nothing(screen: TimedScreen) -> None:
 
 def test_other_lines_may_come_between(screen: TimedScreen) -> None:
     """After something else was written the board stands below it, at once."""
-    board = ProgressBoard(screen.stream, 2, words=True)
+    board = ProgressBoard(screen.stream, Tally(2), words=True)
     board.begin(0, "a.wav", None)
     screen.now += 2
     board.words(0, {"type": "partial", "text": "it was", "stable": 0})
@@ -110,7 +116,7 @@ def test_other_lines_may_come_between(screen: TimedScreen) -> None:
 
 def test_it_never_wraps_and_never_scrolls(screen: TimedScreen) -> None:
     """However long names and words are, and however many are in work."""
-    board = ProgressBoard(screen.stream, 100, words=True)
+    board = ProgressBoard(screen.stream, Tally(100), words=True)
     for index in range(40):
         board.begin(index, f"{'字幕' * 20}{index}.wav", 60_000)
         board.words(index, {"type": "partial", "text": "word " * 30 + "end", "stable": 0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.terminal.progress_text import Progress
+from streamer.terminal.progress_text import Progress, Tally
 from streamer.terminal.text_width import columns
 
 TENTH = Progress(60_000, 5.0, 600_000)
@@ -53,22 +53,37 @@ def test_what_does_not_fit_is_told_shorter(room: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("room", "text"),
     [
-        (83, "3 of 8 recordings (1 failed), 1:00 of 10:00 (10 %), 12.0 times real time, 0:45 left"),
-        (79, "3 of 8 recordings (1 failed), 1:00 of 10:00 (10 %), 12.0x, 0:45 left"),
-        (61, "3 of 8 recordings (1 failed), 1:00 of 10:00 (10 %), 0:45 left"),
-        (59, "3 of 8 recordings (1 failed), 10 %, 0:45 left"),
-        (40, "3 of 8 recordings (1 failed), 0:45 left"),
+        (82, "3 of 8 recordings; 1 failed; 1:00 of 10:00 (10 %), 12.0 times real time, 0:45 left"),
+        (78, "3 of 8 recordings; 1 failed; 1:00 of 10:00 (10 %), 12.0x, 0:45 left"),
+        (60, "3 of 8 recordings; 1 failed; 1:00 of 10:00 (10 %), 0:45 left"),
+        (58, "3 of 8 recordings; 1 failed; 10 %, 0:45 left"),
+        (39, "3 of 8 recordings; 1 failed; 0:45 left"),
         (16, "10 %, 0:45 left"),
     ],
 )
 def test_how_far_several_are(room: int, text: str) -> None:
     """With how many are done, and how many of these could not be transcribed."""
-    shown = TENTH.of_all(3, 8, 1, room)
+    shown = TENTH.of_all(Tally(8, done=3, failed=1), room)
     assert columns(shown) <= room
     assert shown == text
 
 
 def test_what_it_came_to() -> None:
     """At the end, in which time."""
-    assert TENTH.at_the_end(2, 2, 1) == "2 of 2 recordings (1 failed), 1:00 in 0:05.0, 12.0 times real time"
-    assert TENTH.at_the_end(2, 2, 0).startswith("2 of 2 recordings, ")
+    ended = TENTH.at_the_end(Tally(2, done=1, failed=1))
+    assert ended == "1 of 2 recordings; 1 failed; 1:00 in 0:05.0, 12.0 times real time"
+    assert TENTH.at_the_end(Tally(2, done=2)).startswith("2 of 2 recordings, ")
+
+
+@pytest.mark.parametrize(
+    ("tally", "text"),
+    [
+        (Tally(5, done=2, failed=3), "2 of 5 recordings; 3 failed"),
+        (Tally(3, done=2, skipped=1), "2 of 3 recordings; 1 was there already"),
+        (Tally(9, done=2, skipped=4, failed=1), "2 of 9 recordings; 1 failed; 4 were there already"),
+        (Tally(9, done=2, interrupted=True), "2 of 9 recordings; interrupted"),
+    ],
+)
+def test_what_was_named_is_counted(tally: Tally, text: str) -> None:
+    """Of all recordings that were named, how many became transcripts, and what became of the others."""
+    assert str(tally) == text

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from streamer.audio.recording_list import ListedRecording, list_recordings
+from streamer.terminal.transcript_files import APPEND, OVERWRITE, SKIP
 from streamer.terminal.transcript_output import MOST_AHEAD, OutputError, TranscriptOutput
+from tests.file_size_limit import most_bytes
 
 FINAL = {"type": "final", "text": "hello", "start_ms": 0, "end_ms": 500, "confidence": 1.0, "words": []}
 DONE = {"type": "done", "audio_ms": 1000}
@@ -53,13 +55,13 @@ def test_jsonl_has_every_event(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("format", ["json", "srt", "vtt"])
 def test_a_document_is_written_only_when_it_is_whole(format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is printed for a recording that breaks off."""
-    output = TranscriptOutput(format, None, named("a.wav", "b.wav"))
+    """Nothing is printed for a recording that fails."""
+    output = TranscriptOutput(format, None, named("a.wav"))
     with output.of_recording(0) as written:
         written.begin(None)
         written.take(FINAL)
     assert capsys.readouterr().out == ""
-    play(output, "b.wav")
+    play(TranscriptOutput(format, None, named("b.wav")), "b.wav")
     assert capsys.readouterr().out.count("hello") == {"json": 2, "srt": 1, "vtt": 1}[format]
 
 
@@ -87,7 +89,7 @@ def test_silence_leaves_an_empty_file(tmp_path: Path) -> None:
 def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
     """The old transcript is there until there is a new one."""
     (tmp_path / "a.json").write_text("old")
-    output = TranscriptOutput("json", f"{tmp_path}/a.json", named("a.wav"))
+    output = TranscriptOutput("json", f"{tmp_path}/a.json", named("a.wav"), existing=OVERWRITE)
     with output.of_recording(0) as written:
         written.begin(None)
         written.take(FINAL)
@@ -99,7 +101,12 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
     ("format", "output", "recordings", "words"),
     [
         ("text", "missing/a.txt", ["a.wav"], "there is no folder"),
-        ("text", "missing/", ["a.wav"], "there is no such folder"),
+        ("text", "talk.wav/", ["a.wav"], "talk.wav is no folder"),
+        ("srt", "", ["a.wav"], "a.srt is there already: --skip-existing leaves it alone, --overwrite replaces it"),
+        ("text", "", ["a.wav"], "a.txt is there already: --skip-existing leaves it alone, --append writes behind it"),
+        ("srt,json", "a.srt", ["a.wav"], "several formats need a folder"),
+        ("srt,json", "talk.wav", ["a.wav"], "several formats need a folder"),
+        ("text", "", ["b.wav", "b.partial.wav"], "is called until it is whole"),
         ("srt", "a.srt", ["a.wav", "b.wav"], "give --output a folder"),
         ("text", "", ["x/a.wav", "y/a.wav"], "two recordings would both be written to"),
         ("text", "talk.wav", ["talk.wav"], "would overwrite the recording"),
@@ -111,6 +118,8 @@ def test_a_place_that_cannot_be_is_refused_at_once(
     """Before anything is transcribed, in one sentence."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "talk.wav").write_bytes(b"RIFF")
+    for name in ("a.srt", "a.txt"):
+        (tmp_path / name).write_text("the work of an hour")
     with pytest.raises(OutputError, match=words) as caught:
         TranscriptOutput(format, output or ".", named(*recordings))
     assert "\n" not in str(caught.value)
@@ -220,3 +229,134 @@ def test_files_do_not_stay_open(tmp_path: Path) -> None:
             written.take(FINAL)
         assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
     assert len(list(tmp_path.iterdir())) == 100
+
+
+@pytest.mark.parametrize(
+    ("format", "recordings", "existing", "words"),
+    [
+        ("srt", ["a.wav", "b.wav"], "refuse", "srt holds one recording: give --output a folder for several"),
+        ("srt,json", ["a.wav"], "refuse", "a stream takes one format: give --output a folder for several"),
+        ("text", ["a.wav"], OVERWRITE, "--overwrite is about files: say with --output where they are"),
+    ],
+)
+def test_a_stream_cannot_take_everything(format: str, recordings: list[str], existing: str, words: str) -> None:
+    """What would be of no use on standard output is refused, as it is with --output."""
+    with pytest.raises(OutputError, match=words):
+        TranscriptOutput(format, None, named(*recordings), existing=existing)
+
+
+def test_several_formats_are_a_file_each(tmp_path: Path) -> None:
+    """In one run, into a folder that is made for it."""
+    output = TranscriptOutput("srt,json,text", f"{tmp_path}/new/folder", named("a.wav", "b.wav"))
+    assert list(tmp_path.iterdir()) == []
+    play(output, "a.wav", "b.wav")
+    names = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
+    assert names == {f"{name}.{ending}" for name in "ab" for ending in ("srt", "json", "txt")}
+    assert json.loads((tmp_path / "new" / "folder" / "b.json").read_text())["text"] == "hello"
+
+
+def test_subtitles_of_several_make_a_folder(tmp_path: Path) -> None:
+    """Nothing else would do; what is written like a file stays one."""
+    play(TranscriptOutput("srt", f"{tmp_path}/subtitles", named("a.wav", "b.wav")), "a.wav", "b.wav")
+    assert sorted(path.name for path in (tmp_path / "subtitles").iterdir()) == ["a.srt", "b.srt"]
+    play(TranscriptOutput("srt", f"{tmp_path}/one.srt", named("a.wav")), "a.wav")
+    assert (tmp_path / "one.srt").read_text().startswith("1\n00:00:00,000")
+
+
+@pytest.mark.parametrize("format", ["text", "srt"])
+def test_what_is_broken_off_is_called_partial(tmp_path: Path, capsys: pytest.CaptureFixture[str], format: str) -> None:
+    """The finished file of an earlier run stays, and it is said where the words are; a whole one takes their place."""
+    ending = {"text": "txt", "srt": "srt"}[format]
+    (tmp_path / f"a.{ending}").write_text("finished")
+    output = TranscriptOutput(format, str(tmp_path), named("a.wav", "b.wav"), existing=OVERWRITE)
+    output.tally.interrupted = True
+    for index in range(2):
+        with output.of_recording(index) as written:
+            written.begin(None)
+            written.take(FINAL)
+            written.break_off()
+    output.close()
+    assert (tmp_path / f"a.{ending}").read_text() == "finished"
+    assert "hello" in (tmp_path / f"a.partial.{ending}").read_text()
+    names = {f"a.{ending}", f"a.partial.{ending}", f"b.partial.{ending}"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    told = capsys.readouterr().err
+    assert f"streamer: a.wav was not heard to its end: {tmp_path}/a.partial.{ending} has what was.\n" in told
+    assert told.endswith("streamer: 0 of 2 recordings; interrupted.\n")
+    play(TranscriptOutput(format, str(tmp_path), named("a.wav", "b.wav"), existing=OVERWRITE), "a.wav", "b.wav")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
+    assert "hello" in (tmp_path / f"a.{ending}").read_text()
+
+
+def test_a_second_run_goes_on_where_the_first_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is there already is left alone, an empty one too; of several formats only what is missing is written."""
+    (tmp_path / "a.txt").write_text("by hand")
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "b.txt").touch()
+    recordings = named("a.wav", "b.wav", "c.wav")
+    output = TranscriptOutput("text,json", str(tmp_path), recordings, existing=SKIP)
+    assert output.recordings == recordings[1:]
+    play(output, "b.wav", "c.wav")
+    assert capsys.readouterr().err == "streamer: 2 of 3 recordings; 1 was there already.\n"
+    assert (tmp_path / "a.txt").read_text() == "by hand"
+    assert (tmp_path / "b.txt").read_text() == ""
+    assert json.loads((tmp_path / "b.json").read_text())["text"] == "hello"
+    assert (tmp_path / "c.txt").read_text() == "hello\n"
+
+
+def test_new_text_goes_behind_the_old(tmp_path: Path) -> None:
+    """With --append, in a line of its own; subtitles cannot, as their times begin anew."""
+    (tmp_path / "a.txt").write_text("old, without an end of line")
+    play(TranscriptOutput("text", f"{tmp_path}/a.txt", named("x.wav"), existing=APPEND), "x.wav")
+    assert (tmp_path / "a.txt").read_text() == "old, without an end of line\nhello\n"
+    with pytest.raises(OutputError, match="--append: the times of srt begin anew"):
+        TranscriptOutput("srt", f"{tmp_path}/a.srt", named("x.wav"), existing=APPEND)
+
+
+def test_one_file_of_several_is_not_replaced_by_less(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where one of them fails, a new file has the others; an old one stays, and they stand beside it."""
+    for name, replaced in (("new.txt", False), ("old.txt", True)):
+        if replaced:
+            (tmp_path / name).write_text("two recordings")
+        output = TranscriptOutput("text", f"{tmp_path}/{name}", named("a.wav", "b.wav"), existing=OVERWRITE)
+        with output.of_recording(1):
+            pass
+        play(output, "a.wav")
+    assert (tmp_path / "new.txt").read_text() == "hello\n"
+    assert (tmp_path / "old.txt").read_text() == "two recordings"
+    assert (tmp_path / "old.partial.txt").read_text() == "hello\n"
+    assert f"{tmp_path}/old.partial.txt has what was heard until then." in capsys.readouterr().err
+
+
+def test_a_file_that_does_not_fit_stops_no_other(tmp_path: Path) -> None:
+    """Nothing half-written is left of it, and the old one stays."""
+    (tmp_path / "a.json").write_text("old")
+    output = TranscriptOutput("json", str(tmp_path), named("a.wav", "b.wav"), existing=OVERWRITE)
+    with output.of_recording(0) as written, most_bytes(50):
+        written.take(FINAL)
+        with pytest.raises(OutputError, match=r"a\.json cannot be written: File too large"):
+            written.end()
+    play(output, "b.wav")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "b.json"]
+    assert (tmp_path / "a.json").read_text() == "old"
+    assert (output.tally.done, output.tally.failed) == (1, 1)
+
+
+def test_lines_that_do_not_fit_leave_whole_lines(tmp_path: Path) -> None:
+    """What was written before the disk was full is kept as partial, without half a line."""
+    output = TranscriptOutput("text", f"{tmp_path}/a.txt", named("a.wav"))
+    with output.of_recording(0) as written, most_bytes(10):
+        written.take(FINAL)
+        with pytest.raises(OutputError, match=r"a\.txt cannot be written"):
+            written.take(FINAL)
+    output.close()
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.partial.txt", "hello\n")]
+
+
+def test_of_five_recordings_three_of_which_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was named is counted, also what could not even be opened and what was not tried."""
+    output = TranscriptOutput("text", None, named("a.wav", "b.wav", "c.wav"), unreadable=2)
+    with output.of_recording(2):
+        pass
+    play(output, "a.wav", "b.wav")
+    assert capsys.readouterr().err == "streamer: 2 of 5 recordings; 3 failed.\n"

@@ -63,14 +63,23 @@ def test_the_time_left_is_told_in_any_width(clock: Clock, width: int) -> None:
     screen.close()
 
 
-@pytest.mark.parametrize(("share", "start"), [(True, " 50 % "), (False, "")])
-def test_words_with_how_far_a_long_recording_is(screen: Screen, share: bool, start: str) -> None:
-    """In front of them; a short one is over in a moment."""
-    display = WordsDisplay(screen.stream, share=share)
-    display.begin(0, "a.wav", 120_000)
+@pytest.mark.parametrize("progress", [True, False])
+def test_words_with_how_far_a_long_recording_is(clock: Clock, screen: Screen, progress: bool) -> None:
+    """Below them with speed and time left, as for several; it goes on in silence, and a short one is over soon."""
+    display = WordsDisplay(screen.stream, progress=progress)
+    display.begin(0, "calls/a.wav", 120_000)
     partial = {"text": "it was", "stable": 0, "start_ms": 58_000, "audio_ms": 60_000}
+    clock.now += 5
     display.words(0, partial)
-    assert screen.lines() == [f"{start}[0:58.0] it was"]
+    below = ["a.wav  1:00 of 2:00 (50 %), 12.0 times real time, 0:05 left"] if progress else []
+    assert screen.lines() == ["[0:58.0] it was", *below]
+    clock.now += 5
+    display.heard(0, 90_000)
+    below = ["a.wav  1:30 of 2:00 (75 %), 9.0 times real time, 0:03 left"] if progress else []
+    assert screen.lines()[1:] == below
+    display.clear()
+    assert screen.lines() == []
     display.begin(0, "b.wav", 59_000)
+    clock.now += 5
     display.words(0, partial)
     assert screen.lines() == ["[0:58.0] it was"]

@@ -343,7 +343,7 @@ def segment(dice: random.Random, number: int) -> dict[str, Any]:
     for _ in range(dice.randint(1, 40)):
         length = dice.choice([40, 200, 300, 700, 2500])
         word = dice.choice(
-            ["a", "<b>", "r&d", "naïve", "extraordinarily", "3:30 p.m.", "seven-hundred", "x" * 50, *COMMON]
+            ["a", "<b>", "r&d", "naïve", "extraordinarily", "3:30 PM", "seven-hundred", "x" * 50, *COMMON]
         )
         words.append({"word": word, "start_ms": at, "end_ms": at + length, "confidence": 0.5})
         at += length + dice.choice([0, 0, 0, 20, 400, 1600])

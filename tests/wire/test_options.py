@@ -79,7 +79,7 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
         ({"hotwords": ["  "]}, "bad_option", "1 to 6 words"),
         ({"hotwords": ["a b c d e f g"]}, "bad_option", "1 to 6 words"),
         ({"hotwords": ["x" * 61]}, "bad_option", "at most 60 characters"),
-        ({"hotwords": ["1984"]}, "bad_option", "made of letters"),
+        ({"hotwords": ["?!"]}, "bad_option", "made of letters and digits"),
         ({"hotwords": ["a\u0000b"]}, "bad_option", "made of letters"),
     ],
 )

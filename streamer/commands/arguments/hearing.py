@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamer.commands.arguments.key import add_key_argument
 from streamer.commands.arguments.parser import add_server_argument, count
 from streamer.commands.arguments.recognition import add_recognition_arguments, session_options
 
@@ -22,6 +23,7 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
     add("manifest", metavar="MANIFEST", help="which recordings there are, and what is said in them")
     way = parser.add_mutually_exclusive_group()
     add_server_argument(way, "the service to evaluate")
+    add_key_argument(parser)
     way.add_argument("--engine", action="store_true", help="the bare engine in this process instead of a service")
     add("--bundle", type=Path, metavar="FOLDER", help="with --engine: another model than the one that is shipped")
     add("--precision", choices=PRECISIONS, help="with --engine: what the model computes in (what suits the machine)")

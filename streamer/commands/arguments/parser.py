@@ -46,20 +46,36 @@ class Parser(argparse.ArgumentParser):
         for word in before:
             name = word.partition("=")[0]
             if name.startswith("--") and " " not in word and name not in self._options:
-                known = [option[2:] for option in self._options if option.startswith("--")]
-                self.error(f"unknown option {name}{did_you_mean(name[2:], known, '--{}')}")
+                self.error(f"unknown option {name}{self._likely(name[2:])}")
         parse = self.parse_known_intermixed_args if intermixed else self.parse_known_args
         options, rest = parse(arguments, namespace)
         for word in rest:
             if word != "--":
                 unknown = word.startswith("-") and word in before
-                self.error(f"unknown option {word}" if unknown else f"unexpected argument '{word}'")
+                likely = self._likely(word[1:].partition("=")[0]) if len(word) > 2 else ""
+                self.error(f"unknown option {word}{likely}" if unknown else f"unexpected argument '{word}'")
         return options
 
     def error(self, message: str) -> NoReturn:
         """Ends the program."""
         end = " See" if message.endswith("?") else "; see"
         self.exit(USAGE, f"streamer: {message.rstrip('.')}{end} {self.prog} --help.\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse does, with the likely one of the choices."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            likely = did_you_mean(str(value), map(str, action.choices or ()))
+            raise argparse.ArgumentError(action, f"{error.message}{likely}") from None
+
+    def _likely(self, name: str) -> str:
+        """What may have been meant by an option that there is not: another one, or a value of one."""
+        for action in self._actions:
+            if action.option_strings and action.choices and name in action.choices:
+                return f"; did you mean {action.option_strings[-1]} {name}?"
+        known = [option[2:] for option in self._options if option.startswith("--")]
+        return did_you_mean(name, known, "--{}")
 
     def _remembering(self, group: _Group, add: Callable[..., argparse.Action]) -> _Group:
         group.add_argument = lambda *names, **about: self._remembered(add(*names, **about))  # type: ignore[method-assign]

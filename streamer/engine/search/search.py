@@ -32,11 +32,12 @@ class HypothesisWord:
 class Hotword:
     """A word or phrase that a stream expects. Weight 1 is the tuned default, weight 0 has no effect.
 
-    A client sends it as `streamer.wire.options.Hotword`.
+    A client sends it as `streamer.wire.options.Hotword`. `written` stands for it in results if it is not the same.
     """
 
     text: str
     weight: float = HOTWORD_WEIGHT
+    written: str = ""
 
 
 @dataclass(frozen=True)

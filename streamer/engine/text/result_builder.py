@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.stream_events import Alternative, Final, Partial, SpokenWord
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
+from streamer.engine.text.hotword_spelling import Spellings
 from streamer.engine.text.written_form import settled_tokens, written_tokens
 
 
@@ -32,6 +34,10 @@ class ResultBuilder:
     begins: bool = True  # whether the next word begins a sentence
     _agreed: tuple[str, ...] = ()  # the texts of the previous hypothesis
     _shown: tuple[str, int] = field(default=("", 0))
+    _spellings: Spellings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._spellings = Spellings.of((hotword.text, hotword.written) for hotword in self.options.hotwords)
 
     def partial(self, found: Hypothesis, stable: int, position: SegmentPosition) -> Partial | None:
         """The partial for a hypothesis whose first `stable` words will not change. None if it shows nothing new."""
@@ -46,8 +52,8 @@ class ResultBuilder:
         if not words or not self.options.partials:
             return None
         sure = min(stable, shown)
-        if self.options.written:
-            sure = settled_tokens(texts[:shown], sure, begins=self.begins)
+        if self._rewrites:
+            sure = settled_tokens(texts[:shown], sure, **self._form)
             words = self._written(words)
             if self.options.stability == "high":
                 words = words[:sure]  # the rest of a number may still change how its beginning is written
@@ -79,7 +85,9 @@ class ResultBuilder:
         ]
         spoken = None
         if self.options.written:
-            spoken, words = _text(words), self._written(words)
+            spoken = _text(words)
+        if self._rewrites:
+            words = self._written(words)
         final = Final(
             position.segment,
             _text(words),
@@ -100,6 +108,15 @@ class ResultBuilder:
         self.begins = self.begins or pause
         self._agreed, self._shown = (), ("", 0)
 
+    @property
+    def _rewrites(self) -> bool:
+        """Whether what is shown may be other words than those that were said."""
+        return self.options.written or bool(self._spellings)
+
+    @property
+    def _form(self) -> dict[str, Any]:
+        return {"begins": self.begins, "spellings": self._spellings, "rules": self.options.written}
+
     def _timed(self, found: Sequence[HypothesisWord], position: SegmentPosition) -> list[SpokenWord]:
         """The words with times in the stream, in ascending order."""
         spans = self.calibration.spans(found, position.frame_ms, self.options.step_ms, self.options.search)
@@ -112,9 +129,12 @@ class ResultBuilder:
         ]
 
     def _written(self, words: Sequence[SpokenWord]) -> list[SpokenWord]:
-        found = []
-        for token in written_tokens([word.word for word in words], begins=self.begins):
+        found: list[SpokenWord] = []
+        for token in written_tokens([word.word for word in words], **self._form):
             part = words[token.first : token.end]
+            if not self.options.written and token.text == _text(part):
+                found += part
+                continue
             confidences = [word.confidence for word in part if word.confidence is not None]
             confidence = min(confidences) if confidences else None  # a number is right only if all its words are
             found.append(SpokenWord(token.text, part[0].start_ms, part[-1].end_ms, confidence, _text(part)))
@@ -125,8 +145,8 @@ class ResultBuilder:
         merged = {best: 0.0}
         for words, probability in ranked:
             texts = [word.text for word in words]
-            if self.options.written:
-                texts = [token.text for token in written_tokens(texts, begins=self.begins)]
+            if self._rewrites:
+                texts = [token.text for token in written_tokens(texts, **self._form)]
             text = " ".join(texts)
             merged[text] = merged.get(text, 0.0) + probability
         found = list(merged.items())[: self.options.alternatives]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from streamer.engine.text.hotword_spelling import NO_SPELLINGS, Spellings
 from streamer.engine.text.spoken_numbers import (
     BEGINNINGS,
     DIGITS,
@@ -32,16 +33,28 @@ class WrittenToken:
     end: int
 
 
-def written_tokens(words: Sequence[str], *, begins: bool = True) -> list[WrittenToken]:
-    """The written form of all words, in order and without gaps. `begins`: the first word opens a sentence."""
-    return [token for token, _ in _read(words, begins)]
+def written_tokens(
+    words: Sequence[str], *, begins: bool = True, spellings: Spellings = NO_SPELLINGS, rules: bool = True
+) -> list[WrittenToken]:
+    """The written form of all words, in order and without gaps. `begins`: the first word opens a sentence.
+
+    Words that have a spelling of their own are written so; without `rules` the others stay as they are.
+    """
+    return [token for token, _ in _read(words, begins, spellings, rules)]
 
 
-def settled_tokens(words: Sequence[str], stable: int, *, begins: bool = True) -> int:
+def settled_tokens(
+    words: Sequence[str],
+    stable: int,
+    *,
+    begins: bool = True,
+    spellings: Spellings = NO_SPELLINGS,
+    rules: bool = True,
+) -> int:
     """How many tokens at the start cannot change, whatever follows the first `stable` words."""
     known = words[: max(0, stable)]
     count = 0
-    for _, furthest in _read(known, begins):
+    for _, furthest in _read(known, begins, spellings, rules):
         if furthest >= len(known):
             break
         count += 1
@@ -101,16 +114,18 @@ _Found = tuple[str, int]
 """A text, and the position after its last word."""
 
 
-def _read(words: Sequence[str], begins: bool) -> Iterator[tuple[WrittenToken, int]]:
+def _read(words: Sequence[str], begins: bool, spellings: Spellings, rules: bool) -> Iterator[tuple[WrittenToken, int]]:
     """The tokens, each with the furthest position that was read for it or for a token before it."""
     tracked = TrackedWords(words)
     said: list[str] = []
     position = 0
     while position < len(words):
-        text, end = _token(tracked, position, said) or (words[position], position + 1)
+        given = spellings.at(tracked, position) if spellings else None
+        found = given or (_token(tracked, position, said) if rules else None)
+        text, end = found or (words[position], position + 1)
         tracked.at(end - 1)
         said += text.lower().split()
-        if begins and position == 0:
+        if rules and begins and position == 0 and given is None:
             text = text[:1].title() + text[1:]
         yield WrittenToken(text, position, end), tracked.furthest
         position = end

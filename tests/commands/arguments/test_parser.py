@@ -16,6 +16,7 @@ def parser() -> Parser:
     parser.add_argument("name")
     parser.add_argument("-o", "--output")
     parser.add_argument("--jobs", type=count)
+    parser.add_argument("--format", choices=("text", "srt"))
     parser.add_argument_group("more").add_argument("--port", type=port)
     parser.add_mutually_exclusive_group().add_argument("--limit", type=number)
     return parser
@@ -30,6 +31,13 @@ def parser() -> Parser:
         (["--hlep"], "unknown option --hlep; did you mean --help? See streamer test --help."),
         (["--out", "x"], "unknown option --out; did you mean --output? See streamer test --help."),
         (["a", "--zebra"], "unknown option --zebra; see streamer test --help."),
+        (["a", "-prot", "1"], "unknown option -prot; did you mean --port? See streamer test --help."),
+        (["a", "--srt"], "unknown option --srt; did you mean --format srt? See streamer test --help."),
+        (
+            ["a", "--format", "strt"],
+            "argument --format: invalid choice: 'strt' (choose from 'text', 'srt'); did you mean srt? "
+            "See streamer test --help.",
+        ),
         (["a", "-x"], "unknown option -x; see streamer test --help."),
         (["a", "b"], "unexpected argument 'b'; see streamer test --help."),
         (["a", "--", "--prot"], "unexpected argument '--prot'; see streamer test --help."),

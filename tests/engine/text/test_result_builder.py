@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord
 from streamer.engine.stream_events import Final, Partial
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
@@ -127,3 +127,22 @@ def test_alternatives_begin_with_the_final_and_are_different() -> None:
     final = builder(alternatives=2).final(words("a b"), ranked, place(), pause=True)
     assert [(other.text, other.confidence) for other in final.alternatives or ()] == [("a b", 0.6), ("a c", 0.3)]
     assert builder().final(words("a b"), ranked, place(), pause=True).alternatives is None
+
+
+def test_a_hotword_with_figures_is_one_word() -> None:
+    """Written as it was given, with what was said beside it; what it may still become is not stable."""
+    options = {"hotwords": (Hotword("k eight s", written="K8s"),), "partial_words": True}
+    by = builder(**options)
+    partial = shown(by, "run k eight", 3)
+    assert partial is not None
+    assert (partial.text, partial.stable) == ("run k eight", 3)
+    partial = shown(by, "run k eight s now", 4)
+    assert partial is not None
+    assert (partial.text, partial.stable) == ("run K8s now", 7)
+    final = ended(by, "run k eight s now")
+    assert (final.text, final.spoken) == ("run K8s now", None)
+    run, k8s, _ = final.words or ()
+    assert (run.word, run.spoken) == ("run", None)
+    assert (k8s.word, k8s.spoken, k8s.start_ms, k8s.end_ms) == ("K8s", "k eight s", 600, 1200)
+    final = ended(builder(**options, written=True), "k eight s at ten")
+    assert (final.text, final.spoken) == ("K8s at 10", "k eight s at ten")

@@ -1,0 +1,112 @@
+"""Hotwords with figures in them, such as K8s: how they are spoken, and how they are written as they were given. Pure.
+
+They are listened for as the words that are said, "k eight s", and these words become one again wherever they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from streamer.engine.text.spoken_numbers import TrackedWords
+
+VARIANTS = 4  # ways to speak one of them
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_RUN = re.compile(r"\d+|\D+")
+_DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
+_TENS = [".", ".", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_VOWELS = frozenset("aeiouy")
+_LONGEST_SPELLED = 3  # letters; more of them are a word, unless they have no vowel
+
+
+class Spellings:
+    """What is written in the place of words that were said."""
+
+    def __init__(self, written: Mapping[tuple[str, ...], str] | None = None) -> None:
+        """`written` by the words."""
+        self._by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        for words in sorted(written or {}, key=len, reverse=True):
+            self._by_first.setdefault(words[0], []).append((words, (written or {})[words]))
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> Spellings:
+        """Spoken text and what is written for it; the first one counts, and one without anything written does not."""
+        found: dict[tuple[str, ...], str] = {}
+        for spoken, written in pairs:
+            if written:
+                found.setdefault(tuple(spoken.split()), written)
+        return cls(found)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_first)
+
+    def at(self, words: TrackedWords, position: int) -> tuple[str, int] | None:
+        """What is written for the words that begin here, and the position after the last of them."""
+        for phrase, written in self._by_first.get(words.at(position), ()):
+            if all(words.at(position + index) == word for index, word in enumerate(phrase)):
+                return written, position + len(phrase)
+        return None
+
+
+NO_SPELLINGS = Spellings()
+
+
+def has_figures(text: str) -> bool:
+    """Whether a hotword is said otherwise than it is written."""
+    return any(character.isdecimal() for character in text)
+
+
+def spoken_forms(text: str, most: int = VARIANTS) -> list[str]:
+    """How a hotword with figures is said, likeliest first."""
+    ways = [
+        _said_letters(run) if not run[0].isdecimal() else _said_number("".join(str(int(digit)) for digit in run))
+        for word in _WORD.findall(text)
+        for run in _RUN.findall(word)
+    ]
+    # One part at a time is said in another way than the likeliest.
+    usual = [way[0] for way in ways]
+    others = ([*usual[:place], other, *usual[place + 1 :]] for place, way in enumerate(ways) for other in way[1:])
+    forms = [" ".join(parts) for parts in (usual, *others)]
+    if re.search(r"\d[sS]$", text):  # K8s: kay eights
+        forms.insert(1, f"{forms[0].rpartition(' ')[0]}{'es' if forms[0].endswith('six s') else 's'}")
+    return list(dict.fromkeys(forms))[:most]
+
+
+def _said_letters(run: str) -> list[str]:
+    """Letters one by one, or as a word."""
+    word, spelled = run.lower(), " ".join(run.lower())
+    vowel = not _VOWELS.isdisjoint(word)
+    if len(run) == 1 or not vowel:
+        return [spelled]
+    if len(run) <= _LONGEST_SPELLED:
+        return [spelled, word] if run.isupper() else [word, spelled]
+    return [word]
+
+
+def _said_number(figures: str) -> list[str]:
+    """Figures as a number, in pairs, or one by one."""
+    single = " ".join(_DIGITS[int(digit)] for digit in figures)
+    if len(figures) == 1:
+        return [single, "oh"] if figures == "0" else [single]
+    if figures[0] == "0" or len(figures) > 4:
+        return [single, single.replace("zero", "oh")] if "0" in figures else [single]
+    if len(figures) == 2:
+        return [_below_hundred(int(figures)), single]
+    first, last = int(figures[:-2]), int(figures[-2:])
+    if last == 0:
+        thousand = first % 10 == 0
+        return [f"{_below_hundred(first // 10)} thousand" if thousand else f"{_below_hundred(first)} hundred", single]
+    pairs = f"{_below_hundred(first)} {'oh ' if last < 10 else ''}{_below_hundred(last)}"
+    if len(figures) == 3:
+        return [pairs, single, f"{_DIGITS[first]} hundred {_below_hundred(last)}"]
+    return [pairs, single]
+
+
+def _below_hundred(value: int) -> str:
+    if value < 10:
+        return _DIGITS[value]
+    if value < 20:
+        return _TEENS[value - 10]
+    return _TENS[value // 10] + (f" {_DIGITS[value % 10]}" if value % 10 else "")

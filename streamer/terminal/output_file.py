@@ -1,0 +1,196 @@
+"""One file for a transcript, never replaced by less: a new one stands beside it, named partial, until it is whole.
+
+What grows in front of a reader, as a dictation does, is written to the file itself if there is none yet.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from io import FileIO
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+_MOST_PARTIAL: Final = 100
+
+
+class OutputError(Exception):
+    """Transcripts cannot be written there; the message is a sentence for the user."""
+
+
+class OutputFile:
+    """What is written of one transcript; nothing is created before there is some text."""
+
+    def __init__(self, target: Path, *, append: bool = False, growing: bool = False) -> None:
+        """`append`: it goes behind what is there. `growing`: whoever reads the file may see it grow."""
+        self._target = Path(os.path.realpath(target))  # what a link leads to is replaced, not the link
+        self._shown = target
+        self._append = append
+        direct = _is_special(self._target) or (growing and (append or not has_content(self._target)))
+        self._path = self._target if direct else None  # where it is written
+        self._direct = direct
+        self._stream: FileIO | None = None
+        self._failed: OutputError | None = None
+
+    def write(self, text: str) -> None:
+        """Writes all of it or nothing."""
+        before = 0
+        if self._failed is not None:
+            raise self._failed
+        try:
+            self._stream = self._stream or self._opened()
+            before = self._stream.tell() if self._stream.seekable() else 0
+            _write_all(self._stream, text.encode("utf-8", errors="backslashreplace"))
+        except OSError as error:
+            self._take_back(before)
+            self._failed = self._trouble(error)
+            raise self._failed from error
+
+    def finish(self) -> None:
+        """It is whole: it takes the place of what was there, and of what earlier attempts left."""
+        if self._stream is None:
+            return
+        try:
+            if not self._direct:
+                assert self._path is not None
+                if self._append:
+                    self._close()
+                    self._behind_the_old()
+                    self._path.unlink()
+                else:
+                    if self._target.exists():
+                        shutil.copymode(self._target, self._path)
+                        os.fsync(self._stream.fileno())  # the old one is all there is until the new one is on the disk
+                    self._close()
+                    self._path.replace(self._target)
+                    _remove_partial(self._target)
+            self._close()
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def break_off(self) -> Path | None:
+        """It will not be whole; where it is as far as it goes, under a name that says so."""
+        if self._stream is None:
+            return None
+        with suppress(OSError):
+            self._close()
+        if self._direct or self._path is None:
+            return None
+        with suppress(OSError):
+            if self._path.stat().st_size:
+                beside = self._shown.with_name(self._path.name)
+                return beside if beside.exists() else self._path
+            self._path.unlink()
+        return None
+
+    def discard(self) -> None:
+        """Nothing of it is wanted: what was there stays."""
+        with suppress(OSError):
+            self._close()
+            if not self._direct and self._path is not None:
+                self._path.unlink()
+
+    def _opened(self) -> FileIO:
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        if self._direct:
+            stream = FileIO(self._target, "a" if self._append else "w")
+            if self._append and _lacks_newline(self._target):
+                _write_all(stream, b"\n")
+            return stream
+        for path in partial_names(self._target):
+            with suppress(FileExistsError):
+                stream = FileIO(path, "x")
+                self._path = path
+                return stream
+        raise FileExistsError(errno.EEXIST, f"there are {_MOST_PARTIAL} unfinished ones beside it")
+
+    def _behind_the_old(self) -> None:
+        """Appends what stands beside it; on failure the old one is as long as it was."""
+        assert self._path is not None
+        with FileIO(self._target, "a") as old, FileIO(self._path) as new:
+            size = old.seek(0, os.SEEK_END)
+            try:
+                if _lacks_newline(self._target):
+                    _write_all(old, b"\n")
+                while data := new.read(1 << 20):
+                    _write_all(old, data)
+            except OSError:
+                os.ftruncate(old.fileno(), size)
+                raise
+
+    def _take_back(self, size: int) -> None:
+        """Of what could not be written whole, nothing stays."""
+        if self._stream is None:
+            return
+        with suppress(OSError):
+            self._stream.truncate(size)
+        with suppress(OSError):
+            self._close()
+        if size == 0 and self._path is not None and not _is_special(self._path):
+            with suppress(OSError):
+                self._path.unlink()
+
+    def _close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _trouble(self, error: OSError) -> OutputError:
+        return OutputError(f"{self._shown} cannot be written: {error.strerror}.")
+
+
+def has_content(path: Path) -> bool:
+    """Whether there is a file in which something could be lost."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
+def partial_names(target: Path) -> Iterator[Path]:
+    """talk.partial.srt, talk.partial-2.srt and so on: the names of what is not whole."""
+    for number in count(1):
+        if number > _MOST_PARTIAL:
+            return
+        yield target.with_name(f"{target.stem}.partial{f'-{number}' if number > 1 else ''}{target.suffix}")
+
+
+def _remove_partial(target: Path) -> None:
+    """Earlier attempts at what is whole now."""
+    for path in partial_names(target):
+        try:
+            path.unlink()
+        except OSError:
+            return
+
+
+def _is_special(path: Path) -> bool:
+    """A device or a pipe, such as /dev/stdout."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _lacks_newline(path: Path) -> bool:
+    """Whether the last line of a file is still open."""
+    try:
+        with FileIO(path) as stream:
+            if stream.seek(0, os.SEEK_END) == 0:
+                return False
+            stream.seek(-1, os.SEEK_END)
+            return stream.read(1) != b"\n"
+    except OSError:
+        return False
+
+
+def _write_all(stream: FileIO, data: bytes) -> None:
+    """A full disk takes a part of it first, and complains of the rest."""
+    view = memoryview(data)
+    while view:
+        view = view[stream.write(view) or 0 :]

@@ -1,0 +1,104 @@
+"""What is written of a dictation, and what stays of what was there before."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.terminal.live_transcript import LiveTranscript
+from streamer.terminal.output_file import OutputError
+from streamer.terminal.transcript_files import APPEND, OVERWRITE
+from tests.terminal.screen import Screen
+
+FINAL = {"type": "final", "text": "hello", "start_ms": 0, "end_ms": 500, "confidence": 1.0, "words": []}
+DONE = {"type": "done", "audio_ms": 1000}
+
+
+def dictate(transcript: LiveTranscript, *events: Mapping[str, Any]) -> None:
+    """A session of these events."""
+    transcript.begin()
+    for event in events:
+        transcript.take(event)
+    transcript.end()
+    transcript.close()
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """What somebody has written before."""
+    path = tmp_path / "notes.txt"
+    path.write_text("the work of an hour\n")
+    return path
+
+
+def test_a_file_that_is_there_is_not_touched(notes: Path) -> None:
+    """The sentence says how it can be."""
+    with pytest.raises(OutputError) as caught:
+        LiveTranscript("text", str(notes))
+    ways = "--append writes behind it, --overwrite replaces it once there is a whole new one"
+    assert str(caught.value) == f"{notes} is there already: {ways}."
+    assert notes.read_text() == "the work of an hour\n"
+
+
+def test_new_text_goes_behind_the_old(notes: Path) -> None:
+    """As soon as it is said; nothing is added when nothing is said."""
+    dictate(LiveTranscript("text", str(notes), existing=APPEND), DONE)
+    assert notes.read_text() == "the work of an hour\n"
+    dictate(LiveTranscript("text", str(notes), existing=APPEND), FINAL, DONE)
+    assert notes.read_text() == "the work of an hour\nhello\n"
+
+
+def test_silence_replaces_nothing(notes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever asked for a new file and said nothing has the old one."""
+    dictate(LiveTranscript("vtt", str(notes), existing=OVERWRITE), DONE)
+    assert {path.name for path in notes.parent.iterdir()} == {"notes.txt"}
+    assert notes.read_text() == "the work of an hour\n"
+    assert capsys.readouterr().err == "streamer: no words were heard: the file stays as it was.\n"
+
+
+def test_a_dictation_that_breaks_off_replaces_nothing(notes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its words stand beside the old file; a whole one takes its place."""
+    dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL)
+    assert notes.read_text() == "the work of an hour\n"
+    assert notes.with_name("notes.partial.txt").read_text() == "hello\n"
+    assert f"{notes.with_name('notes.partial.txt')} has what was heard" in capsys.readouterr().err
+    dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL, DONE)
+    assert {path.name: path.read_text() for path in notes.parent.iterdir()} == {"notes.txt": "hello\n"}
+
+
+def test_several_formats_at_a_time(tmp_path: Path) -> None:
+    """Each in a file of its own, in a folder that is made."""
+    dictate(LiveTranscript("text,srt,json", f"{tmp_path}/said/"), FINAL, DONE)
+    assert {path.name for path in (tmp_path / "said").iterdir()} == {
+        f"microphone.{end}" for end in ("txt", "srt", "json")
+    }
+    assert json.loads((tmp_path / "said" / "microphone.json").read_text())["text"] == "hello"
+
+
+@pytest.mark.parametrize("format", ["text", "srt"])
+def test_what_goes_into_a_file_is_seen_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
+    """Finals stay on the terminal, whatever is written elsewhere."""
+    screen = Screen(60)
+    monkeypatch.setattr(sys, "stderr", screen.stream)
+    dictate(LiveTranscript(format, f"{tmp_path}/a.txt"), FINAL, DONE)
+    assert screen.lines() == ["[0:00.0] hello"]
+    assert "hello" in (tmp_path / "a.txt").read_text()
+    screen.close()
+
+
+def test_what_is_redirected_into_a_file_is_seen_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with --output."""
+    screen = Screen(60)
+    monkeypatch.setattr(sys, "stderr", screen.stream)
+    with (tmp_path / "a.txt").open("w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        dictate(LiveTranscript("text", None), FINAL, DONE)
+        assert os.fstat(stream.fileno()).st_size == 6
+    assert screen.lines() == ["[0:00.0] hello"]
+    screen.close()

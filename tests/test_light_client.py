@@ -1,0 +1,115 @@
+"""The client on a machine that is not Linux, as far as that can be seen on one that is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+
+import pytest
+
+from streamer.bridge.service import Service
+from tests.command_run import PHRASE, finals
+from tests.project import ROOT
+from tests.pseudo_terminal import PATIENCE_S
+
+# What Python has on Linux, and on macOS or Windows has not.
+NOT_ON_MACOS = ("spwd",)
+NOT_ON_WINDOWS = (
+    "fcntl",
+    "termios",
+    "tty",
+    "pty",
+    "pwd",
+    "grp",
+    "resource",
+    "syslog",
+    "readline",
+    "nis",
+    "crypt",
+    "spwd",
+)
+# What the light client does not bring along.
+NOT_INSTALLED = ("torch", "torchaudio", "grpc", "tritonclient", "prometheus_client", "h11", "google", "safetensors")
+# Python's own modules ask for the platform, too, when they are imported: they are here already.
+ANOTHER_MACHINE = """
+import argparse, asyncio, ctypes, difflib, http.client, http.server, json, logging, multiprocessing, platform, shutil
+import signal, socket, ssl, subprocess, sys, sysconfig, tempfile, threading, urllib.request, uuid
+import argcomplete, numpy, soundfile, soxr, websockets.asyncio.client, websockets.asyncio.server
+absent = {absent!r}
+for name in list(sys.modules):
+    if name.split(".")[0] in absent:
+        del sys.modules[name]
+sys.modules.update(dict.fromkeys(absent))
+sysconfig.get_config_vars()
+sys.platform = {platform!r}
+"""
+MACHINES = {"win32": NOT_ON_WINDOWS, "darwin": NOT_ON_MACOS}
+# Whoever has only the client can run these.
+PARTS = (
+    *("streamer.client", "streamer.cli", "streamer.chosen_service"),
+    *(
+        "streamer.commands.transcribe",
+        "streamer.commands.batch",
+        "streamer.commands.mic",
+        "streamer.commands.dictation",
+    ),
+    *("streamer.commands.doctor", "streamer.doctor.examination", "streamer.commands.completion"),
+    *("streamer.commands.evaluate", "streamer.terminal.live_transcript", "streamer.terminal.keyboard"),
+    *("streamer.audio.microphone", "streamer.audio.ffmpeg", "streamer.audio.incoming.fetched_recording"),
+)
+
+
+def on(platform: str, code: str) -> subprocess.CompletedProcess[str]:
+    """Runs this where it looks like another machine."""
+    before = ANOTHER_MACHINE.format(absent=(*MACHINES[platform], *NOT_INSTALLED), platform=platform)
+    return subprocess.run(
+        [sys.executable, "-c", before + code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+def command(arguments: Iterable[str]) -> str:
+    """The code that runs a command line."""
+    return f"from streamer.cli import run; sys.exit(run({list(arguments)!r}))"
+
+
+@pytest.mark.parametrize("platform", MACHINES)
+def test_nothing_of_linux_is_imported(platform: str) -> None:
+    """Nor anything that the light client does not bring along."""
+    done = on(platform, "".join(f"import {part}\n" for part in PARTS))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("platform", MACHINES)
+def test_a_service_elsewhere_does_the_work(service: Service, platform: str) -> None:
+    """A recording becomes text there as it does here."""
+    done = on(platform, command([PHRASE, "--format", "json", "--server", service.url]))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["text"] == " ".join(finals(service, PHRASE))
+
+
+@pytest.mark.parametrize("platform", MACHINES)
+def test_without_a_service_a_sentence_says_what_to_do(platform: str) -> None:
+    """Triton runs on Linux only."""
+    code = "import streamer.address; streamer.address.is_ready = lambda *_: False\n"
+    done = on(platform, code + command([PHRASE]))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "runs on Linux only: name a service with --server." in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("platform", MACHINES)
+def test_the_doctor_knows_such_machines(platform: str) -> None:
+    """It looks for nothing that can be on Linux only."""
+    done = on(platform, command(["doctor", "--quick", "--json"]))
+    assert done.stderr == ""
+    subjects = {finding["subject"] for finding in json.loads(done.stdout)["findings"]}
+    assert "shared memory" not in subjects
+    assert "temporary files" in subjects
+    assert ("open files" in subjects) is (platform == "darwin")
