@@ -26,6 +26,7 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
+from streamer.bridge.text_pace import TextPace
 from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.errors import CloseCode
@@ -84,6 +85,7 @@ class SessionDriver:
         self._observed = SessionMetrics(session, metrics)
         self._failures = metrics.failures(SESSION)
         self._told = 0  # the number of the last message that has left
+        self._pace = TextPace()
         self._former: list[WebSocket] = []  # that are being closed
         self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
         self._asking: set[asyncio.Task[None]] = set()  # requests to the model, one of each stream at most
@@ -143,6 +145,7 @@ class SessionDriver:
                     self._observed.asked(now)
                     self._advance()
                     self._look()
+                    await asyncio.sleep(self._pace.wait_s(now))
                 else:
                     await self._hear(connection, frame)
         except ConnectionEnded:

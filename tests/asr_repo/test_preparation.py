@@ -11,7 +11,7 @@ import pytest
 
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
-from tests.asr_repo.model_client import STEP, recognise, said, text
+from tests.asr_repo.model_client import STEP, plain, recognise, said, text
 from tests.samples import pcm
 
 
@@ -36,9 +36,9 @@ async def test_others_are_answered_while_a_stream_is_prepared(link: Link) -> Non
     opening = asyncio.create_task(costly.send(b""))
     await asyncio.sleep(0)
     for start in range(STEP, 4 * STEP, STEP):
-        assert (await other.send(audio[start : start + STEP]))[-1]["type"] == "heard"
+        assert (await other.send(audio[start : start + STEP]))[-1].type == "heard"
         assert not opening.done()
-    assert (await opening)[0]["type"] == "opened"
+    assert (await opening)[0].type == "opened"
     for sequence in (other, costly):
         await sequence.send(b"", end=True)
 
@@ -54,7 +54,7 @@ async def test_audio_waits_for_the_preparation_without_loss(link: Link) -> None:
         await asyncio.sleep(0)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-    events = await hasty.send(audio[STEP:], end=True)
+    events = plain(await hasty.send(audio[STEP:], end=True))
     assert "airplane" in text(events).split()
     assert [event for event in said(events) if event["type"] == "final"] == [
         event for event in said(patient) if event["type"] == "final"
@@ -82,8 +82,8 @@ async def test_small_lists_do_not_wait_for_those_of_another_caller(link: Link) -
     opening = [asyncio.create_task(sequence.send(b"")) for sequence in greedy]
     await asyncio.sleep(0)
     modest = link.sequence({"hotwords": ["brobdingnag"], "caller": "modest"})
-    assert (await modest.send(b""))[0]["type"] == "opened"
+    assert (await modest.send(b""))[0].type == "opened"
     assert not any(task.done() for task in opening)
-    assert [events[0]["type"] for events in await asyncio.gather(*opening)] == ["opened"] * 4
+    assert [events[0].type for events in await asyncio.gather(*opening)] == ["opened"] * 4
     for sequence in (modest, *greedy):
         await sequence.send(b"", end=True)
