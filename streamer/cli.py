@@ -118,7 +118,7 @@ def _run(arguments: list[str]) -> int:
     options = _with_files(parser_of(None), arguments)
     for word in options.files:
         if word in COMMANDS and not Path(word).exists() and "--" not in arguments:
-            return _wrong(f"'{word}' is a command, which stands first: streamer {word}; see streamer {word} --help.")
+            return _wrong(f"'{word}' is a command: write it first, as in streamer {word}; see streamer {word} --help.")
     return FILES.load().run(options)
 
 

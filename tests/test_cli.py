@@ -79,7 +79,7 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["Doctor"], "neither a command nor a file 'Doctor'; did you mean streamer doctor?"),
         (["help", "mic"], "neither a command nor a file 'help'; did you mean streamer --help?"),
         (["transcribe", "a.wav"], "did you mean streamer FILE…?"),
-        (["--jobs", "2", "mic"], "'mic' is a command, which stands first: streamer mic; see streamer mic --help."),
+        (["--jobs", "2", "mic"], "'mic' is a command: write it first, as in streamer mic; see streamer mic --help."),
         (["-format", "srt", "a.wav"], "unknown option -format; did you mean --format?"),
         (["--separate", "a.wav"], "unknown option --separate; did you mean --channels separate?"),
         (["--format", "strt", "a.wav"], "; did you mean srt?"),
@@ -359,8 +359,8 @@ def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, sta
         assert process.stdout.readline()
         process.send_signal(number)
         assert process.wait(5) == status
-        told = b"streamer: stopping: what was heard so far is written, and what was started is ended."
-        assert process.stderr.read() == told + b" Ctrl-C again does not wait.\n"
+        told = b"streamer: stopping: saving what was recognised so far, and ending what this command started."
+        assert process.stderr.read() == told + b" Press Ctrl-C again to quit at once.\n"
 
 
 def test_a_terminal_shows_words_as_they_come(service: Service) -> None:

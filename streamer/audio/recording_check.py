@@ -61,6 +61,6 @@ def check_readable(name: str) -> None:
     """Raise AudioError unless the file can be opened, or is a pipe or an address. Does not look into it."""
     if is_address(name):
         if not name.partition("://")[2].strip("/"):
-            raise AudioError(f"{name} is no address: there is no name of a machine in it.")
+            raise AudioError(f"{name} is not an address: it has no host name.")
     elif not must_be_fetched(name):
         open_recording(name).close()

@@ -132,7 +132,7 @@ class Control:
     async def _roll(self, pool: UpstreamPool, request: _Request, tell: Tell) -> None:
         former, model = pool.model, request.model
         log.info("rolling", name=pool.name, model=model, former=former)
-        tell("told", f"each Triton is asked for {model}, which has to load and to answer there")
+        tell("told", f"asking each Triton to load and try {model}")
         gone = await pool.roll(model, request.limit_s)
         held = pool.held.get(former, 0)
         tell("told", f"new sessions go to {model}; {held} of {former} follow at their next cut")

@@ -115,7 +115,7 @@ class Batch:
     def interrupt(self) -> None:
         """Ctrl-C or SIGTERM was received: says at once what there is to wait for."""
         self._output.tally.interrupted = True
-        waits = "what was heard so far is written, and what was started is ended"
+        waits = "saving what was recognised so far, and ending what this command started"
         self._output.say(f"streamer: stopping: {waits}. {AGAIN}")
 
     def _ending_input(self, recordings: list[ListedRecording]) -> ExitStack:
@@ -126,7 +126,7 @@ class Batch:
             def end() -> None:
                 off_signal(signal.SIGINT)
                 self._input_ended.set()
-                self._output.say(f"streamer: ending: the last words of standard input are awaited. {AGAIN}")
+                self._output.say(f"streamer: stopping: waiting for the last words of standard input. {AGAIN}")
 
             on_signal(signal.SIGINT, end)
             stack.callback(off_signal, signal.SIGINT)
@@ -156,7 +156,7 @@ class Batch:
                     await self._room()
                 if not transcript.words:
                     silent = ": it is silent" if audio.loudest < _SILENT else ""
-                    self._output.say(f"streamer: no words were heard in {recording.name}{silent}.")
+                    self._output.say(f"streamer: no words were recognised in {recording.name}{silent}.")
         except asyncio.CancelledError:
             transcript.break_off()
             raise
@@ -244,7 +244,7 @@ class Batch:
 
     def _of_file(self, recording: AudioFile) -> _Audio:
         if recording.may_be_cut:
-            self._output.say(f"streamer: {recording.name} has no end mark: a part at its end may be missing.")
+            self._output.say(f"streamer: {recording.name} has no end mark: its end may be missing.")
         return _Audio(recording.chunks(), recording.channels, _length_ms(recording))
 
     async def _fetch(self, name: str, recording: TemporaryRecording) -> None:
@@ -269,7 +269,7 @@ class Batch:
         try:
             await asyncio.wait({done}, timeout=_SOON_S)
             if not done.done():
-                self._output.say(f"streamer: {name} is being fetched.")
+                self._output.say(f"streamer: fetching {name}")
             if error := await done:
                 raise error
         finally:

@@ -72,7 +72,7 @@ class Dictation:
 
     def stop(self) -> None:
         """Ctrl-C or SIGTERM came before there was a session: says at once what there is to wait for."""
-        self._transcript.say(f"streamer: stopping: what was started is ended. {AGAIN}")
+        self._transcript.say(f"streamer: stopping: ending what this command started. {AGAIN}")
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
         async with connect(url, {"partials": self._transcript.wants_partials, **self._options}) as session:
@@ -155,7 +155,7 @@ class Dictation:
         """The first Ctrl-C; a second one does not wait for the last words."""
         off_signal(signal.SIGINT)
         self._finish(microphone)
-        self._transcript.say(f"streamer: ending: the last words are awaited. {AGAIN}")
+        self._transcript.say(f"streamer: stopping: waiting for the last words. {AGAIN}")
 
     def _finish(self, microphone: Microphone) -> None:
         self._state = "ending"

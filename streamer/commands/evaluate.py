@@ -198,7 +198,11 @@ class _Progress:
     def stop(self) -> None:
         """Ctrl-C or SIGTERM came: says at once what there is to wait for."""
         self.clear()
-        print(f"streamer: stopping: sessions and what was started are ended. {AGAIN}", file=sys.stderr, flush=True)
+        print(
+            f"streamer: stopping: ending the sessions and what this command started. {AGAIN}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def clear(self) -> None:
         if self._line:

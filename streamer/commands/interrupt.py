@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-AGAIN: Final = "Ctrl-C again does not wait."
+AGAIN: Final = "Press Ctrl-C again to quit at once."
 
 
 def run_until_signal(

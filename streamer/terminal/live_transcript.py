@@ -114,21 +114,21 @@ class LiveTranscript:
                 self._write(format, "")  # also silence leaves a file
         if self._files.replaces and not self.words:
             self._files.discard(self._recording)
-            self.say("streamer: no words were heard: the file stays as it was.")
+            self.say("streamer: no words were recognised: the file was not changed.")
         elif self._files.replaces and not self._transcript.complete:
             for path in self._files.break_off(self._recording):
-                self.say(f"streamer: {path} has what was heard; the file that it was to replace stays as it was.")
+                self.say(f"streamer: the session broke off: its text is in {path}, and the old file was not changed.")
         else:
             self._files.finish(self._recording)
             if not self.words:
-                self.say("streamer: no words were heard.")
+                self.say("streamer: no words were recognised.")
 
     def close(self) -> None:
         """Takes away what is left on the terminal, and closes the files."""
         with suppress(OSError):
             self._clear()
         for path in self._files.close(whole=False):
-            self.say(f"streamer: {path} has what was heard.")
+            self.say(f"streamer: the text so far is in {path}.")
 
     def _write(self, format: str, text: str) -> None:
         self._clear()

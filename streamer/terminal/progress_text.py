@@ -30,8 +30,7 @@ class Tally:
         """2 of 5 recordings; 3 failed."""
         parts = [f"{self.done} of {self.named} recordings"]
         parts += [f"{self.failed} failed"] * bool(self.failed)
-        were = "was" if self.skipped == 1 else "were"
-        parts += [f"{self.skipped} {were} there already"] * bool(self.skipped)
+        parts += [f"{self.skipped} already there"] * bool(self.skipped)
         parts += ["interrupted"] * self.interrupted
         return "; ".join(parts)
 

@@ -47,7 +47,7 @@ class TranscriptFiles:
             _check_stream(formats, several=several, existing=existing)
             return
         if existing == APPEND and (subtitles := next((name for name in formats if name in SUBTITLES), None)):
-            raise OutputError(f"--append: the times of {subtitles} begin anew, so nothing can be put behind others.")
+            raise OutputError(f"--append does not work with {subtitles}: its times would start again from zero.")
         target = Path(output)
         if _is_folder(output, formats, several=several):
             self.shared = False
@@ -127,29 +127,31 @@ class TranscriptFiles:
         there = [path for path in paths if has_content(path)]
         if self._existing == REFUSE and there:
             more = f", and {len(there) - 1} more" if len(there) > 1 else ""
-            ways = ["--overwrite replaces it once there is a whole new one"]
+            ways = ["--overwrite replaces it when the new one is complete"]
             if not any(path.suffix in (ENDINGS[format] for format in SUBTITLES) for path in there):
-                ways.insert(0, "--append writes behind it")
+                ways.insert(0, "--append adds to its end")
             if not self._growing:
-                ways.insert(0, "--skip-existing leaves it alone")
-            raise OutputError(f"{there[0]} is there already{more}: {', '.join(ways)}.")
+                ways.insert(0, "--skip-existing skips it")
+            raise OutputError(f"{there[0]} exists already{more}: {', '.join(ways)}.")
 
     def _check_partial_names(self) -> None:
         finals = set(self._paths.values())
         for path in finals:
-            if clashing := next((name for name in (next(partial_names(path)),) if name in finals), None):
-                raise OutputError(f"{clashing} is what {path} is called until it is whole: give them other folders.")
+            partial = next(partial_names(path))
+            if partial in finals:
+                other = "but that is another transcript's name: use two folders"
+                raise OutputError(f"{path} is called {partial} until it is complete, {other}.")
 
 
 def _check_stream(formats: Sequence[str], *, several: bool, existing: str) -> None:
     """OutputError if this cannot all go to standard output."""
     if len(formats) > 1:
-        raise OutputError("a stream takes one format: give --output a folder for several.")
+        raise OutputError("standard output takes one format: give --output a folder for several.")
     if several and formats[0] in SUBTITLES:
         raise OutputError(f"{formats[0]} holds one recording: give --output a folder for several.")
     if existing != REFUSE:
         option = {APPEND: "--append", OVERWRITE: "--overwrite", SKIP: "--skip-existing"}[existing]
-        raise OutputError(f"{option} is about files: say with --output where they are.")
+        raise OutputError(f"{option} needs --output.")
 
 
 def _is_folder(output: str, formats: Sequence[str], *, several: bool) -> bool:
@@ -173,9 +175,9 @@ def _check_place(output: str, folder: Path) -> None:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
-        raise OutputError(f"--output {output}: {folder} is no folder.")
+        raise OutputError(f"--output {output}: {folder} is not a folder.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise OutputError(f"--output {output}: nothing can be written in the folder {folder}.")
+        raise OutputError(f"--output {output}: the folder {folder} is not writable.")
 
 
 def _write_to_stdout(text: str) -> None:

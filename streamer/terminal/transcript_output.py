@@ -115,11 +115,11 @@ class TranscriptOutput:
             shared = self.files.close(whole=whole)
         finally:
             for name, path in self._partial:
-                self.say(f"streamer: {name} was not heard to its end: {path} has what was.")
+                self.say(f"streamer: {name} was not transcribed to its end: the part that was is in {path}.")
             for path in shared:
-                self.say(f"streamer: {path} has what was heard until then.")
+                self.say(f"streamer: what was transcribed so far is in {path}.")
             if one and tally.skipped:
-                self.say("streamer: its transcript is there already: nothing is left to do.")
+                self.say("streamer: the transcript exists already: there is nothing to do.")
             if not told and not one and (tally.failed or tally.skipped or tally.interrupted):
                 self.say(f"streamer: {tally}.")
 

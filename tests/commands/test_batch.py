@@ -132,9 +132,9 @@ def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path) -> None:
             assert process.wait(10) == 130
             assert process.stderr is not None
             assert process.stderr.read().splitlines() == [
-                "streamer: stopping: what was heard so far is written, and what was started is ended. "
-                "Ctrl-C again does not wait.",
-                f"streamer: {TALK} was not heard to its end: {partial} has what was.",
+                "streamer: stopping: saving what was recognised so far, and ending what this command started. "
+                "Press Ctrl-C again to quit at once.",
+                f"streamer: {TALK} was not transcribed to its end: the part that was is in {partial}.",
             ]
         assert (tmp_path / format / f"talk.{ending}").read_text() == "finished"
         kept = partial.read_text()
@@ -151,15 +151,15 @@ def test_a_second_run_goes_on_where_the_first_ended(service: Service, collection
     (tmp_path / "out" / "1.srt").write_text("mine")
     done = streamer(*command)
     assert done.returncode == 2
-    assert f"{tmp_path}/out/1.srt is there already: --skip-existing leaves it alone" in done.stderr
+    assert f"{tmp_path}/out/1.srt exists already: --skip-existing skips it" in done.stderr
     (tmp_path / "out" / "1.json").write_text("mine")
     done = streamer(*command, "--skip-existing")
-    assert (done.returncode, done.stderr) == (0, "streamer: 3 of 4 recordings; 1 was there already.\n")
+    assert (done.returncode, done.stderr) == (0, "streamer: 3 of 4 recordings; 1 already there.\n")
     assert (tmp_path / "out" / "1.srt").read_text() == "mine"
     for name in ("3", "2/a", "2/b"):
         assert json.loads((tmp_path / "out" / f"{name}.json").read_text())["text"]
         assert "-->" in (tmp_path / "out" / f"{name}.srt").read_text()
-    assert streamer(*command, "--skip-existing").stderr == "streamer: 0 of 4 recordings; 4 were there already.\n"
+    assert streamer(*command, "--skip-existing").stderr == "streamer: 0 of 4 recordings; 4 already there.\n"
 
 
 def test_what_can_be_heard_of_a_cut_recording(service: Service, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_what_can_be_heard_of_a_cut_recording(service: Service, tmp_path: Path) 
     done = streamer("cut.ogg", "--server", service.url, folder=tmp_path)
     assert done.returncode == 0
     assert done.stdout
-    assert done.stderr == "streamer: cut.ogg has no end mark: a part at its end may be missing.\n"
+    assert done.stderr == "streamer: cut.ogg has no end mark: its end may be missing.\n"
 
 
 def test_silence_is_told(service: Service, tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_silence_is_told(service: Service, tmp_path: Path) -> None:
     done = streamer("still.wav", "noise.wav", "--jobs", "1", "--server", service.url, folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        "streamer: no words were heard in still.wav: it is silent.",
-        "streamer: no words were heard in noise.wav.",
+        "streamer: no words were recognised in still.wav: it is silent.",
+        "streamer: no words were recognised in noise.wav.",
     ]
 
 
@@ -250,7 +250,9 @@ def test_ctrl_c_ends_standard_input(service: Service) -> None:
         assert json.loads(process.stdout.readline())["text"] == " ".join(finals(service, SHORT))
         assert process.wait(10) == 130
         assert process.stderr is not None
-        told = b"streamer: ending: the last words of standard input are awaited. Ctrl-C again does not wait.\n"
+        told = (
+            b"streamer: stopping: waiting for the last words of standard input. Press Ctrl-C again to quit at once.\n"
+        )
         assert process.stderr.read() == told
 
 

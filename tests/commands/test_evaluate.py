@@ -180,8 +180,8 @@ def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, sta
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
-        told = b"streamer: stopping: sessions and what was started are ended. Ctrl-C again does not wait.\n"
-        assert process.communicate(timeout=LIMIT_S) == (b"", told)
+        told = b"streamer: stopping: ending the sessions and what this command started."
+        assert process.communicate(timeout=LIMIT_S) == (b"", told + b" Press Ctrl-C again to quit at once.\n")
         assert process.returncode == status
     while sessions(service):
         time.sleep(0.05)

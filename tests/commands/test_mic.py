@@ -28,7 +28,7 @@ from tests.virtual_microphone import Room, room, silent_environment, without_por
 
 PHRASE = SAMPLES / "quilter.ogg"
 READY = "streamer: listening to "
-ENDING = "streamer: ending: the last words are awaited. Ctrl-C again does not wait.\n"
+ENDING = "streamer: stopping: waiting for the last words. Press Ctrl-C again to quit at once.\n"
 MUTED = " gives nothing but silence: is it muted? --devices lists others."
 # The microphone of the room, whatever else the machine has.
 MIC = ("mic", "--device", "default")
@@ -314,8 +314,8 @@ def test_what_goes_into_a_file_is_seen_too(
     command = (*MIC, "--server", service.url, "-o", str(notes))
     done = subprocess.run([*COMMAND, *command], env=studio.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    ways = "--append writes behind it, --overwrite replaces it once there is a whole new one"
-    assert done.stderr == f"streamer: {notes} is there already: {ways}.\n"
+    ways = "--append adds to its end, --overwrite replaces it when the new one is complete"
+    assert done.stderr == f"streamer: {notes} exists already: {ways}.\n"
     terminal = Terminal(*command, "--append", environment=studio.environment)
     terminal.watch(READY)
     studio.play(sentence).wait()
@@ -338,7 +338,7 @@ def test_a_microphone_that_is_muted(studio: Room, service: Service, tmp_path: Pa
     terminal.watch(MUTED)
     terminal.type("\x03")
     assert terminal.status() == 0
-    assert "streamer: no words were heard: the file stays as it was." in terminal.shown
+    assert "streamer: no words were recognised: the file was not changed." in terminal.shown
     assert [path.read_text() for path in tmp_path.iterdir()] == ["the work of an hour\n"]
 
 

@@ -65,7 +65,7 @@ async def test_roll(served: Serving, repository: Path) -> None:
     assert done.stdout == ""
     lines = done.stderr.splitlines()
     assert lines == [
-        "streamer: each Triton is asked for two, which has to load and to answer there",
+        "streamer: asking each Triton to load and try two",
         "streamer: new sessions go to two; 1 of one follow at their next cut",
         "streamer: two is in use; one is unloaded",
     ]

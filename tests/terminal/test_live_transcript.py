@@ -41,8 +41,8 @@ def test_a_file_that_is_there_is_not_touched(notes: Path) -> None:
     """The sentence says how it can be."""
     with pytest.raises(OutputError) as caught:
         LiveTranscript("text", str(notes))
-    ways = "--append writes behind it, --overwrite replaces it once there is a whole new one"
-    assert str(caught.value) == f"{notes} is there already: {ways}."
+    ways = "--append adds to its end, --overwrite replaces it when the new one is complete"
+    assert str(caught.value) == f"{notes} exists already: {ways}."
     assert notes.read_text() == "the work of an hour\n"
 
 
@@ -59,7 +59,7 @@ def test_silence_replaces_nothing(notes: Path, capsys: pytest.CaptureFixture[str
     dictate(LiveTranscript("vtt", str(notes), existing=OVERWRITE), DONE)
     assert {path.name for path in notes.parent.iterdir()} == {"notes.txt"}
     assert notes.read_text() == "the work of an hour\n"
-    assert capsys.readouterr().err == "streamer: no words were heard: the file stays as it was.\n"
+    assert capsys.readouterr().err == "streamer: no words were recognised: the file was not changed.\n"
 
 
 def test_a_dictation_that_breaks_off_replaces_nothing(notes: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +67,7 @@ def test_a_dictation_that_breaks_off_replaces_nothing(notes: Path, capsys: pytes
     dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL)
     assert notes.read_text() == "the work of an hour\n"
     assert notes.with_name("notes.partial.txt").read_text() == "hello\n"
-    assert f"{notes.with_name('notes.partial.txt')} has what was heard" in capsys.readouterr().err
+    assert f"its text is in {notes.with_name('notes.partial.txt')}" in capsys.readouterr().err
     dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL, DONE)
     assert {path.name: path.read_text() for path in notes.parent.iterdir()} == {"notes.txt": "hello\n"}
 

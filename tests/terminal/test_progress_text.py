@@ -79,8 +79,8 @@ def test_what_it_came_to() -> None:
     ("tally", "text"),
     [
         (Tally(5, done=2, failed=3), "2 of 5 recordings; 3 failed"),
-        (Tally(3, done=2, skipped=1), "2 of 3 recordings; 1 was there already"),
-        (Tally(9, done=2, skipped=4, failed=1), "2 of 9 recordings; 1 failed; 4 were there already"),
+        (Tally(3, done=2, skipped=1), "2 of 3 recordings; 1 already there"),
+        (Tally(9, done=2, skipped=4, failed=1), "2 of 9 recordings; 1 failed; 4 already there"),
         (Tally(9, done=2, interrupted=True), "2 of 9 recordings; interrupted"),
     ],
 )

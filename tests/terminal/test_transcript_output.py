@@ -101,12 +101,12 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
     ("format", "output", "recordings", "words"),
     [
         ("text", "missing/a.txt", ["a.wav"], "there is no folder"),
-        ("text", "talk.wav/", ["a.wav"], "talk.wav is no folder"),
-        ("srt", "", ["a.wav"], "a.srt is there already: --skip-existing leaves it alone, --overwrite replaces it"),
-        ("text", "", ["a.wav"], "a.txt is there already: --skip-existing leaves it alone, --append writes behind it"),
+        ("text", "talk.wav/", ["a.wav"], "talk.wav is not a folder"),
+        ("srt", "", ["a.wav"], "a.srt exists already: --skip-existing skips it, --overwrite replaces it"),
+        ("text", "", ["a.wav"], "a.txt exists already: --skip-existing skips it, --append adds to its end"),
         ("srt,json", "a.srt", ["a.wav"], "several formats need a folder"),
         ("srt,json", "talk.wav", ["a.wav"], "several formats need a folder"),
-        ("text", "", ["b.wav", "b.partial.wav"], "is called until it is whole"),
+        ("text", "", ["b.wav", "b.partial.wav"], "until it is complete, but that is another transcript's name"),
         ("srt", "a.srt", ["a.wav", "b.wav"], "give --output a folder"),
         ("text", "", ["x/a.wav", "y/a.wav"], "two recordings would both be written to"),
         ("text", "talk.wav", ["talk.wav"], "would overwrite the recording"),
@@ -235,8 +235,8 @@ def test_files_do_not_stay_open(tmp_path: Path) -> None:
     ("format", "recordings", "existing", "words"),
     [
         ("srt", ["a.wav", "b.wav"], "refuse", "srt holds one recording: give --output a folder for several"),
-        ("srt,json", ["a.wav"], "refuse", "a stream takes one format: give --output a folder for several"),
-        ("text", ["a.wav"], OVERWRITE, "--overwrite is about files: say with --output where they are"),
+        ("srt,json", ["a.wav"], "refuse", "standard output takes one format: give --output a folder for several"),
+        ("text", ["a.wav"], OVERWRITE, "--overwrite needs --output"),
     ],
 )
 def test_a_stream_cannot_take_everything(format: str, recordings: list[str], existing: str, words: str) -> None:
@@ -281,7 +281,10 @@ def test_what_is_broken_off_is_called_partial(tmp_path: Path, capsys: pytest.Cap
     names = {f"a.{ending}", f"a.partial.{ending}", f"b.partial.{ending}"}
     assert {path.name for path in tmp_path.iterdir()} == names
     told = capsys.readouterr().err
-    assert f"streamer: a.wav was not heard to its end: {tmp_path}/a.partial.{ending} has what was.\n" in told
+    assert (
+        f"streamer: a.wav was not transcribed to its end: the part that was is in {tmp_path}/a.partial.{ending}.\n"
+        in told
+    )
     assert told.endswith("streamer: 0 of 2 recordings; interrupted.\n")
     play(TranscriptOutput(format, str(tmp_path), named("a.wav", "b.wav"), existing=OVERWRITE), "a.wav", "b.wav")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
@@ -297,7 +300,7 @@ def test_a_second_run_goes_on_where_the_first_ended(tmp_path: Path, capsys: pyte
     output = TranscriptOutput("text,json", str(tmp_path), recordings, existing=SKIP)
     assert output.recordings == recordings[1:]
     play(output, "b.wav", "c.wav")
-    assert capsys.readouterr().err == "streamer: 2 of 3 recordings; 1 was there already.\n"
+    assert capsys.readouterr().err == "streamer: 2 of 3 recordings; 1 already there.\n"
     assert (tmp_path / "a.txt").read_text() == "by hand"
     assert (tmp_path / "b.txt").read_text() == ""
     assert json.loads((tmp_path / "b.json").read_text())["text"] == "hello"
@@ -309,7 +312,7 @@ def test_new_text_goes_behind_the_old(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old, without an end of line")
     play(TranscriptOutput("text", f"{tmp_path}/a.txt", named("x.wav"), existing=APPEND), "x.wav")
     assert (tmp_path / "a.txt").read_text() == "old, without an end of line\nhello\n"
-    with pytest.raises(OutputError, match="--append: the times of srt begin anew"):
+    with pytest.raises(OutputError, match="--append does not work with srt: its times would start again from zero"):
         TranscriptOutput("srt", f"{tmp_path}/a.srt", named("x.wav"), existing=APPEND)
 
 
@@ -325,7 +328,7 @@ def test_one_file_of_several_is_not_replaced_by_less(tmp_path: Path, capsys: pyt
     assert (tmp_path / "new.txt").read_text() == "hello\n"
     assert (tmp_path / "old.txt").read_text() == "two recordings"
     assert (tmp_path / "old.partial.txt").read_text() == "hello\n"
-    assert f"{tmp_path}/old.partial.txt has what was heard until then." in capsys.readouterr().err
+    assert f"what was transcribed so far is in {tmp_path}/old.partial.txt." in capsys.readouterr().err
 
 
 def test_a_file_that_does_not_fit_stops_no_other(tmp_path: Path) -> None:

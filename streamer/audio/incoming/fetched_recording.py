@@ -36,7 +36,7 @@ def fetch(name: str, recording: TemporaryRecording, stop: threading.Event) -> No
             raise AudioError(f"{name} was not read to its end.")
         recording.write(piece)
         if time.monotonic() - began > MOST_S:
-            raise AudioError(f"{name} takes too long: it was not there whole after {MOST_S / 60:.0f} minutes.")
+            raise AudioError(f"{name} took too long: it was not complete after {MOST_S / 60:.0f} minutes.")
     if recording.size == 0:
         raise AudioError(f"{name} is empty (0 bytes).")
 
@@ -55,7 +55,7 @@ def _from_pipe(name: str) -> Iterator[bytes]:
         while True:
             if not is_readable(descriptor, _POLL_S):
                 if time.monotonic() - active > PIPE_STALL_S:
-                    raise AudioError(f"{name} has given nothing for {PIPE_STALL_S / 60:.0f} minutes.")
+                    raise AudioError(f"{name} gave no data for {PIPE_STALL_S / 60:.0f} minutes.")
                 yield b""
                 continue
             try:
@@ -79,7 +79,9 @@ def _from_address(name: str) -> Iterator[bytes]:
         with build_opener(_Redirects).open(request, timeout=STALL_S) as answer:
             length = int(answer.headers.get("Content-Length") or 0)
             if length > MOST_BYTES:
-                raise AudioError(f"{name} is too large: {length / (1 << 30):.1f} GiB, and {MOST_BYTES >> 30} may come.")
+                raise AudioError(
+                    f"{name} is too large: {length / (1 << 30):.1f} GiB, and the limit is {MOST_BYTES >> 30} GiB."
+                )
             while data := answer.read1(_BYTES):
                 received += len(data)
                 yield data
@@ -91,7 +93,7 @@ def _from_address(name: str) -> Iterator[bytes]:
     except (OSError, HTTPException, ValueError) as error:
         raise AudioError(f"{name} cannot be fetched: {_reason(error)}.") from error
     if received < length:
-        raise AudioError(f"{name} was not fetched to its end: {received} of {length} bytes came.")
+        raise AudioError(f"{name} is incomplete: {received} of {length} bytes came.")
 
 
 def _reason(error: Exception) -> str:
@@ -99,7 +101,7 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({cause.verify_message}); SSL_CERT_FILE names a file of roots to trust"
     if isinstance(cause, TimeoutError):
-        return f"nothing came for {STALL_S:g} s"
+        return f"no data came for {STALL_S:g} s"
     return str(getattr(cause, "strerror", None) or cause or type(cause).__name__).rstrip(".")
 
 
@@ -112,5 +114,6 @@ class _Redirects(HTTPRedirectHandler):
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> Request | None:
         if not is_address(newurl) or (req.type == "https" and not newurl.lower().startswith("https:")):
+            fp.close()
             raise URLError(f"it redirects to {newurl}, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

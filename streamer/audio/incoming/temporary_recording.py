@@ -32,7 +32,7 @@ class TemporaryRecording:
         """Takes more of it."""
         self.size += len(data)
         if self.size > MOST_BYTES:
-            raise AudioError(f"{self._name} is too large: more than {MOST_BYTES >> 30} GiB came.")
+            raise AudioError(f"{self._name} is too large: the limit is {MOST_BYTES >> 30} GiB.")
         view = memoryview(data)
         try:
             while view:

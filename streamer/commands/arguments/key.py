@@ -27,8 +27,8 @@ def said_of(code: str, message: str) -> str:
     if code != _UNAUTHORIZED:
         return message
     if not os.environ.get(KEY_VARIABLE):
-        return f"The service wants a key: give it in {KEY_VARIABLE}, or in a file with --key-file."
-    return f"{message} It was the one of {KEY_VARIABLE} or --key-file."
+        return f"The service needs a key: put it in {KEY_VARIABLE}, or name a file that holds it with --key-file."
+    return f"{message} The key came from {KEY_VARIABLE} or --key-file."
 
 
 def _key_in(name: str) -> str:

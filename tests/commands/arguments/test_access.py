@@ -118,14 +118,14 @@ def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
         environment.pop("STREAMER_KEY", None)
         without = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert (without.returncode, without.stdout) == (1, "")
-        assert "wants a key: give it in STREAMER_KEY, or in a file with --key-file." in without.stderr
+        assert "needs a key: put it in STREAMER_KEY, or name a file that holds it with --key-file." in without.stderr
         environment["STREAMER_KEY"] = secret
         with_key = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert with_key.returncode == 0, with_key.stderr
         (tmp_path / "key").write_text(f"{secret}\n")
         environment["STREAMER_KEY"] = "streamer_wrong"
         wrong = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
-        assert wrong.stderr.endswith("It was the one of STREAMER_KEY or --key-file.\n")
+        assert wrong.stderr.endswith("The key came from STREAMER_KEY or --key-file.\n")
         command += ["--key-file", str(tmp_path / "key")]
         from_file = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert (from_file.returncode, from_file.stdout) == (0, with_key.stdout)
