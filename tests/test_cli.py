@@ -446,3 +446,17 @@ def test_without_a_service_one_is_started_and_ended() -> None:
     terminal.type("\x03")
     assert terminal.status() == 130
     assert psutil.wait_procs(family, timeout=5)[1] == []
+
+
+def test_no_standard_descriptors(tmp_path: Path) -> None:
+    """Where they are closed, as for a daemon, nothing that is opened later gets their numbers."""
+    program = (
+        "import os, sys\nfrom streamer.cli import run\n"
+        "run(['key', ''])\n"
+        "opened = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
+        "os.write(opened, str(opened).encode())\n"
+    )
+    told = tmp_path / "told"
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", program, str(told)]
+    subprocess.run(command, check=True, timeout=60)
+    assert int(told.read_text()) > 2
