@@ -38,7 +38,7 @@ with without from into for in on at by to of
 _TIED_TO_NEXT: Final = frozenset(_WORDS_TIED_TO_NEXT.split())
 _PHRASE_STARTERS: Final = frozenset(_PHRASE_STARTING_WORDS.split())
 
-# The costs. The unit is the cost of one more cue.
+# The costs of a division. The unit is the cost of one more cue.
 _ONE_MORE_CUE: Final = 1.0
 _TOO_SHORT: Final = 6.0  # for a cue of less than a second, times the missing part
 _TOO_FAST: Final = 1.5  # times the missing part of the reading time

@@ -10,7 +10,7 @@ from typing import Any, Final
 from streamer.cues import Cue, SessionEvent, channel_label, make_cues
 
 FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
-# These formats can be written while words come. The others are one document for a whole recording.
+# These formats can be written while words arrive. The others are one document for a whole recording.
 LINE_FORMATS: Final = ("text", "jsonl")
 SUBTITLES: Final = ("srt", "vtt")
 

@@ -1,10 +1,10 @@
 """Loads a recogniser from a bundle, the folder that holds everything it needs.
 
 - `model.json` and `weights.pt`: the acoustic model
-- `lexicon.safetensors`, `language.safetensors` and `search.json`: what the search needs to make words of phones
+- `lexicon.safetensors`, `language.safetensors` and `search.json`: what the search needs to turn phones into words
 - `letters.safetensors`: the pronunciation of words that are not in the lexicon
 - `calibration.json` (optional): corrections of times and confidences
-- `activity.pt` (optional): the network that hears whether somebody speaks
+- `activity.pt` (optional): the network that detects whether somebody is speaking
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load_recogniser(
             LanguageModel.load(folder / LANGUAGE_FILE, device),
         )
         if lexicon.vocabulary != language.vocabulary:
-            raise ValueError(f"{LEXICON_FILE} was built for other words than those of {LANGUAGE_FILE}: build it again")
+            raise ValueError(f"{LEXICON_FILE} and {LANGUAGE_FILE} do not have the same words: build the lexicon again")
         options = BeamOptions.load(folder / SEARCH_FILE)
         letters = LetterToSound.load(folder / LETTERS_FILE)
         units = model.units["phones"]

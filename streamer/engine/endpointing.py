@@ -24,8 +24,8 @@ class SegmentEnd:
 class EndpointRule:
     """How long a silence ends a segment, after text and without text, and how long a segment may be. In milliseconds.
 
-    A silence has neither new words nor activity. If no word comes for long although there is activity, the activity is
-    noise, and the words alone decide. Without `silence` only the maximum length ends a segment.
+    A silence has neither new words nor activity. If there is activity but no new word for a long time, the
+    activity is noise, and the words alone decide. Without `silence` only the maximum length ends a segment.
     """
 
     after_text_ms: int = AFTER_TEXT_MS

@@ -1,4 +1,4 @@
-"""Requests that came for a stream before it was prepared: kept in order, within bounds."""
+"""Holds the requests that arrive for a stream before it is prepared: in order, within bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
 
-MOST_REQUESTS = 64  # of one stream
+MOST_REQUESTS = 64  # held for one stream
 
 Request = TypeVar("Request")
 
@@ -18,7 +18,7 @@ class HeldRequests(Generic[Request]):
 
     def __init__(self, sample_rate: int) -> None:
         self._most_samples = LONGEST_CHUNK_S * sample_rate
-        self._held: dict[int, deque[tuple[Request, int]]] = {}  # with the samples of each
+        self._held: dict[int, deque[tuple[Request, int]]] = {}  # each with its number of samples
 
     def __len__(self) -> int:
         return len(self._held)
@@ -27,19 +27,19 @@ class HeldRequests(Generic[Request]):
         return stream in self._held
 
     def hold(self, stream: int, request: Request, samples: int) -> None:
-        """Keep the stream's next request. StreamError if it has too many of them, or too much audio in them."""
+        """Keep the stream's next request. StreamError if too many requests or too much audio would be held."""
         theirs = self._held.get(stream, deque())
         if len(theirs) >= MOST_REQUESTS or samples + sum(size for _, size in theirs) > self._most_samples:
             limits = f"at most {LONGEST_CHUNK_S} s of audio in at most {MOST_REQUESTS} requests"
-            raise StreamError("too_long", f"{limits} while the stream is prepared")
+            raise StreamError("too_long", f"a stream can send {limits} while it is being prepared")
         self._held.setdefault(stream, deque()).append((request, samples))
 
     def put_back(self, stream: int, request: Request) -> None:
-        """Keep this request before all others of the stream."""
+        """Put this request before all others of the stream."""
         self._held.setdefault(stream, deque()).appendleft((request, 0))
 
     def take(self, stream: int) -> Request:
-        """The first request of a stream."""
+        """Remove and return the first request of a stream."""
         theirs = self._held[stream]
         request, _ = theirs.popleft()
         if not theirs:
@@ -47,11 +47,11 @@ class HeldRequests(Generic[Request]):
         return request
 
     def due(self, preparing: Callable[[int], bool]) -> list[Request]:
-        """The first request of each stream that is not being prepared. They can be computed together."""
+        """Remove and return the first request of each stream that is not being prepared: they fit into one batch."""
         return [self.take(stream) for stream in list(self._held) if not preparing(stream)]
 
     def clear(self) -> list[Request]:
-        """All of them, for the end."""
+        """Remove and return all requests, when the model is unloaded."""
         requests = [request for theirs in self._held.values() for request, _ in theirs]
         self._held.clear()
         return requests

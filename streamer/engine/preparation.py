@@ -1,8 +1,8 @@
-"""The preparation of streams: what their options cost before the first audio can be computed, done slice by slice.
+"""Prepares streams: does the work that their options need before the first audio can be computed, slice by slice.
 
-Callers have equal shares of the time, and what would be ready first if all of them were served at once is served first
-(weighted fair queueing). So a short list does not wait for the long ones of others, however many there are, and long
-ones are served one after the other instead of all being late.
+Callers have equal shares of the time. The stream that would be ready first if all callers were served in parallel is
+prepared first (fair queueing). So a short list of hotwords does not wait for the long lists of other callers, however
+many there are. Long lists are prepared one after another, because in parallel all of them would be late.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from streamer.engine.work import NotNow, Work, finish
 
-# A step of other streams waits for two slices at most: one that had begun, and one after the step before.
+# A step of other streams waits for two slices at most: one that had begun, and one after the previous step.
 SLICE_S = 0.0005
-# Less than the time after which Triton drops an idle sequence, and after which the bridge waits no longer.
+# Shorter than the time after which Triton drops an idle sequence, and than the time for which the bridge waits.
 PREPARATION_LIMIT_S = 10.0
 
 Prepared = tuple[int, Exception | None]
@@ -29,7 +29,7 @@ class _Preparation:
     caller: str
     work: Work[None]
     begun_at: float
-    order: tuple[float, int]  # when it would be ready, in shared time, and its number
+    order: tuple[float, int]  # when it would be ready, in shared time, and the number of the preparation
 
 
 class Preparations:
@@ -38,9 +38,10 @@ class Preparations:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._now = clock
         self._waiting: dict[int, _Preparation] = {}  # by stream
-        self._callers: Counter[str] = Counter()  # how many each of them has waiting
-        self._shared_s = 0.0  # the work that each caller would have had by now if all were served at once
-        self._promised_s: dict[str, float] = {}  # of each caller: until when its streams keep it busy, in shared time
+        self._callers: Counter[str] = Counter()  # the number of waiting streams of each caller
+        # Shared time is the work that each caller would have received if all were served in parallel.
+        self._shared_s = 0.0
+        self._promised_s: dict[str, float] = {}  # the shared time at which all streams of a caller would be ready
         self._added = 0
 
     def __contains__(self, stream: int) -> bool:
@@ -50,7 +51,7 @@ class Preparations:
         return len(self._waiting)
 
     def add(self, stream: int, work: Work[None], caller: str, estimate_s: float) -> None:
-        """Prepare this stream when its caller can have so much time."""
+        """Queue the preparation of this stream, which will take about `estimate_s`."""
         ready_s = max(self._shared_s, self._promised_s.get(caller, 0.0)) + estimate_s
         self._promised_s[caller] = ready_s
         self._added += 1
@@ -58,12 +59,12 @@ class Preparations:
         self._waiting[stream] = _Preparation(stream, caller, work, self._now(), (ready_s, self._added))
 
     def drop(self, stream: int) -> None:
-        """The stream is not wanted any more."""
+        """Cancel the preparation of a stream that is not needed any more."""
         if (preparation := self._take(stream)) is not None:
             preparation.work.close()
 
     def finish(self, stream: int) -> None:
-        """Prepare this stream at once, before all others, if it still has to be. Raises what its work raises."""
+        """Prepare this stream now, before all others, if it is not prepared yet. Raises the errors of its work."""
         if (preparation := self._take(stream)) is not None:
             finish(preparation.work)
 

@@ -24,7 +24,7 @@ from streamer.engine.work import NotNow, Work
 
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
-_CHARACTER_S = 0.00004  # to prepare a character of a hotword takes about so long
+_CHARACTER_S = 0.00004  # the approximate time to prepare a character of a hotword
 
 
 class StreamError(Exception):
@@ -37,7 +37,7 @@ class StreamError(Exception):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Audio of one stream (int16, any length). `flush` makes all of it final; `end` does too, and closes the stream."""
+    """Audio of one stream (int16, any length). `flush` makes everything final; `end` also closes the stream."""
 
     stream: int
     samples: NDArray[np.int16]
@@ -88,7 +88,8 @@ class Recogniser:
         self.expire()
         options = options or StreamOptions()
         if options.search not in self.searches:
-            raise StreamError("bad_options", f"there is no search {options.search!r} here")
+            known = ", ".join(self.searches)
+            raise StreamError("bad_options", f"there is no search {options.search!r}; known are {known}")
         try:
             lease = self._slots.acquire()
         except SlotsFull as full:
@@ -112,7 +113,7 @@ class Recogniser:
         return len(self._preparations)
 
     def prepare(self) -> list[tuple[int, StreamError | None]]:
-        """Work for a slice of time. Returns the streams that are prepared now, and those that had to be closed."""
+        """Prepare for a slice of time. Returns the streams that became ready, and those that had to be closed."""
         ended: list[tuple[int, StreamError | None]] = []
         for stream, error in self._preparations.advance():
             if error is None:
@@ -132,7 +133,7 @@ class Recogniser:
             self._slots.release(closed.lease)
 
     def expire(self) -> list[int]:
-        """Close the streams that got nothing for longer than the idle limit. Returns their numbers."""
+        """Close the streams that got no request for longer than the idle limit. Returns their numbers."""
         oldest = self._now() - self._idle_limit_s
         idle = [
             number
@@ -157,9 +158,9 @@ class Recogniser:
             due: dict[int, list[tuple[int, Stream, NDArray[np.int16]]]] = {}
             for index, stream in list(running.items()):
                 if not self._slots.valid(stream.lease):
-                    # It was closed between two answers of this batch, and its slot may belong to another stream by now.
+                    # It was closed between two answers of this batch. Its slot may belong to another stream by now.
                     del running[index]
-                    yield index, StreamError("unknown_stream", "it was closed while its audio was computed")
+                    yield index, StreamError("unknown_stream", "the stream was closed while its audio was computed")
                 elif (samples := stream.next_step()) is not None:
                     due.setdefault(stream.step_samples, []).append((index, stream, samples))
                 else:
@@ -178,11 +179,11 @@ class Recogniser:
     def _take(self, chunk: Chunk, running: dict[int, Stream]) -> Stream:
         stream = self._streams.get(chunk.stream)
         if stream is None:
-            raise StreamError("unknown_stream", "it was never opened here, has ended, or was idle for too long")
+            raise StreamError("unknown_stream", "the stream was never opened here, has ended, or was idle for too long")
         if any(other is stream for other in running.values()):
-            raise StreamError("busy_stream", "one chunk of a stream at a time")
+            raise StreamError("busy_stream", "a batch can contain only one chunk of each stream")
         if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
-            raise StreamError("too_long", f"at most {LONGEST_CHUNK_S} s of audio in one request")
+            raise StreamError("too_long", f"a request must have at most {LONGEST_CHUNK_S} s of audio")
         self._prepare_at_once(chunk.stream)
         stream.last_used = self._now()
         stream.append(chunk.samples)
@@ -199,7 +200,7 @@ class Recogniser:
 
     def _prepare_at_once(self, stream: int) -> None:
         try:
-            with torch.inference_mode(False):  # what is set up here is changed outside of `step` as well
+            with torch.inference_mode(False):  # the tensors made here are also changed outside of `step`
                 self._preparations.finish(stream)
         except Exception as error:
             self.close(stream)
@@ -258,7 +259,7 @@ def _stream_error(error: Exception) -> StreamError:
 
 @dataclass(frozen=True)
 class _SlotSearch:
-    """The search of one stream: the part that is asked at the end of a segment."""
+    """The search of one stream, as the stream uses it at the end of a segment."""
 
     search: Search
     slot: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class SlotsFull(Exception):
-    """All slots are held by live streams."""
+    """All slots are taken by live streams."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class Stream:
         held = len(self._audio) // BYTES_PER_SAMPLE
         if end <= held:
             return self._samples(self._computed, end)
-        # No word fits into less than a frame: a flush after every sample must not cost two steps each.
+        # No word fits into less than a frame. Without this check a flush after every sample would cost two steps each.
         if not self._computed and held < self.time_scale.frame_samples:
             return None
         if self.flushing and held and self._computed < held + self.time_scale.samples(TAIL_MS):
@@ -129,7 +129,7 @@ class Stream:
         return True
 
     def conclude(self, search: SegmentSearch) -> bool:
-        """All audio was computed: make it final and answer the flush. True if the model must start afresh."""
+        """Make everything final and answer the flush: all audio is computed. True if the model must start afresh."""
         self.flushing = False
         begun = self._computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
@@ -139,13 +139,13 @@ class Stream:
         return begun
 
     def take_events(self) -> list[StreamEvent]:
-        """The events since the last call, followed by how much was heard."""
+        """The events since the last call, followed by how much audio has arrived."""
         events, self.events = self.events, []
         return [*events, Heard(self.received, self.time_scale.ms(self.received))]
 
     @property
     def _position(self) -> SegmentPosition:
-        # Frames of the tail lie after the last sample, but no time may.
+        # Frames of the tail are after the last sample, but no reported time may be.
         heard = min(self._base + self._computed, self.received)
         return SegmentPosition(
             self._segment, self.time_scale.ms(self._base), self.time_scale.ms(heard), self.time_scale.frame_ms
@@ -179,7 +179,7 @@ class Stream:
         """Make the words before `frame` final, and begin a new segment at the sample `cut`."""
         kept = _before(words, frame)
         if kept:
-            # Ask for more than are wanted, because those that differ only after the cut are merged.
+            # Ask for more than the client wants, because those that differ only after the cut are merged.
             others = search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
             ranked = [(_before(other, frame), share) for other, share in others]
             self.events.append(self.results.final(kept, ranked, self._position, pause=silence))

@@ -2,7 +2,7 @@
 
 Times are milliseconds, and samples count, from the start of the stream. Partial, Final, Speech, Heard, Flushed and
 Alternative have the names of the events that a client of a session receives (`streamer.client.events`): they are the
-same events, before the bridge puts the streams of a session together.
+same events, before the bridge combines the streams of a session.
 """
 
 from __future__ import annotations

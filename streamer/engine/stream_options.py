@@ -60,7 +60,7 @@ class StreamOptions:
     hotwords: tuple[Hotword, ...] = ()
     speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
     begins: bool = True  # the first word begins a sentence
-    caller: str = ""  # for whom this stream is, in any words: callers take turns where something takes long
+    caller: str = ""  # a name for the owner of this stream: callers share the time for preparation
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
@@ -79,7 +79,9 @@ class StreamOptions:
         _one_of("search", options.search, searches)
         _one_of("stability", options.stability, STABILITIES)
         if len(options.caller) > LONGEST_CALLER:
-            raise BadOptions(f"option 'caller' has at most {LONGEST_CALLER} characters, not {len(options.caller)}")
+            raise BadOptions(
+                f"option 'caller' has {len(options.caller)} characters; at most {LONGEST_CALLER} are allowed"
+            )
         _within("alternatives", options.alternatives, (0, MOST_ALTERNATIVES))
         if options.settle_ms:
             _within("settle_ms", options.settle_ms, SETTLE_BOUNDS_MS, "0 or ")
@@ -98,7 +100,7 @@ def _endpoint(given: object) -> EndpointRule:
         elif name in _ENDPOINT_BOUNDS:
             _within(f"{name} of the endpoint", _typed(f"{name!r} of the endpoint", value, int), _ENDPOINT_BOUNDS[name])
         else:
-            raise BadOptions(f"the endpoint has no {name!r}; known are silence, {', '.join(_ENDPOINT_BOUNDS)}")
+            raise BadOptions(f"the endpoint has no option {name!r}; known are silence, {', '.join(_ENDPOINT_BOUNDS)}")
     return replace(rule, **given)
 
 
@@ -106,33 +108,33 @@ def _hotwords(given: object) -> tuple[Hotword, ...]:
     if not isinstance(given, list):
         raise BadOptions(f"option 'hotwords' must be a JSON list, not {json.dumps(given)}")
     if len(given) > MOST_HOTWORDS:
-        raise BadOptions(f"at most {MOST_HOTWORDS} hotwords, not {len(given)}")
-    # No more of them than a search takes, in however many ways they may be said.
+        raise BadOptions(f"there can be at most {MOST_HOTWORDS} hotwords, not {len(given)}")
+    # A hotword may be said in several ways. All ways together must not be more hotwords than a search takes.
     ways = max(1, min(VARIANTS, MOST_HOTWORDS // max(1, len(given))))
     return tuple(way for entry in given for way in _ways(_hotword(entry), ways))
 
 
 def _ways(hotword: Hotword, most: int) -> list[Hotword]:
-    """The hotword as it is said: with figures in it that may be in several ways."""
+    """The hotword as it is said: in several ways if it has figures."""
     if not has_figures(hotword.text):
         return [hotword]
     forms = [form for form in spoken_forms(hotword.text, most) if len(form.split()) <= MOST_HOTWORD_WORDS]
     if not forms:
-        raise BadOptions(f"hotword {hotword.text!r} is more than {MOST_HOTWORD_WORDS} words when it is said")
+        raise BadOptions(f"hotword {hotword.text!r} has more than {MOST_HOTWORD_WORDS} words when it is said")
     return [replace(hotword, text=form, written=hotword.text.strip()) for form in forms]
 
 
 def _hotword(entry: object) -> Hotword:
     content = {"text": entry} if isinstance(entry, str) else entry
     if not isinstance(content, dict) or not content.keys() <= {"text", "weight"} or "text" not in content:
-        raise BadOptions(f'a hotword is a string or {{"text":…,"weight":…}}, not {json.dumps(entry)}')
+        raise BadOptions(f'a hotword must be a string or {{"text":…,"weight":…}}, not {json.dumps(entry)}')
     text, weight = _typed("the text of a hotword", content["text"], str), content.get("weight", HOTWORD_WEIGHT)
     if not text.strip() or len(text) > LONGEST_HOTWORD or len(text.split()) > MOST_HOTWORD_WORDS:
         raise BadOptions(
-            f"a hotword has 1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters: {text!r:.80}"
+            f"a hotword must have 1 to {MOST_HOTWORD_WORDS} words, {LONGEST_HOTWORD} characters at most: {text!r:.80}"
         )
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= HEAVIEST_HOTWORD:
-        raise BadOptions(f"the weight of a hotword is a number from 0 to {HEAVIEST_HOTWORD:g}: {text!r}")
+        raise BadOptions(f"the weight of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}: {text!r}")
     return Hotword(text, float(weight))
 
 

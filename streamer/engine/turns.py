@@ -1,4 +1,4 @@
-"""Who may use the recogniser now: the steps of streams come first, other work has the time between them."""
+"""Decides which thread may use the recogniser: steps of streams come first, other work gets the time between them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Turns:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._taken = False
-        self._steps = 0  # that wait for their turn
+        self._steps = 0  # steps that wait for their turn
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """The turn of a step, as soon as nobody has one."""
+        """Wait until no other turn is taken, and take the turn of a step."""
         with self._changed:
             self._steps += 1
             try:
@@ -32,7 +32,7 @@ class Turns:
 
     @contextmanager
     def other(self) -> Iterator[None]:
-        """The turn of other work, as soon as nobody has one and no step waits. Keep it short."""
+        """Wait until no turn is taken and no step waits, and take the turn of other work. Keep it short."""
         with self._changed:
             self._changed.wait_for(lambda: not self._taken and not self._steps)
             self._taken = True

@@ -1,4 +1,4 @@
-"""Work in small parts, so that nobody has to wait for the whole of it.
+"""Work in small parts, so that other streams do not have to wait for the whole of it.
 
 A function that may take long is a generator: it yields after every part that takes some tenths of a millisecond.
 """

@@ -1,4 +1,4 @@
-"""A manifest heard through a service or the bare engine, and judged: the library behind `streamer evaluate`.
+"""Recognises a manifest through a service or the bare engine, and evaluates it: the library of `streamer evaluate`.
 
 A service is used from within asyncio, the engine is not. The engine is the only one that needs torch.
 """
@@ -21,25 +21,25 @@ from streamer.evaluate.service_runner import ServiceRunner
 
 @dataclass(frozen=True)
 class Setup:
-    """How utterances are heard: with these options of a session, so many at once, through a service or the engine."""
+    """How utterances are recognised: the options of a session, how many at once, through a service or the engine."""
 
     options: Mapping[str, Any]
     sessions: int = 8
     engine: bool = False
-    paced: bool = False  # only a service: as fast as it was spoken
-    bundle: Path | None = None  # only the engine: another model than the shipped one
-    precision: str | None = None  # only the engine
+    paced: bool = False  # only for a service: send audio as fast as it was spoken
+    bundle: Path | None = None  # only for the engine: another model than the shipped one
+    precision: str | None = None  # only for the engine
 
     @property
     def through(self) -> str:
-        """What the utterances are heard through, for a report."""
+        """What recognises the utterances, in the words of a report."""
         return "the engine" if self.engine else "the service"
 
 
 def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress: ProgressCallback) -> EvaluationRun:
-    """All of them, by a recogniser in this process; Unavailable if there is none."""
+    """Recognise all utterances in this process. Unavailable if there is no recogniser."""
     try:
-        # Here and nowhere else: the way through a service does without torch.
+        # Imported only here, because recognising through a service needs no torch.
         from streamer.evaluate.engine_runner import EngineRunner
     except ImportError as error:
         raise Unavailable(f"--engine needs {error.name}: {install_command('engine')}.") from error
@@ -50,7 +50,7 @@ def hear_through_engine(utterances: Sequence[Utterance], setup: Setup, progress:
 async def hear_through_service(
     utterances: Sequence[Utterance], setup: Setup, url: str, progress: ProgressCallback, *, ours: bool = False
 ) -> EvaluationRun:
-    """All of them, by the service there; `ours` if it is in this process. SessionError if there is no service."""
+    """Recognise all utterances with this service; `ours`: it runs in this process. SessionError if there is none."""
     runner = ServiceRunner(url, setup.options, at_once=setup.sessions, paced=setup.paced, ours=ours)
     return await runner.run(utterances, progress)
 
@@ -62,7 +62,7 @@ def evaluation(
     alignments: ReferenceAlignments | None = None,
     half: str | None = None,
 ) -> Evaluation:
-    """All that is to be told of a manifest, or of half of it, that was heard this way."""
+    """The content of a report about a manifest, or half of it, that was recognised with this setup."""
     scored = [score_utterance(result.utterance, result.words, result.failure) for result in run.results]
     used = {**setup.options, "sessions": setup.sessions, "paced": setup.paced}
     if half:

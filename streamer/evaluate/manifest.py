@@ -1,4 +1,4 @@
-"""Reads manifests: tables of recordings and of what is said in them.
+"""Reads manifests: tables of recordings with their reference texts.
 
 A manifest is a table with tabs and a header. The columns are `shard member … text` for audio in tar shards, or
 `file … text` for audio files. Paths are relative to the manifest. docs/how-to/evaluation.md describes both.
@@ -57,7 +57,7 @@ class Utterance:
         with self.location.path.open("rb") as shard:
             shard.seek(self.location.start)
             content = shard.read(self.location.size)
-        # In a file of its own, so that shards and files go through the same reader.
+        # Copied to a file of its own, so that shards and files go through the same reader.
         with tempfile.NamedTemporaryFile(suffix=Path(self.name).suffix) as copy:
             copy.write(content)
             copy.flush()
@@ -68,14 +68,14 @@ class Utterance:
 
 
 def read_manifest(path: Path) -> list[Utterance]:
-    """All utterances of a manifest, checked. Their audio exists."""
+    """Read all utterances of a manifest and check that their audio exists."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     except OSError as error:
         raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ManifestError(f"{path} is not a table of text in UTF-8: {error}.") from error
+        raise ManifestError(f"{path} is not a table in UTF-8: {error}.") from error
     if not rows:
         raise ManifestError(f"{path} is empty: it needs a header and a line for each recording.")
     utterances = list(_utterances(path, rows[0], rows[1:]))
@@ -91,7 +91,7 @@ def select_utterances(
     known = dict.fromkeys(utterance.corpus for utterance in utterances)
     for name in corpora:
         if name not in known:
-            raise ManifestError(f"there is no corpus '{name}'; there is {', '.join(known)}.")
+            raise ManifestError(f"there is no corpus '{name}'; known are {', '.join(known)}.")
     wanted = [
         utterance
         for utterance in utterances
@@ -137,7 +137,7 @@ def _utterances(path: Path, header: list[str], rows: list[list[str]]) -> Iterato
         seen.add(name)
         words = tuple(normalise(row["text"]))
         if not words:
-            raise ManifestError(f"{where}: {name} has no reference, not one word.")
+            raise ManifestError(f"{where}: the reference of {name} has no words.")
         corpus = next((row[column] for column in _CORPUS if row.get(column)), path.stem)
         speaker = row.get("speaker", "")
         yield Utterance(

@@ -15,7 +15,7 @@ ProgressCallback = Callable[[Utterance, float], None]
 
 
 class Unavailable(Exception):
-    """Nothing can recognise the recordings; the message says why."""
+    """The recordings cannot be recognised here; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ OURSELVES: Final = "bridge and client"
 
 # After these errors no other utterance can succeed either.
 _HOPELESS: Final = ("away", "bad_address", "no_service", "refused")
-# The service has no free session now. One of them will end before long.
+# The service has no free session now, but a running one will end before long.
 _BUSY: Final = ("full", "not_ready")
 _BUSY_PAUSE_S: Final = 0.5
 _BUSY_LIMIT_S: Final = 60.0
@@ -71,7 +71,8 @@ class ServiceRunner:
 
     async def _recognise(self, utterance: Utterance) -> UtteranceResult:
         if self._hopeless:
-            return utterance_result(utterance, _NO_AUDIO, [], f"not tried any more: {self._hopeless}")
+            skipped = f"skipped, because an earlier utterance failed: {self._hopeless}"
+            return utterance_result(utterance, _NO_AUDIO, [], skipped)
         try:
             samples = await asyncio.get_running_loop().run_in_executor(None, utterance.samples)
         except (AudioError, OSError) as error:

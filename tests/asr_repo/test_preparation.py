@@ -71,7 +71,7 @@ async def test_a_hotword_is_refused_when_its_turn_comes(link: Link) -> None:
     with pytest.raises(LinkError) as caught:
         await sequence.send(bytes(STEP))
     assert caught.value.code == "unknown_stream"
-    with pytest.raises(LinkError, match="can't be pronounced") as caught:
+    with pytest.raises(LinkError, match="cannot be pronounced") as caught:
         await link.sequence({"hotwords": [*unknown_words(4, 600), "北京"]}).send(b"")
     assert caught.value.code == "bad_options"
 

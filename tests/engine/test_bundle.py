@@ -80,5 +80,5 @@ def test_a_damaged_part_is_named(bundle: Path) -> None:
 def test_a_lexicon_of_other_words_is_refused(bundle: Path) -> None:
     """A lexicon for another vocabulary is refused."""
     Lexicon.build([(3, (4,))], np.zeros(4, np.float32), "others").save(bundle / LEXICON_FILE)
-    with pytest.raises(BundleError, match="built for other words"):
+    with pytest.raises(BundleError, match="do not have the same words"):
         load_recogniser(bundle, slots=1)

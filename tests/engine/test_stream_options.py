@@ -63,16 +63,16 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
         ({"endpoint": {"silence": 1}}, "'silence' of the endpoint must be a JSON true or false"),
         ({"endpoint": {"after_text_ms": 1.5}}, "'after_text_ms' of the endpoint must be a JSON integer"),
         ({"endpoint": {"after_text_ms": 100}}, "after_text_ms of the endpoint must be from 400 to 10000, not 100"),
-        ({"endpoint": {"patience": 1}}, "the endpoint has no 'patience'; known are silence, after_text_ms"),
+        ({"endpoint": {"patience": 1}}, "the endpoint has no option 'patience'; known are silence, after_text_ms"),
         ({"hotwords": "anna"}, "'hotwords' must be a JSON list"),
         ({"hotwords": ["a"] * 201}, "at most 200 hotwords, not 201"),
-        ({"hotwords": [1]}, "a hotword is a string or"),
-        ({"hotwords": [{"text": "a", "boost": 1}]}, "a hotword is a string or"),
-        ({"hotwords": [" "]}, "a hotword has 1 to 6 words"),
-        ({"hotwords": ["a b c d e f g"]}, "a hotword has 1 to 6 words"),
+        ({"hotwords": [1]}, "a hotword must be a string or"),
+        ({"hotwords": [{"text": "a", "boost": 1}]}, "a hotword must be a string or"),
+        ({"hotwords": [" "]}, "a hotword must have 1 to 6 words"),
+        ({"hotwords": ["a b c d e f g"]}, "a hotword must have 1 to 6 words"),
         ({"hotwords": ["a" * 61]}, "at most 60 characters"),
-        ({"hotwords": [{"text": "a", "weight": 5.1}]}, "the weight of a hotword is a number from 0 to 5: 'a'"),
-        ({"hotwords": [{"text": "a", "weight": True}]}, "the weight of a hotword is a number"),
+        ({"hotwords": [{"text": "a", "weight": 5.1}]}, "the weight of a hotword must be a number from 0 to 5: 'a'"),
+        ({"hotwords": [{"text": "a", "weight": True}]}, "the weight of a hotword must be a number"),
     ],
 )
 def test_what_is_wrong_is_said(given: dict[str, Any], complaint: str) -> None:
@@ -86,5 +86,5 @@ def test_a_hotword_with_figures_is_listened_for_as_it_is_said() -> None:
     found = read({"hotwords": [{"text": "K8s", "weight": 2}, "talk"]}).hotwords
     assert found == (Hotword("k eight s", 2.0, "K8s"), Hotword("k eights", 2.0, "K8s"), Hotword("talk"))
     assert len(read({"hotwords": [f"K{number}s" for number in range(MOST_HOTWORDS)]}).hotwords) == MOST_HOTWORDS
-    with pytest.raises(BadOptions, match="'A1B2C3D4' is more than 6 words when it is said"):
+    with pytest.raises(BadOptions, match="'A1B2C3D4' has more than 6 words when it is said"):
         read({"hotwords": ["A1B2C3D4"]})

@@ -36,7 +36,7 @@ def test_a_recording_is_heard_and_judged(service: Service) -> None:
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     """There is nothing to hear with, and the reason is a sentence."""
-    with pytest.raises(Unavailable, match=r"is missing: the folder holds no trained model\.$"):
+    with pytest.raises(Unavailable, match=r"is missing: the folder does not contain a trained model\.$"):
         hear_through_engine([], Setup({}, engine=True, bundle=tmp_path), lambda *_: None)
 
 

@@ -75,7 +75,7 @@ def test_a_bare_manifest_is_a_corpus_of_its_own(tmp_path: Path) -> None:
         ("file\ttext\ttext\nx\ty\tz\n", "text twice"),
         ("file\ttext\nquilter.ogg\n", "line 2 has 1 columns, the header has 2"),
         ("file\ttext\n\nquilter.ogg\tyes\n", "line 2 is empty"),
-        ("file\ttext\nquilter.ogg\t-\n", "has no reference"),
+        ("file\ttext\nquilter.ogg\t-\n", "has no words"),
         ("file\ttext\nquilter.ogg\ta\nquilter.ogg\tb\n", "line 3: quilter.ogg was listed before"),
         ("file\ttext\nmissing.wav\ta\n", "there is no such file"),
         ("file\ttext\n.\ta\n", "is a folder"),
@@ -98,7 +98,7 @@ def test_a_bad_manifest_is_one_sentence(shards: Path, content: str, words: str) 
 def test_what_is_no_text_is_no_manifest() -> None:
     """A recording, a folder or a missing file instead of a manifest is refused."""
     for path, words in (
-        (SAMPLES / FILES[0], "not a table of text"),
+        (SAMPLES / FILES[0], "not a table in UTF-8"),
         (SAMPLES, "cannot be read"),
         (Path("no"), "cannot be"),
     ):
@@ -134,7 +134,7 @@ def test_corpora_by_name(shards: Path) -> None:
     utterances = read_manifest(shards)
     assert [utterance.corpus for utterance in select_utterances(utterances, ["voice"])] == ["voice"]
     assert select_utterances(utterances, ["voice", "libri"]) == utterances
-    with pytest.raises(ManifestError, match="no corpus 'x'; there is libri, voice"):
+    with pytest.raises(ManifestError, match="no corpus 'x'; known are libri, voice"):
         select_utterances(utterances, ["x"])
 
 

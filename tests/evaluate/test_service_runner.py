@@ -81,7 +81,7 @@ async def test_a_service_that_goes_away(utterances: list[Utterance]) -> None:
     first, second, third = (result.failure for result in run.results)
     assert first == ""
     assert second.startswith("No service answers")
-    assert third == f"not tried any more: {second}"
+    assert third == f"skipped, because an earlier utterance failed: {second}"
 
 
 async def test_no_service_at_all_is_an_error(utterances: list[Utterance]) -> None:

@@ -1,4 +1,4 @@
-"""The adapter between Triton and the recogniser of streamer.engine: requests in, one message of events each out."""
+"""The adapter between Triton and the recogniser of streamer.engine: answers each request with a message of events."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.engine.turns import Turns
 
 START, END = 1, 2
-SWEEP_S = 1.0  # between looks for streams that nobody feeds any more
-SWITCH_S = 0.0005  # after which a thread that computes lets the others have the interpreter: no more than a slice
+SWEEP_S = 1.0  # between checks for streams that get no audio any more
+SWITCH_S = 0.0005  # the time after which a computing thread gives up the interpreter: no more than a slice
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -39,7 +39,7 @@ class TritonPythonModel:
         gpu = args["model_instance_kind"] == "GPU" and torch.cuda.is_available()
         device = torch.device("cuda", int(args["model_instance_device_id"])) if gpu else torch.device("cpu")
         if not gpu:
-            torch.set_num_threads(1)  # instances share the cores, so more threads each would only wait for one another
+            torch.set_num_threads(1)  # instances share the cores, so more threads in each would only wait for others
 
         # Triton does not say when it drops an idle sequence: the recogniser drops its stream a little later.
         self._recogniser = load_recogniser(
@@ -55,15 +55,15 @@ class TritonPythonModel:
         # The requests of streams that are being prepared: the first of each is its START.
         self._held: HeldRequests[_Asked] = HeldRequests(self._recogniser.model.sample_rate)
         self._slices = 0  # of preparation since the last step
-        self._work = threading.Event()  # there is something to prepare, or a request that was held is due
+        self._work = threading.Event()  # set if there is something to prepare, or if a held request is due
         self._stopping = threading.Event()
         self._between_steps = threading.Thread(target=self._work_between_steps, name="between steps", daemon=True)
-        gc.freeze()  # what is loaded now stays: a full collection would hold everybody up for a tenth of a second
-        sys.setswitchinterval(SWITCH_S)  # else a step would wait for 5 ms to ask for its turn
+        gc.freeze()  # exempts what is loaded now: collecting it would delay all streams by a tenth of a second
+        sys.setswitchinterval(SWITCH_S)  # by default a step would wait for 5 ms before it could ask for its turn
         self._between_steps.start()
 
     def execute(self, requests: list[Any]) -> None:
-        """Answer every request with one message: its events, or its error. Those of START may come later."""
+        """Answer every request with one message: its events or its error. The answer to START may come later."""
         with self._turns.step():
             self._answer(requests)
             if not self._slices:  # there is no time between steps
@@ -81,7 +81,7 @@ class TritonPythonModel:
             del self._recogniser
 
     def _answer(self, arrived: Sequence[Any]) -> None:
-        """Compute what has arrived, after what was held and can be computed now."""
+        """Compute the requests that have arrived, after the held ones that can be computed now."""
         fresh = [_Asked(request) for request in arrived if not self._hold(request)]
         now = self._held.due(self._recogniser.preparing) + fresh
         chunks: dict[int, Chunk] = {}
@@ -103,7 +103,7 @@ class TritonPythonModel:
         try:
             for place, answer in self._recogniser.step(list(chunks.values())):
                 self._reply(owed.pop(places[place]), answer)
-        except Exception as error:  # an error of ours: the requests that are still owed an answer get one
+        except Exception as error:  # an error in our code: every request without an answer still gets one
             for request in owed.values():
                 self._fail(request, error)
         samples = sum(len(chunk.samples) for chunk in chunks.values())
@@ -111,7 +111,7 @@ class TritonPythonModel:
         self._metrics.streams(self._recogniser)
 
     def _hold(self, request: Any) -> bool:
-        """Whether a request has to wait for others of its stream, or there are too many of them."""
+        """Hold a request if others of its stream wait, or refuse it if too many do. False if it can be computed now."""
         stream = request.correlation_id()
         if stream not in self._held:
             return False
@@ -122,7 +122,7 @@ class TritonPythonModel:
         return True
 
     def _prepare(self) -> None:
-        """Prepare streams for a slice of time. Their requests are due then."""
+        """Prepare streams for a slice of time. The requests of those that become ready are due."""
         for stream, error in self._recogniser.prepare():
             if error is not None:
                 self._fail(self._held.take(stream).request, error)
@@ -143,7 +143,7 @@ class TritonPythonModel:
                         swept_at = time.monotonic()
                         self._recogniser.expire()
                         self._metrics.streams(self._recogniser)
-            except Exception as error:  # this thread must not end: streams wait for it
+            except Exception as error:  # this thread must not end, because streams wait for it
                 pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
                 time.sleep(SWEEP_S)
 
@@ -184,7 +184,7 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([tensor], **extra)
 
     def _mark(self, word: str) -> str:
-        # Says which instance holds the stream, for looking into a deployment.
+        # Names the instance that computes the stream, which helps to diagnose a deployment.
         return json.dumps({"type": word, "model": self._recogniser.model.name, "instance": self._instance})
 
     def _fail(self, request: Any, error: Exception) -> None:
@@ -223,7 +223,7 @@ class InstanceMetrics:
             "streamer_streams_preparing", "Live streams whose hotwords are being prepared", gauge
         )
         self._expired = self._metric(
-            "streamer_streams_expired_total", "Streams dropped because nobody fed them", counter
+            "streamer_streams_expired_total", "Streams dropped because they got no audio", counter
         )
         self._batches = self._metric("streamer_batches_total", "Batches computed", counter)
         self._requests = self._metric("streamer_batched_requests_total", "Requests in these batches", counter)

@@ -75,7 +75,7 @@ class LanguageModel:
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> LanguageModel:
         """Read a model. On the CPU its tables are memory-mapped, so all processes that read them share the memory."""
         if not Path(path).is_file():
-            raise LanguageError(f"{path} is missing: scripts/train/build_language_model.py makes it")
+            raise LanguageError(f"{path} is missing: build it with scripts/train/build_language_model.py")
         try:
             with safe_open(path, framework="pt", device=str(device)) as file:
                 header = json.loads((file.metadata() or {}).get("language", "{}"))
@@ -83,7 +83,7 @@ class LanguageModel:
                     raise LanguageError(f"{path} is not a language model of format {FORMAT}")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, ValueError) as error:
-            raise LanguageError(f"{path} can't be read as a language model: {error}") from error
+            raise LanguageError(f"{path} cannot be read as a language model: {error}") from error
         try:
             return cls(
                 bytes(tensors["words"].cpu().numpy()).decode().split("\n"),

@@ -1,4 +1,4 @@
-"""Pronounces words that no dictionary has: a joint n-gram model over graphones, decoded with a beam.
+"""Pronounces words that are in no dictionary: a joint n-gram model over graphones, decoded with a beam.
 
 A graphone is a letter with the phones that it stands for, at most two of them. The n-grams are stored as a trie, level
 by level, with 2 to 4 bytes each. Numpy only.

@@ -21,9 +21,9 @@ from streamer.engine.work import Work, finish
 
 ROOT = 0
 NO_NODE = -1
-MOST_UNITS = 64  # of a head; as much room lies after the last base, so that any unit can be looked up
+MOST_UNITS = 64  # of a head; there is as much room after the last base, so that any unit can be looked up
 _FORMAT = "streamer-lexicon-1"
-# Of the work of building one: some tenths of a millisecond each.
+# The sizes of the parts in which a lexicon is built: each part takes some tenths of a millisecond.
 _PRONUNCIATIONS_A_PART = 16
 _NODES_A_PART = 256
 
@@ -101,7 +101,7 @@ class Lexicon:
                 for child in row.values():
                     parent[indices[child]] = index
             for row in children[part]:
-                row.clear()  # to free all of them at the end would take long
+                row.clear()  # freeing all of them at the end would take too long
             yield
         ended: list[int] = []
         words: list[int] = []
@@ -134,7 +134,7 @@ class Lexicon:
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> Lexicon:
         """Read a lexicon that `save` wrote."""
         if not Path(path).is_file():
-            raise LexiconError(f"{path} is missing: scripts/train/build_lexicon.py writes it")
+            raise LexiconError(f"{path} is missing: build it with scripts/train/build_lexicon.py")
         try:
             with safe_open(path, framework="pt") as file:
                 described = json.loads((file.metadata() or {}).get("lexicon", "{}"))

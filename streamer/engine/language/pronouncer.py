@@ -1,7 +1,7 @@
-"""The pronunciations of words that the lexicon lacks: guessed once for each caller that asks for them.
+"""Guesses the pronunciations of words that are not in the lexicon, once for each caller that asks for them.
 
-Every caller has a memory of its own: nobody can make another's words be forgotten by asking for many, nor find out from
-the time that it takes which words another has asked for.
+The guesses for each caller are remembered separately. A caller that asks for many words does not displace the words of
+others, and cannot find out from the response times which words others have asked for.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Collection, Sequence
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.work import Work
 
-GUESSES = 3  # pronunciations of a word
-MOST_WORDS = 20_000  # that are remembered, of all callers together
+GUESSES = 3  # pronunciations kept for each word
+MOST_WORDS = 20_000  # remembered for all callers together
 MOST_CALLERS = 256
-_BEAM = 8  # narrow, because their stream waits for it
-_TOGETHER = 8  # words: more would be quicker in all, but a part of the work would take too long
+_BEAM = 8  # narrow, because a stream waits for the guesses
+_TOGETHER = 8  # words in a batch: more would take less time in total, but one part of the work would take too long
 
 Phones = tuple[str, ...]
 Ways = Sequence[Phones]
@@ -24,7 +24,7 @@ Ways = Sequence[Phones]
 
 
 class Pronouncer:
-    """Guesses pronunciations, and remembers them."""
+    """Guesses pronunciations and remembers them."""
 
     def __init__(self, letters: LetterToSound) -> None:
         self._letters = letters
@@ -38,7 +38,7 @@ class Pronouncer:
             if remembered is not None:
                 found[word] = remembered
         yield
-        # Words of about the same length together, because the shorter ones of a batch wait for the longest.
+        # Batches have words of about the same length, because a batch takes as long as its longest word.
         new = sorted((word for word in words if word not in found), key=lambda word: (len(word), word))
         for start in range(0, len(new), _TOGETHER):
             batch = new[start : start + _TOGETHER]
@@ -51,16 +51,16 @@ class Pronouncer:
 
 
 class CallerMemories:
-    """What was found out for each caller. Where there is too much, the caller with the most loses its oldest."""
+    """The guesses for each caller. At the limit, the caller with the most words loses its least recently used one."""
 
     def __init__(self, most_words: int = MOST_WORDS, most_callers: int = MOST_CALLERS) -> None:
         self._most_words, self._most_callers = most_words, most_callers
-        self._callers: OrderedDict[str, OrderedDict[str, Ways]] = OrderedDict()  # the last to be used is the last
-        self._returned: set[str] = set()  # callers that have used again what was kept for them
+        self._callers: OrderedDict[str, OrderedDict[str, Ways]] = OrderedDict()  # the most recently used is last
+        self._returned: set[str] = set()  # callers that have asked again for a word that they had asked for before
         self._words = 0
 
     def recall(self, caller: str, word: str) -> Ways | None:
-        """What is remembered of this word."""
+        """The remembered pronunciations of this word; None if there are none."""
         theirs = self._callers.get(caller)
         if theirs is None or word not in theirs:
             return None
@@ -70,7 +70,7 @@ class CallerMemories:
         return theirs[word]
 
     def keep(self, caller: str, word: str, ways: Ways) -> None:
-        """Remember this for the caller."""
+        """Remember these pronunciations for the caller."""
         theirs = self._callers.setdefault(caller, OrderedDict())
         self._callers.move_to_end(caller)
         self._words += word not in theirs
@@ -83,7 +83,7 @@ class CallerMemories:
             self._words -= 1
 
     def _least_useful(self, newest: str) -> str:
-        """A caller that came once rather than one that came again, and of those the one that is away for longest."""
+        """The caller to forget: the least recently used one, but callers that never repeated a word come first."""
         others = [caller for caller in self._callers if caller != newest]
         return next((caller for caller in others if caller not in self._returned), others[0])
 

@@ -43,7 +43,7 @@ class ModelDescription:
     def __post_init__(self) -> None:
         for output in self.encoder.outputs:
             if len(self.units.get(output.name, ())) != output.units:
-                raise ValueError(f"head {output.name} has {output.units} units, but other names are listed for it")
+                raise ValueError(f"the names listed for head {output.name} do not match its {output.units} units")
         longest = max(self.step_ms, default=0) * SAMPLE_RATE // 1000
         if not self.step_ms or longest > self.encoder.largest_chunk * SUBSAMPLING * HOP:
             raise ValueError(f"step_ms {list(self.step_ms)} does not fit chunks of {self.encoder.largest_chunk} frames")
@@ -62,7 +62,7 @@ class ModelDescription:
     def from_json(cls, values: dict[str, Any]) -> ModelDescription:
         """Read the description from JSON values."""
         if values["sample_rate"] != SAMPLE_RATE:
-            raise ValueError(f"sample_rate is {values['sample_rate']}, the features are made for {SAMPLE_RATE}")
+            raise ValueError(f"sample_rate must be {SAMPLE_RATE}, as the features need it, not {values['sample_rate']}")
         encoder = EncoderConfig.from_json(values["encoder"])
         return cls(values["name"], encoder, values["units"], tuple(values["step_ms"]))
 
@@ -92,7 +92,7 @@ class AcousticModel(nn.Module):
         description_path, weights_path = Path(folder) / MODEL_FILE, Path(folder) / WEIGHTS_FILE
         for path in (description_path, weights_path):
             if not path.is_file():
-                raise BundleError(f"{path} is missing: the folder holds no trained model")
+                raise BundleError(f"{path} is missing: the folder does not contain a trained model")
         try:
             model = cls(ModelDescription.from_json(json.loads(description_path.read_text(encoding="utf-8"))))
         except (KeyError, TypeError, ValueError) as error:
@@ -151,7 +151,7 @@ class AcousticModel(nn.Module):
     def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
         """Compute one step for each of these slots from samples in [-1, 1): [batch, samples]."""
         if samples.shape[1] % self.frame_samples:
-            raise ValueError(f"a step is a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
+            raise ValueError(f"a step must have a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
         energies = self.features.energies(recent)
@@ -179,7 +179,7 @@ def read_activity(folder: Path) -> ActivityNetwork | None:
     try:
         network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # torch raises almost any exception for a damaged file
-        raise BundleError(f"{path} does not hold an activity network: {error}") from error
+        raise BundleError(f"{path} does not contain an activity network: {error}") from error
     return network
 
 
@@ -191,7 +191,7 @@ def save_activity(network: ActivityNetwork, folder: Path) -> None:
 
 
 def _put(partial: Path, target: Path) -> None:
-    """Put a file in another one's place, unless both are the same: a part that did not change is not written again."""
+    """Replace a file with another one, unless both are the same. A part that did not change is not written again."""
     if target.is_file() and filecmp.cmp(partial, target, shallow=False):
         partial.unlink()
     else:

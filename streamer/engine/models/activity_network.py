@@ -1,4 +1,4 @@
-"""The network that hears whether somebody is speaking: a small one beside the encoder, on the same features.
+"""The network that detects whether somebody is speaking: a small one beside the encoder, on the same features.
 
 It has its own weights, so it can tell music, keyboards and noise from speech without the words.
 """

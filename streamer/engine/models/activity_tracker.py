@@ -23,7 +23,7 @@ class ActivityRule:
     close_below: float = 0.35
     open_ms: int = 200
     close_ms: int = 480
-    # Words of a segment count as soon as something looks like speech: a doubt must not cost a word.
+    # The words of a segment count as soon as something looks like speech, so that no real word is lost.
     heard_above: float = 0.7
     heard_ms: int = 160
     # The network recognises the first sound of a word this much later.

@@ -55,7 +55,7 @@ class EncoderConfig:
             raise ValueError(f"width {self.width} does not split into {self.heads} heads of even size")
         wrong = [output.name for output in self.outputs if not 1 <= output.layer <= self.layers]
         if wrong:
-            raise ValueError(f"heads {', '.join(wrong)} listen to a layer that is not among 1 to {self.layers}")
+            raise ValueError(f"heads {', '.join(wrong)} must read a layer from 1 to {self.layers}")
 
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON values."""
@@ -121,7 +121,7 @@ class Encoder(nn.Module):
         chunk = mel.shape[1] // SUBSAMPLING
         if mel.shape[1] % SUBSAMPLING or not 1 <= chunk <= self.config.largest_chunk:
             longest = self.config.largest_chunk * SUBSAMPLING
-            raise ValueError(f"a step has 4 to {longest} feature frames, a multiple of 4, not {mel.shape[1]}")
+            raise ValueError(f"a step must have 4 to {longest} feature frames, and a multiple of 4, not {mel.shape[1]}")
         recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
         state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
         found = self._blocks(self.stem(recent), StepContext(self, state, slots, chunk))

@@ -1,7 +1,7 @@
 """Expands the hypotheses of a beam by the frames of a step: the tensor side of the beam search.
 
-A frame takes some sixty small tensor operations for the whole batch. There is no loop over hypotheses, and no value is
-inspected but on the CPU, once a step, to find out which frames matter to which streams.
+A frame takes some sixty small tensor operations for the whole batch. There is no loop over hypotheses. Values
+are inspected only on the CPU, once for each step, to find out which frames matter to which streams.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class BeamExpander:
         scores = self._language.score(contexts.masked_fill(contexts >= size, 0), words.masked_fill(unknown, 0))
         scores = scores.double().masked_fill(unknown, self.options.hotword_floor)
         gains, own = bonuses.gains(contexts[:, :, 0], contexts[:, :, 1], words)
-        # The stream's own trie has all pronunciations of a hotword. Found in the lexicon as well, it would count twice.
+        # The stream's own trie has all pronunciations of a hotword, so those in the lexicon would count twice.
         twice = own & (sources < self._nodes.shared)
         return (scores * self.options.language_weight + self.options.word_bonus + gains).exp().masked_fill(twice, 0.0)
 
@@ -258,7 +258,7 @@ class BeamExpander:
         growers = growing.shape[1]
         strange = look[:, found.grown, 0].unflatten(1, (growers, -1)) != growing.float().unsqueeze(2)
         rank[:, found.grown].unflatten(1, (growers, -1)).masked_fill_(strange, 0.0)
-        # Do not count again what has flown into another hypothesis above.
+        # Do not count the mass again that has flowed into another hypothesis above.
         rank.scatter_(1, torch.add(column, counted, alpha=self._tokens + 1), 0.0)
 
         best, chosen = rank.topk(beam)

@@ -16,7 +16,7 @@ class BeamOptions:
     endings: int = 16  # words that may end in a frame
     language_weight: float = 1.0
     word_bonus: float = 0.0
-    end_weight: float = 0.0  # weight of the language model's opinion that a sentence ends where the segment ends
+    end_weight: float = 0.0  # weight of the probability that a sentence ends where the segment ends
     blank_penalty: float = 0.0
     boundary_floor: float = 0.02  # no word ends in a frame in which the boundary is less likely than this
     blank_ceiling: float = 0.98  # a frame whose blank is at least this likely counts as blank only

@@ -68,7 +68,7 @@ class BeamSearch:
             self._new_words[slot] = compiled.texts
 
     def release(self, slot: int) -> None:
-        """Give up the room for the hotwords of the stream in this slot, which has ended."""
+        """Free the memory for the hotwords of the stream in this slot, which has ended."""
         self._new_words.pop(slot, None)
         self._settle_frames[slot] = 0
         finish(self._expander.set_hotwords(slot, None))

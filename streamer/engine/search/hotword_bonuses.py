@@ -1,4 +1,4 @@
-"""The bonuses of hotwords: earned when a phrase is complete, lent in part while it is being said.
+"""The bonuses of hotwords: earned when a phrase is complete, and lent in part while the phrase is being said.
 
 A phrase earns its bonus with its last word; up to three last words identify it. After each earlier word a part of the
 bonus is lent. That depends on the last two words only, as the language model does, so hypotheses merge as without
@@ -68,7 +68,7 @@ class HotwordBonuses:
     def put(self, slot: int, one: HotwordBonuses, root: int) -> Work[None]:
         """Store the bonuses of one stream in a slot; `root` is the base of the root of its trie."""
         size = one.keys.shape[1]
-        # The keys come last: meanwhile others look them up, and find no entry that is not there.
+        # The keys come last, because other streams may look them up meanwhile. They must not find an unfinished entry.
         fill = {"earned": 0.0, "lent": 0.0, "own": False, "keys": _LAST_KEY}
         for name, value in fill.items():
             tensor = getattr(self, name)

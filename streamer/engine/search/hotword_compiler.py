@@ -60,7 +60,7 @@ class HotwordCompiler:
     def compiling(self, hotwords: Sequence[Hotword], caller: str = "") -> Work[CompiledHotwords | None]:
         """The work of `compile`; the caller's earlier words are remembered."""
         if len(hotwords) > MOST_HOTWORDS:
-            raise ValueError(f"at most {MOST_HOTWORDS} hotwords, not {len(hotwords)}")
+            raise ValueError(f"there can be at most {MOST_HOTWORDS} hotwords, not {len(hotwords)}")
         guessed = yield from self._guess(hotwords, caller)
         texts: dict[str, int] = {}
         ways: dict[int, Sequence[Units]] = {}
@@ -130,7 +130,7 @@ class HotwordCompiler:
         if word not in guessed:
             raise ValueError(f"hotword {hotword!r}: {word!r} is not in the lexicon")
         if not guessed[word]:
-            raise ValueError(f"hotword {hotword!r}: {word!r} can't be pronounced")
+            raise ValueError(f"hotword {hotword!r}: {word!r} cannot be pronounced")
         return [tuple(self._unit[phone] for phone in phones) for phones in guessed[word]]
 
     def _sounding(self, word: str) -> int | None:

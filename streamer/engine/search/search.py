@@ -68,7 +68,7 @@ class Search(Protocol):
         """
 
     def release(self, slot: int) -> None:
-        """The stream in this slot has ended, or will not be prepared any further."""
+        """Free what `prepare` has set up: the stream in this slot has ended, or its preparation was cancelled."""
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""

@@ -19,7 +19,7 @@ from streamer.engine.work import NotNow, Work, finish
 FIRST_WORD, WORD_COUNT, DEPTH = range(4, 7)
 # Node numbers are compared as float32, which is exact up to 1 << 24. The limit is lower to bound the memory.
 MOST_NODES = 1 << 22
-# Three times what 200 long phrases need: 64 streams find room, whatever the others have asked for.
+# Three times what 200 long phrases need. So there is room for 64 streams, whatever hotwords they have.
 MOST_NODES_A_STREAM = 1 << 16
 _LEAST_GROWTH = 1 << 14
 
@@ -42,18 +42,18 @@ class TrieTables:
         self._shared_words = len(self.words)
         self._areas: dict[int, tuple[int, int]] = {}  # by slot: start and end
         if self.table.device.type == "cpu":
-            # To extend the tables later would copy the lexicon while others wait. Unused memory costs nothing.
+            # Extending the tables later would copy the lexicon while other streams wait. Unused memory costs nothing.
             self._extend(min(MOST_NODES, streams * MOST_NODES_A_STREAM))
 
     def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> Work[int]:
         """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root.
 
-        NotNow if there is no room for it; ValueError if there never is.
+        NotNow if there is no room for it at present; ValueError if it is too large.
         """
         self.remove(slot)
         size = max(len(trie.base), len(trie.words) + self._homophones)
         if size > MOST_NODES_A_STREAM:
-            raise ValueError("the hotwords are too long, all together: ask for fewer")
+            raise ValueError("the hotwords are too long in total: ask for fewer")
         start = self._room(size)
         self._areas[slot] = start, start + size
         columns = yield from self._columns(trie)
@@ -67,7 +67,7 @@ class TrieTables:
         yield
         self.look[start:end] = torch.stack((columns[:, 1].float(), trie.look_ahead.exp()), 1).to(device)
         yield
-        # Who looks up the homophones of the last word reads some places further.
+        # A look-up of the homophones of the last word reads some entries after it.
         found = trie.words
         self.words[offset : offset + len(found) + self._homophones] = pad(words[found], (0, self._homophones)).to(
             device

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from streamer.engine.search.search import HypothesisWord
 
-_RECENT = 24  # how many of the last entries are searched for a word; more words are never open at once
+_RECENT = 24  # how many of the last entries are searched for a word; there are never more unsettled words
 
 
 class WordAgreement:

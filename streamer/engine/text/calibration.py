@@ -19,7 +19,7 @@ from streamer.engine.search.search import HypothesisWord
 CALIBRATION_FILE = "calibration.json"
 LEXICON = "lexicon"
 GREEDY = "greedy"
-# No probability counts as higher than this, so logits stay finite and the effect of every weight is bounded.
+# Higher probabilities count as this one, so logits stay finite and the effect of every weight is bounded.
 SUREST = 0.999
 
 
@@ -96,7 +96,7 @@ class Calibration:
                 }
             )
         except KeyError as error:
-            raise ValueError(f"{path} is not a calibration: it lacks {error}") from error
+            raise ValueError(f"{path} is not a calibration: {error} is missing") from error
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is not a calibration: {error}") from error
 

@@ -1,6 +1,6 @@
-"""Hotwords with figures in them, such as K8s: how they are spoken, and how they are written as they were given. Pure.
+"""Hotwords with figures, such as K8s: the ways to say them, and how results spell them as the client did. Pure.
 
-They are listened for as the words that are said, "k eight s", and these words become one again wherever they stand.
+The search looks for the words that are said, "k eight s". Where they occur, the written form has K8s again.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _LONGEST_SPELLED = 3  # letters; more of them are a word, unless they have no vo
 
 
 class Spellings:
-    """What is written in the place of words that were said."""
+    """The spellings that replace spoken words in the written form."""
 
     def __init__(self, written: Mapping[tuple[str, ...], str] | None = None) -> None:
-        """`written` by the words."""
+        """`written`: the spelling for each sequence of spoken words."""
         self._by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         for words in sorted(written or {}, key=len, reverse=True):
             self._by_first.setdefault(words[0], []).append((words, (written or {})[words]))
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Spellings:
-        """Spoken text and what is written for it; the first one counts, and one without anything written does not."""
+        """From pairs of spoken text and spelling. The first for a text counts, and an empty one does not."""
         found: dict[tuple[str, ...], str] = {}
         for spoken, written in pairs:
             if written:
@@ -43,7 +43,7 @@ class Spellings:
         return bool(self._by_first)
 
     def at(self, words: TrackedWords, position: int) -> tuple[str, int] | None:
-        """What is written for the words that begin here, and the position after the last of them."""
+        """The spelling of the words that begin here, and the position after the last of them; None without one."""
         for phrase, written in self._by_first.get(words.at(position), ()):
             if all(words.at(position + index) == word for index, word in enumerate(phrase)):
                 return written, position + len(phrase)
@@ -54,7 +54,7 @@ NO_SPELLINGS = Spellings()
 
 
 def has_figures(text: str) -> bool:
-    """Whether a hotword is said otherwise than it is written."""
+    """Whether a hotword has figures, so that it is said in other words than it is written."""
     return any(character.isdecimal() for character in text)
 
 
@@ -65,7 +65,7 @@ def spoken_forms(text: str, most: int = VARIANTS) -> list[str]:
         for word in _WORD.findall(text)
         for run in _RUN.findall(word)
     ]
-    # One part at a time is said in another way than the likeliest.
+    # Each further form says one part in another way than the likeliest.
     usual = [way[0] for way in ways]
     others = ([*usual[:place], other, *usual[place + 1 :]] for place, way in enumerate(ways) for other in way[1:])
     forms = [" ".join(parts) for parts in (usual, *others)]

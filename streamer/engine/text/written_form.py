@@ -38,7 +38,7 @@ def written_tokens(
 ) -> list[WrittenToken]:
     """The written form of all words, in order and without gaps. `begins`: the first word opens a sentence.
 
-    Words that have a spelling of their own are written so; without `rules` the others stay as they are.
+    Words that have a spelling of their own get it; without `rules` the others stay as they are.
     """
     return [token for token, _ in _read(words, begins, spellings, rules)]
 

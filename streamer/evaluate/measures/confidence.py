@@ -1,4 +1,4 @@
-"""Measures whether confidence is honest: of ten words with a confidence of 80 %, eight should be right. Pure."""
+"""Measures whether confidences are right: of ten words with a confidence of 80 %, eight should be correct. Pure."""
 
 from __future__ import annotations
 

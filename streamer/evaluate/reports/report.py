@@ -65,7 +65,7 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
 
 
 def report_heading(evaluation: Evaluation) -> str:
-    """The heading of a report: what was recognised, and by what."""
+    """The heading of a report: what was recognised, through what, and with which options."""
     # For lists, such as hotwords, show only the length.
     brief = {name: len(value) if isinstance(value, list) else value for name, value in evaluation.options.items()}
     options = ", ".join(f"{name} {value}" for name, value in brief.items())
@@ -192,7 +192,7 @@ def _cpu(run: EvaluationRun) -> dict[str, float]:
 
 def _aligned_note(evaluation: Evaluation) -> str:
     note = (
-        f"Delays and times are those of the words that were understood rightly, in the {evaluation.aligned} of "
+        f"Delays and times are those of the words that were recognised correctly, in the {evaluation.aligned} of "
         f"{len(evaluation.scored)} utterances that the alignment places: medians and 90th percentiles."
     )
     return textwrap.fill(note, LINE)

@@ -25,7 +25,7 @@ def delays_text(figures: Figures, paced: bool) -> str:
         if of.delays:
             rows.append(_delays_row(name, of.delays))
         if of.delays_by_wall and paced:
-            rows.append(_delays_row(f"{name}, by the wall's clock", of.delays_by_wall))
+            rows.append(_delays_row(f"{name}, by the wall clock", of.delays_by_wall))
     header = ["delay after a word's end, ms", "words", "shown", "90th %", "stable", "90th %", "final", "90th %"]
     note = "'At the end': shown only because the recording was over."
     return f"{table([*header, 'at the end'], rows)}\n{note}" if rows else ""
@@ -73,9 +73,9 @@ def confidence_text(figures: Figures) -> str:
             ]
             parts.append(table(bins[0], bins[1:]))
     note = (
-        "'Error': the expected calibration error, the mean distance of confidence and truth over ten bins of one size. "
-        "'Ranking': how often a right word is surer than a wrong one; a half is chance. The truth of a final is the "
-        "share of its words that are right."
+        "'Error': the expected calibration error, the mean distance of confidence and truth over ten bins of equal "
+        "size. 'Ranking': how often a right word has more confidence than a wrong one; a half is chance. The truth of "
+        "a final is the share of its words that are right."
     )
     return "\n".join([*parts, textwrap.fill(note, LINE)])
 

@@ -218,7 +218,7 @@ def test_what_is_lent_is_taken_back() -> None:
     ("text", "wrong"),
     [
         ("", "no letter"), ("- !", "no letter"), ("area 51", "digit"), ("a b c a b c a", "6 words"),
-        ("ab" * 31, "60 characters"), ("xyz", "'xyz' can't be pronounced"), ("北京", "can't be pronounced"),
+        ("ab" * 31, "60 characters"), ("xyz", "'xyz' cannot be pronounced"), ("北京", "cannot be pronounced"),
     ],
 )  # fmt: skip
 def test_what_can_be_no_hotword_is_said(text: str, wrong: str) -> None:
