@@ -130,9 +130,8 @@ def _hotword(entry: object) -> Hotword:
         raise BadOptions(f'a hotword must be a string or {{"text":…,"weight":…}}, not {json.dumps(entry)}')
     text, weight = _typed("the text of a hotword", content["text"], str), content.get("weight", HOTWORD_WEIGHT)
     if not text.strip() or len(text) > LONGEST_HOTWORD or len(text.split()) > MOST_HOTWORD_WORDS:
-        raise BadOptions(
-            f"a hotword must have 1 to {MOST_HOTWORD_WORDS} words, {LONGEST_HOTWORD} characters at most: {text!r:.80}"
-        )
+        limits = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
+        raise BadOptions(f"a hotword must have {limits}: {text!r:.80}")
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= HEAVIEST_HOTWORD:
         raise BadOptions(f"the weight of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}: {text!r}")
     return Hotword(text, float(weight))

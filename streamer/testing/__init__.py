@@ -1,4 +1,4 @@
-"""For tests of clients: a real service that hears exactly what is said to it, and whose connections can fail.
+"""For tests of clients: a real service that recognises its test audio exactly, and whose connections can fail.
 
     from streamer.client import connect
     from streamer.testing import ExactService, say
@@ -9,8 +9,8 @@
         session.stop()
         assert [event["text"] for event in session if event["type"] == "final"] == ["hello world"]
 
-Triton, the bridge and the protocol are the real ones; only the model is another, which reads letters from the level of
-the audio. It needs the packages of `streamer-asr[embedded]`. docs/how-to/testing.md tells the rest.
+Triton, the bridge and the protocol are the real ones. Only the model is different: it reads letters from the level of
+the audio. It needs the packages of `streamer-asr[embedded]`. docs/how-to/testing.md describes the rest.
 """
 
 from streamer.testing.exact_service import ExactService

@@ -1,1 +1,1 @@
-"""A standing attacker: hostile clients at a service of its own, beside others that must feel nothing of it."""
+"""Attacks a service of its own with hostile clients, beside other clients that must not be affected."""

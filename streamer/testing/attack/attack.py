@@ -1,4 +1,4 @@
-"""What an attack is: something hostile that is done again and again, and what the service promises all the same."""
+"""Defines an attack: something hostile that is repeated, and what the service must do nevertheless."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from streamer.testing.attack.raw_connection import CUT_OFF, Ended
 from streamer.testing.attack.target import Target
 
 STRIKE_LIMIT_S = 60.0
-# How a websocket may be closed. 1002: a frame that is none. 1011 is for what failed in the service.
+# The codes with which a websocket may be closed. 1002: an invalid frame. 1011 means a failure in the service.
 CLOSES = (None, 1000, 1002, 1005, 1007, 1008, 1009, 1013, 4000, 4001, 4008, 4010, 4029)
 
 
 class PromiseBroken(Exception):
-    """The service did what it promises not to do; the message is a sentence."""
+    """The service broke a promise; the message says which, in a sentence."""
 
 
 class RecogniserFailed(Exception):
-    """A session ended because nothing recognised it any more: only right where that was broken on purpose."""
+    """A session ended because its recogniser failed. That is right only if a fault was caused on purpose."""
 
 
 @dataclass
 class Strike:
-    """What came of doing it once: how many hostile inputs there were, and what the service answered."""
+    """The result of one run of an attack: the number of hostile inputs, and the answers of the service."""
 
     inputs: int = 0
     answers: Counter[str] = field(default_factory=Counter)
 
     def add(self, answer: str, inputs: int = 1) -> None:
-        """So many inputs got this answer."""
+        """Count this answer to this many inputs."""
         self.inputs += inputs
         self.answers[answer] += 1
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One way to attack. `strike` raises PromiseBroken; connections that are cut off are none of its failures."""
+    """One way to attack. `strike` raises PromiseBroken; a connection that is cut off is not a broken promise."""
 
     name: str
     family: str
     strike: Callable[[Target, random.Random], Awaitable[Strike]]
-    weight: int = 1  # how often it comes, beside the others
-    # Seconds from one time to the next, for what everybody feels while it lasts; 0: whenever it is its turn.
+    weight: int = 1  # how often it is chosen, relative to the others
+    # Seconds between two runs, for attacks that affect every client while they last; 0: whenever it is chosen.
     every_s: float = 0.0
-    limit_s: float = STRIKE_LIMIT_S  # every wait of the service is bounded: a strike that takes longer broke that
+    limit_s: float = STRIKE_LIMIT_S  # every wait of the service has a limit, so a longer strike is a broken promise
 
 
 async def at_once(number: int, act: Callable[[int], Awaitable[str]]) -> Strike:
-    """So many inputs at the same time, each with its answer."""
+    """Send this many inputs at the same time, and count their answers."""
 
     async def one(index: int) -> str:
         try:
@@ -66,17 +66,17 @@ async def at_once(number: int, act: Callable[[int], Awaitable[str]]) -> Strike:
 
 
 def judged(ended: Ended, sent: bytes) -> str:
-    """How a websocket ended at which this was said, in a word; PromiseBroken, RecogniserFailed."""
+    """The end of a websocket over which `sent` was sent, as one word. Raises PromiseBroken or RecogniserFailed."""
     if ended.error == "failed" and "recogniser failed" in str(ended.events[-1].get("message")):
         raise RecogniserFailed
-    # Codes from 3000 to 3999 are nobody's: one that comes back was the attacker's own.
+    # The service uses no codes from 3000 to 3999: such a code is an echo of the attacker's own.
     if (ended.code not in CLOSES and not 3000 <= (ended.code or 0) < 4000) or ended.error in ("failed", "internal"):
         raise PromiseBroken(f"{sent[:200]!r} was closed with {ended.code}, {ended.error or 'without an error'}")
     return ended.error or ("cut off" if ended.code is None else f"close {ended.code}")
 
 
 def refused(event: Mapping[str, object]) -> Strike:
-    """There was no session to attack."""
+    """The result if the session to attack was refused."""
     strike = Strike()
     strike.add(str(event.get("code")))
     return strike

@@ -1,4 +1,4 @@
-"""What is attacked: a service with keys and an embedded Triton, a port with TLS beside it, and their memory."""
+"""The service under attack: with keys and an embedded Triton, a separate port with TLS, and figures of memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from streamer.testing.attack.target import Target
 from streamer.testing.soak.service_under_test import ServiceUnderTest
 from streamer.testing.watched_process import memory_mb
 
-# Fewer than attackers can open connections, and enough for whoever does nothing wrong.
+# Attackers can open more connections than this, but it is enough for the other clients.
 DESCRIPTORS = 450
-OPEN_S = 3.0  # for TLS and a request; for `start`, as in the soak
+OPEN_S = 3.0  # the limit for TLS and a request; the limit for `start` is that of the soak
 PER_KEY = 24
 SLOTS = 40
 SAMPLE_EVERY_S = 1.0
@@ -30,12 +30,12 @@ ACCEPT_FAILED = "connections cannot be accepted"
 
 
 class AttackedService:
-    """Entered once everything is ready; left when nothing of it is left."""
+    """A context manager: entered when everything is ready, left when all processes have ended."""
 
     def __init__(self, repository: Path, folder: Path, seed: int) -> None:
         """`folder` is for keys, certificates and logs."""
         self._folder = folder
-        self.key = ""  # of those who mean well
+        self.key = ""  # the key of the bystanders
         self.target = Target("127.0.0.1", 0, "")
         self.memory: dict[str, list[tuple[float, float]]] = {}
         good, hostile = make_key("good"), make_key("hostile")
@@ -80,7 +80,7 @@ class AttackedService:
         return self.service.alive and self._tls is not None and self._tls.poll() is None
 
     def figures(self, since: float, until: float) -> dict[str, list[float]]:
-        """The memory of each: before the first time, at most between both, and least after the second."""
+        """The memory of each process: before `since`, the most between both times, and the least after `until`."""
         found = {}
         for name, samples in self.memory.items():
             before = [memory for at, memory in samples if at <= since]
@@ -91,14 +91,16 @@ class AttackedService:
         return found
 
     def log(self) -> list[str]:
-        """The lines that both have written."""
+        """The log lines of both processes."""
         return self.service.log.read_text(errors="replace").splitlines() + self._tls_log.read_text().splitlines()
 
     def complaints(self, minutes: float) -> list[str]:
-        """What these lines have that should not be there."""
+        """A sentence for each line in the logs that should not be there."""
         lines = self.log()
         unaccepted = sum(ACCEPT_FAILED in line for line in lines)
-        found = [f"{unaccepted} lines say in {minutes:.1f} min that {ACCEPT_FAILED}"] * (unaccepted > minutes + 2)
+        found = [f"in {minutes:.1f} min the log says {unaccepted} times that {ACCEPT_FAILED}"] * (
+            unaccepted > minutes + 2
+        )
         for line in lines:
             if re.search(r"Z error |Traceback|never retrieved|never awaited", line) and ACCEPT_FAILED not in line:
                 found.append(f"the service's log: {line[:300]}")

@@ -1,4 +1,4 @@
-"""Well-behaved sessions beside the attackers, at the pace of speech: are all their words told, and in time?"""
+"""Runs well-behaved live sessions beside the attackers, and checks that they get all their words in time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamer.testing.soak.traceable_speech import Speech, draw_speech, origin
 CHUNK_S = 0.1
 CHUNK = 3200  # bytes
 PAUSE_S = 0.5
-# Whoever cannot come in, because attackers have taken all room there is, tries again for so long.
+# A bystander that is refused, because attackers use all slots, tries again for this long.
 ENTER_LIMIT_S = 90.0
 END_LIMIT_S = 90.0
 TRIED_AGAIN = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, EOFError, asyncio.TimeoutError)
@@ -28,16 +28,16 @@ TRIED_AGAIN = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, EOFE
 
 @dataclass
 class Witness:
-    """What all of them saw."""
+    """What all bystanders have seen."""
 
     sessions: int = 0
     words: int = 0
     lost: int = 0
     crossed: int = 0
     recovered: int = 0
-    kept_out: Counter[str] = field(default_factory=Counter)  # tries to come in that were in vain, by why
-    entering_s: float = 0.0  # at most
-    late: list[tuple[float, float]] = field(default_factory=list)  # when a partial came, how late it was
+    kept_out: Counter[str] = field(default_factory=Counter)  # refused attempts to open a session, by reason
+    entering_s: float = 0.0  # the longest time until a session was open
+    late: list[tuple[float, float]] = field(default_factory=list)  # when a partial arrived, and how late it was
     complaints: list[str] = field(default_factory=list)
 
 
@@ -45,12 +45,12 @@ class Bystanders:
     """A few sessions at a time, one after another, until they are told to stop."""
 
     def __init__(self, url: str, key: str, target: Target, seed: int, witness: Witness) -> None:
-        """`target`: where it is told what is broken on purpose, and what is known of these sessions."""
+        """`target` knows which faults were caused on purpose, and gets the tokens of these sessions."""
         self._url, self._key, self._target, self._seed, self._witness = url, key, target, seed, witness
         self._number = 0
 
     async def run(self, at_a_time: int, go_on: Callable[[], bool]) -> None:
-        """Sessions begin for as long as they are to go on; those that have begun come to their end."""
+        """Start sessions while `go_on` is true, and wait for the end of all of them."""
 
         async def one_after_another() -> None:
             while go_on():
@@ -81,7 +81,7 @@ class Bystanders:
         self._check(number, speech, events, websocket.close_code, began)
 
     async def _enter(self, number: int) -> tuple[ClientConnection, str] | None:
-        """A session that is ready, and its token."""
+        """Open a session, and return its connection and token."""
         wanted = time.monotonic()
         while True:
             why = ""
@@ -101,7 +101,9 @@ class Bystanders:
                 why = type(error).__name__
             self._witness.kept_out[why] += 1
             if time.monotonic() - wanted > ENTER_LIMIT_S:
-                self._witness.complaints.append(f"session {number} was kept out for {ENTER_LIMIT_S:g} s, last by {why}")
+                self._witness.complaints.append(
+                    f"session {number} could not start within {ENTER_LIMIT_S:g} s; the last reason was {why}"
+                )
                 return None
             await asyncio.sleep(PAUSE_S)
 
@@ -132,10 +134,10 @@ class Bystanders:
         witness.crossed += len(crossed)
         last = events[-1] if events else {"type": "nothing"}
         failed = last.get("code") == "failed" and self._target.was_disturbed(began, time.monotonic())
-        if failed:  # nothing recognised for too long, which was done on purpose; what was told is right nevertheless
+        if failed:  # the recogniser failed for too long because of a fault on purpose; the words so far must be right
             spoken = spoken[: len(told)]
         if told != spoken:
             witness.lost += len(set(spoken) - set(told))
-            witness.complaints.append(f"session {number} said {' '.join(spoken)!r} and was told {' '.join(told)!r}")
+            witness.complaints.append(f"session {number} said {' '.join(spoken)!r} but got {' '.join(told)!r}")
         if not failed and (last["type"], code) != ("done", 1000):
-            witness.complaints.append(f"session {number} ended by {last} with close {code}")
+            witness.complaints.append(f"session {number} ended with {last} and close code {code}")

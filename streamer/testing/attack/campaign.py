@@ -1,4 +1,4 @@
-"""Attacks of all kinds at once, for as long as told, beside sessions that mean well; then it is looked what is left."""
+"""Runs attacks of all kinds at once for a given time, beside well-behaved sessions; then checks what is left."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from streamer.testing.soak.service_under_test import failures_inside
 MOST_CALM_S = 20.0
 TOLD_EVERY_S = 30.0
 SETTLE_LIMIT_S = 120.0
-# Of the bridge: what sessions and connections may hold at a time, by their marks, and what may be left of it.
+# The most by which the memory of the bridge may grow during the attacks, and by how much it may be larger afterwards.
 MOST_MB, LEFT_MB = 300.0, 40.0
 OF_INTEREST = ("streamer_connections_dropped_total", "streamer_refusals_total", "streamer_sessions_ended_total")
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is done."""
+    """The settings of a run of attacks."""
 
     seed: int
     folder: Path  # for keys, logs and the report
@@ -39,11 +39,11 @@ class Campaign:
     minutes: float = 10.0
     attackers: int = 8
     bystanders: int = 4
-    late_s: float = 2.0  # 99 of 100 partials of the bystanders come sooner
+    late_s: float = 2.0  # 99 of 100 partials of the bystanders must arrive sooner
 
     async def run(self, tell: Callable[[str], None]) -> AttackReport:
-        """All of it."""
-        os.environ.update(GIVING_BACK)  # of all that is started
+        """Run the attacks and return the report."""
+        os.environ.update(GIVING_BACK)  # for all processes that are started
         report = AttackReport(self.seed)
         with tempfile.TemporaryDirectory(prefix="attack-") as models:
             async with AttackedService(exact_repository(Path(models) / "models"), self.folder, self.seed) as attacked:
@@ -85,7 +85,7 @@ class _Run:
         await self._settle(over, descriptors)
 
     async def _attacker(self, number: int, attacks: Sequence[Attack]) -> None:
-        """One attack after another, each as often as its weight before all come again."""
+        """Run one attack after another, in random order: in each round as often as its weight says."""
         rng = random.Random(f"{self._campaign.seed} attacker {number}")
         while self._going:
             bag = [attack for attack in attacks for _ in range(attack.weight)]
@@ -116,13 +116,13 @@ class _Run:
         except RecogniserFailed:
             report.recogniser_failed += 1
             if not target.was_disturbed(began, time.monotonic()):
-                broken = "nothing recognised, though nothing was broken"
+                broken = "the recogniser failed, although no fault was caused"
         except asyncio.TimeoutError:
-            broken = f"the service kept a client waiting, or for {attack.limit_s:g} s in all"
+            broken = f"a client waited for an answer too long, or the strike took more than {attack.limit_s:g} s"
         except CUT_OFF:
             strike.add("cut off")
             await asyncio.sleep(0.05)
-        except Exception:  # the service said what no client can understand, or the attack itself is wrong
+        except Exception:  # the service sent something that no client can understand, or the attack itself is wrong
             broken = traceback.format_exc()
         report.add(name, strike)
         if broken:
@@ -140,7 +140,7 @@ class _Run:
                 break
             await asyncio.sleep(0.5)
         if not attacked.alive:
-            report.broken.append("the service has ended by itself")
+            report.broken.append("the service ended before it was stopped")
             return
         report.broken += [f"{name} at the end: {amount:g}" for name, amount in left.items() if amount]
         await asyncio.sleep(3.0)
@@ -153,10 +153,10 @@ class _Run:
             if most - before > MOST_MB:
                 report.broken.append(f"the memory of the {name} grew from {before:.0f} to {most:.0f} MB")
             if after - before > LEFT_MB:
-                report.broken.append(f"the {name} keeps {after - before:.0f} MB more than before")
+                report.broken.append(f"the {name} needs {after - before:.0f} MB more than before")
         late = report.late()["attacked"]
         if late and late[1] > self._campaign.late_s:
-            report.broken.append(f"one partial of 100 was {late[1]:.2f} s late or later")
+            report.broken.append(f"one partial in 100 was late by {late[1]:.2f} s or more")
 
     async def _tell_progress(self, began: float) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""All attacks: a family is a module, and what it does is in its list. A new way in gets a family of its own here."""
+"""Lists all attacks. Each family is a module with a list of its attacks. A new way in gets a family of its own."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ FAMILIES: Final = tuple(dict.fromkeys(attack.family for attack in ATTACKS))
 
 
 def chosen(names: list[str]) -> tuple[Attack, ...]:
-    """Those of these names or families, all of them if there are none; ValueError names what is unknown."""
+    """The attacks with these names or of these families; all if none is given. ValueError names an unknown one."""
     unknown = set(names) - set(FAMILIES) - {attack.name for attack in ATTACKS}
     if unknown:
         known = ", ".join(FAMILIES)
-        raise ValueError(f"there is no attack {sorted(unknown)[0]!r}; families are {known}, and --list has all attacks")
+        raise ValueError(
+            f"there is no attack {sorted(unknown)[0]!r}; the families are {known}, and --list shows all attacks"
+        )
     return tuple(attack for attack in ATTACKS if not names or {attack.name, attack.family} & set(names))

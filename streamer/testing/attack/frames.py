@@ -1,4 +1,4 @@
-"""Frames of websockets as bytes, also those that no library makes. Pure."""
+"""Websocket frames as bytes, including those that no library makes. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 _LONG, _LONGER = 126, 127
-# A mask of zeros is a mask: what is masked by it stays readable in a report.
+# A valid mask that leaves the content readable in a report.
 _MASK = bytes(4)
 
 
@@ -21,7 +21,7 @@ def frame(
     length: int | None = None,
     widest: bool = False,
 ) -> bytes:
-    """One frame. `length` is what it claims, if not the truth; `widest`: in eight bytes though one would do."""
+    """One frame. `length`: the length that it claims, by default the real one; `widest`: claim it in eight bytes."""
     claimed = len(data) if length is None else length
     first = (fin << 7) | (reserved << 4) | opcode
     if claimed < _LONG and not widest:
@@ -34,7 +34,7 @@ def frame(
 
 
 def fragments(data: bytes, sizes: list[int], opcode: int = BINARY, between: bytes = b"") -> bytes:
-    """A message cut into frames of these sizes and what is left; `between` stands between them."""
+    """A message cut into fragments of these sizes and one with the rest; `between` is sent between them."""
     parts, place = [], 0
     for size in sizes:
         parts.append(data[place : place + size])
@@ -47,7 +47,7 @@ def fragments(data: bytes, sizes: list[int], opcode: int = BINARY, between: byte
 
 
 def wild_frame(rng: random.Random) -> bytes:
-    """A frame that may be anything, mostly something that is nearly right."""
+    """A random frame, in most cases one that is nearly valid."""
     odd = rng.random() < 0.3
     opcode = rng.randrange(16) if odd else rng.choice((CONTINUATION, TEXT, BINARY, BINARY, PING, PONG, CLOSE))
     data = rng.randbytes(rng.choice((0, 1, 2, 3, 7, 125, 126, 127, 640, 5000)))

@@ -1,4 +1,4 @@
-"""A client's end of a connection that says any bytes, and understands what a service says to it."""
+"""The client's side of a connection: sends any bytes, and reads the HTTP answers and frames of a service."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from streamer.testing.attack.frames import CLOSE, PONG, TEXT, frame
 
 OPEN_LIMIT_S = 20.0
 ANSWER_LIMIT_S = 45.0
-# What a socket of the service may hold that nobody has read.
+# The bytes that a socket of the service may hold without having been read.
 _IN_THE_KERNEL = 512 * 1024
-# What a connection that is cut off raises, at either end.
+# What is raised by a connection that either side has cut.
 CUT_OFF = (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError)
 
 
 @dataclass
 class Ended:
-    """How a websocket ended: what it was told, the code of the close (None: without one), and pongs."""
+    """How a websocket ended: the events it received, the code of the close (None: no close), the number of pongs."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
     code: int | None = None
@@ -33,35 +33,35 @@ class Ended:
 
     @property
     def error(self) -> str:
-        """The code word of the error that ended it; empty if there was none."""
+        """The code of the error that ended it; empty if there was none."""
         return next((str(event["code"]) for event in self.events if event["type"] == "error" and event["fatal"]), "")
 
     @property
     def text(self) -> str:
-        """Everything that was final."""
+        """The text of all finals."""
         return " ".join(event["text"] for event in self.events if event["type"] == "final")
 
 
 class RawConnection:
-    """Bytes out, answers in. Whatever waits has a limit; asyncio.TimeoutError says that a service kept somebody."""
+    """Sends bytes and reads answers. Every wait has a limit; asyncio.TimeoutError: the service was too slow."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
     @classmethod
     async def open(cls, host: str, port: int) -> RawConnection:
-        """A new one; OSError."""
+        """Connect. Raises OSError."""
         return cls(*await asyncio.wait_for(asyncio.open_connection(host, port, limit=4 << 20), OPEN_LIMIT_S))
 
     async def send(self, data: bytes) -> None:
-        """All of it, as fast as the service reads."""
+        """Send everything, as fast as the service reads."""
         self._writer.write(data)
         await asyncio.wait_for(self._writer.drain(), ANSWER_LIMIT_S)
 
     async def stuff(self, data: bytes, most: int, quiet_s: float = 0.5) -> int:
-        """Send it again and again without reading, until nothing more is taken or so many bytes went out.
+        """Send the data again and again without reading, until the service takes no more or `most` bytes were sent.
 
-        How many bytes the service has certainly read.
+        Returns how many bytes the service has read at least.
         """
         transport = self._writer.transport
         transport.pause_reading()  # type: ignore[attr-defined]
@@ -81,25 +81,25 @@ class RawConnection:
         return max(0, sent)
 
     async def head(self) -> tuple[int, dict[str, str]]:
-        """Status and header fields of the next answer; ConnectionError."""
+        """Read the status and header fields of the next answer. Raises ConnectionError."""
         data = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), ANSWER_LIMIT_S)
         first, *lines = data.decode("latin-1").rstrip("\r\n").split("\r\n")
         fields = (line.partition(":") for line in lines)
         return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in fields}
 
     async def content(self, headers: dict[str, str]) -> bytes:
-        """What follows an answer with these fields."""
+        """Read the body of an answer with these header fields."""
         length = int(headers.get("content-length", 0))
         return await asyncio.wait_for(self._reader.readexactly(length), ANSWER_LIMIT_S)
 
     async def rest(self) -> bytes:
-        """Everything until the end."""
+        """Read everything until the end of the connection."""
         with suppress(ConnectionError):
             return await asyncio.wait_for(self._reader.read(-1), ANSWER_LIMIT_S)
         return b""
 
     async def over(self, within_s: float) -> bool:
-        """Whether anything comes within these seconds, be it the end."""
+        """Whether anything arrives within these seconds; the end of the connection counts too."""
         try:
             await asyncio.wait_for(self._reader.read(1), within_s)
         except asyncio.TimeoutError:
@@ -109,19 +109,19 @@ class RawConnection:
         return True
 
     def half_close(self) -> None:
-        """Nothing more is sent."""
+        """End the sending side of the connection."""
         with suppress(OSError):
             self._writer.write_eof()
 
     async def frame(self) -> tuple[int, bytes] | None:
-        """Opcode and content of the next frame; None at the end."""
+        """Read the opcode and content of the next frame; None at the end."""
         try:
             return await asyncio.wait_for(self._frame(), ANSWER_LIMIT_S)
         except (ConnectionError, asyncio.IncompleteReadError):
             return None
 
     async def event(self) -> dict[str, Any] | None:
-        """The next message; None at the end."""
+        """Read the next event; None at the end."""
         while (found := await self.frame()) is not None:
             opcode, data = found
             if opcode == TEXT:
@@ -132,7 +132,7 @@ class RawConnection:
         return None
 
     async def ended(self) -> Ended:
-        """Everything until the websocket's end, with our part in it."""
+        """Read everything until the end of the websocket, and answer its close."""
         ended = Ended()
         while (found := await self.frame()) is not None:
             opcode, data = found
@@ -149,7 +149,7 @@ class RawConnection:
         return ended
 
     async def until_closed(self, data: bytes) -> Ended:
-        """Send this, and read until the websocket's end meanwhile."""
+        """Send this, and meanwhile read until the end of the websocket."""
         sending = asyncio.create_task(self.send(data))
         try:
             return await self.ended()
@@ -159,7 +159,7 @@ class RawConnection:
             await asyncio.gather(sending, return_exceptions=True)
 
     async def cut_within(self, limit_s: float, data: bytes) -> bool:
-        """Whether the connection ends, which is tried by sending this, within so many seconds."""
+        """Whether the connection ends within these seconds. The data is sent repeatedly to find out."""
         until = asyncio.get_running_loop().time() + limit_s
         while not self._writer.transport.is_closing():
             if asyncio.get_running_loop().time() > until:
@@ -169,18 +169,18 @@ class RawConnection:
         return True
 
     async def pongs(self, number: int) -> int:
-        """Wait for so many pongs, or the end; how many came."""
+        """Wait for this many pongs, or for the end. Returns how many arrived."""
         seen = 0
         while seen < number and (found := await self.frame()) is not None:
             seen += found[0] == PONG
         return seen
 
     def abort(self) -> None:
-        """Gone, without a word."""
+        """Drop the connection without a close."""
         self._writer.transport.abort()
 
     def reset(self) -> None:
-        """Gone with a reset instead of an end."""
+        """Drop the connection with a TCP reset."""
         with suppress(OSError):
             raw = self._writer.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

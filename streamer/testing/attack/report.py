@@ -1,4 +1,4 @@
-"""What came of attacks: inputs and answers by kind, what the bystanders saw, and every promise that broke."""
+"""The report of a run of attacks: inputs and answers by kind, what the bystanders saw, and all broken promises."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from streamer.testing.attack.bystanders import Witness
 
 @dataclass
 class AttackReport:
-    """Filled while the attack goes on."""
+    """Collects results during the attacks."""
 
     seed: int
     seconds: float = 0.0
-    calm_s: float = 0.0  # at the beginning, when nobody attacked
+    calm_s: float = 0.0  # at the beginning, before the attacks
     strikes: Counter[str] = field(default_factory=Counter)
     inputs: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    recogniser_failed: int = 0  # hostile sessions that ended because of what was broken on purpose
-    broken: list[str] = field(default_factory=list)  # promises
+    recogniser_failed: int = 0  # hostile sessions that ended because the recogniser failed
+    broken: list[str] = field(default_factory=list)  # a sentence for each broken promise
     witness: Witness = field(default_factory=Witness)
     attacked_at: float = 0.0
-    memory: dict[str, list[float]] = field(default_factory=dict)  # MB: before, at most, afterwards
-    metrics: dict[str, float] = field(default_factory=dict)  # of interest, at the end
+    memory: dict[str, list[float]] = field(default_factory=dict)  # MB: before, the most during the attacks, afterwards
+    metrics: dict[str, float] = field(default_factory=dict)  # some metrics of the service at the end
     log_lines: int = 0
 
     def add(self, name: str, strike: Strike) -> None:
-        """An attack was carried out once."""
+        """Count one run of an attack."""
         self.strikes[name] += 1
         self.inputs[name] += strike.inputs
         self.answers[name] += strike.answers
 
     @property
     def total(self) -> int:
-        """Hostile inputs: connections, requests, frames and messages."""
+        """The number of hostile inputs: connections, requests, frames and messages."""
         return sum(self.inputs.values())
 
     def late(self) -> dict[str, list[float]]:
-        """How late partials were in the calm and under attack: half of them, 99 of 100, all."""
+        """How late partials were before and during the attacks: the median, the 99th percentile and the maximum."""
         late = self.witness.late
         return {
             "calm": _quantiles([each for at, each in late if at < self.attacked_at]),
@@ -49,12 +49,12 @@ class AttackReport:
         }
 
     def complaints(self) -> Iterator[str]:
-        """A sentence for each promise that broke."""
+        """A sentence for each broken promise."""
         yield from self.broken
         yield from self.witness.complaints
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The report as JSON values."""
         witness = self.witness
         return {
             "seed": self.seed,
@@ -82,7 +82,7 @@ class AttackReport:
         }
 
     def text(self) -> str:
-        """Two tables: what was done and answered, and what others felt of it."""
+        """The report as two tables: the attacks with their answers, and the effect on the bystanders."""
         lines = ["| attack | times | inputs | answered |", "|---|---:|---:|---|"]
         for name in sorted(self.strikes):
             lines.append(f"| {name} | {self.strikes[name]} | {self.inputs[name]} | {_listed(self.answers[name])} |")
@@ -93,8 +93,8 @@ class AttackReport:
             "words lost / of others": f"{witness.lost} / {witness.crossed}",
             "partials late, calm: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["calm"]) or "-",
             "partials late, attacked: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["attacked"]) or "-",
-            "tries to come in that were in vain": _listed(witness.kept_out) or "0",
-            "in after, at most": f"{witness.entering_s:.1f} s",
+            "refused attempts of bystanders": _listed(witness.kept_out) or "0",
+            "bystanders waited, at most": f"{witness.entering_s:.1f} s",
             "recoveries of bystanders": f"{witness.recovered}",
             **{
                 f"memory of {name}, MB": "before {:.0f}, at most {:.0f}, afterwards {:.0f}".format(*figures)

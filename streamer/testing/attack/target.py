@@ -1,4 +1,4 @@
-"""Where attackers find the service, and what they know: keys, tokens of others, and the processes behind it."""
+"""What attackers know of the service: its address, a key, tokens of others, and its processes."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from streamer.testing.attack.frames import TEXT, frame
 from streamer.testing.attack.raw_connection import CUT_OFF, RawConnection
 from streamer.wire.native import PATH
 
-DISTURBED_S = 20.0  # afterwards words may be late; none may be lost
+DISTURBED_S = 20.0  # words may be late for so long; none may be lost
 
 
 @dataclass
 class Target:
-    """A service under attack. `hostile_key` is a proper key, whose holder means no good."""
+    """A service under attack. `hostile_key` is a valid key that the attackers own."""
 
     host: str
     port: int
     hostile_key: str
     tls_port: int = 0
-    # What is known of others' sessions, and never should be.
+    # The tokens of other clients' sessions, which a real attacker should not know.
     tokens: deque[str] = field(default_factory=lambda: deque(maxlen=64))
     model_processes: Callable[[], list[int]] = list
     triton: Callable[[], int | None] = lambda: None
     bridge: Callable[[], int | None] = lambda: None
-    disturbed: list[tuple[float, float]] = field(default_factory=list)  # when words could be late for a good reason
+    disturbed: list[tuple[float, float]] = field(default_factory=list)  # the times in which a fault may delay words
 
     def disturb(self, seconds: float = DISTURBED_S) -> None:
-        """Something is broken on purpose: for so long words of others may be late."""
+        """Note that a fault was caused on purpose: the words of others may be late for this long."""
         now = time.monotonic()
         self.disturbed.append((now, now + seconds))
 
     def was_disturbed(self, since: float, until: float) -> bool:
-        """Whether anything was broken between these times."""
+        """Whether a fault was noted between these times."""
         return any(began <= until and since <= over for began, over in self.disturbed)
 
     async def connect(self, *, tls: bool = False) -> RawConnection:
-        """A connection at which nothing was said; at the port with TLS it is not encrypted yet."""
+        """Open a connection without sending anything. With `tls` it goes to the port with TLS, without a handshake."""
         return await RawConnection.open(self.host, self.tls_port if tls else self.port)
 
     def request(self, path: str = PATH, key: str | None = None, *fields: str) -> bytes:
-        """A request for a websocket."""
+        """The bytes of a request for a websocket."""
         lines = [
             f"GET {path} HTTP/1.1",
             f"Host: {self.host}:{self.port}",
@@ -60,7 +60,7 @@ class Target:
         return "\r\n".join([*lines, "", ""]).encode()
 
     async def websocket(self, key: str | None = None) -> RawConnection:
-        """A websocket at which nothing was started."""
+        """Open a websocket without starting a session."""
         connection = await self.connect()
         try:
             await connection.send(self.request(key=key))
@@ -73,7 +73,7 @@ class Target:
         return connection
 
     async def session(self, **options: Any) -> tuple[RawConnection, dict[str, Any]]:
-        """A websocket and what its session said first: `ready`, or why there is none."""
+        """Open a websocket and start a session. Returns its first event: `ready`, or the reason for a refusal."""
         connection = await self.websocket()
         with suppress(*CUT_OFF):
             await connection.send(start(**options))

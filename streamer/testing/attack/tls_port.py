@@ -1,4 +1,4 @@
-"""The service's port with TLS and nothing behind it, in a process of its own: sessions are told `not_ready`.
+"""Runs the bridge with TLS but without a Triton, in a process of its own: sessions get `not_ready`.
 
 python -m streamer.testing.attack.tls_port CHAIN KEY
 """
@@ -22,7 +22,7 @@ HANDSHAKE_S = 3.0
 
 
 async def serve(chain: Path, key: Path) -> None:
-    """Says the number of the port, and serves until it is ended."""
+    """Print the number of the port, and serve until the process is ended."""
     policy = PortPolicy(certificate=Certificate(chain, key), handshake_s=HANDSHAKE_S)
     server = BridgeServer("127.0.0.1", 0, Models(Tritons(()), {DEFAULT_MODEL: MODEL}), Metrics(), policy=policy)
     await server.start()

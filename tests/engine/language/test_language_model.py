@@ -125,7 +125,7 @@ def test_odd_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(LanguageError, match="is missing"):
         LanguageModel.load(path)
     path.write_bytes(b"not a model")
-    with pytest.raises(LanguageError, match="can't be read"):
+    with pytest.raises(LanguageError, match="cannot be read"):
         LanguageModel.load(path)
     save_file({"weights": torch.zeros(3)}, path)
     with pytest.raises(LanguageError, match="not a language model"):

@@ -1,1 +1,1 @@
-"""What attackers do, one module for each family; catalogue.py lists them."""
+"""The attacks, one module for each family; catalogue.py lists them."""

@@ -1,4 +1,4 @@
-"""Connections that say nothing, little, or go: before anything is known of who they are."""
+"""Attacks by connections that send little or nothing, or that break off before they authenticate."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from streamer.testing.attack.raw_connection import CUT_OFF, RawConnection
 from streamer.testing.attack.target import Target, start
 
 FAMILY: Final = "connections"
-# The service under attack cuts off in a few seconds who has said nothing.
+# The service under attack closes silent connections after a few seconds.
 SILENT_LIMIT_S: Final = 30.0
 HOLD_S: Final = 5.0
-# The beginning of a proper handshake of TLS: whoever gets it waits for the rest.
+# The beginning of a valid TLS handshake: a server that receives it waits for the rest.
 CLIENT_HELLO: Final = bytes.fromhex("16030100f4010000f00303") + bytes(range(40))
 
 
 async def silent(target: Target, rng: random.Random) -> Strike:
-    """Connections at which nothing is said: all are ended by the service, soon."""
+    """Connections over which nothing is sent: the service must soon end all of them."""
     return await _held(target, rng, rng.randrange(20, 150), (b"",), tls=False)
 
 
 async def silent_tls(target: Target, rng: random.Random) -> Strike:
-    """Handshakes of TLS that do not go on: counted like all others, and ended."""
+    """TLS handshakes that do not continue: they must count like other connections, and be ended."""
     said = (b"", CLIENT_HELLO[:5], CLIENT_HELLO, rng.randbytes(50), b"GET / HTTP/1.1\r\n\r\n")
     return await _held(target, rng, 300, said, tls=True)
 
 
 async def half_open(target: Target, rng: random.Random) -> Strike:
-    """Connections that go at any point of a session, with a reset or without a word."""
+    """Connections that end at any point of a session, with a reset or without a close."""
     steps = (target.request(), start(live=True), frame(BINARY, bytes(3200)), frame(BINARY, bytes(20_000))[:10_000])
 
     async def one(number: int) -> str:
@@ -52,7 +52,7 @@ async def half_open(target: Target, rng: random.Random) -> Strike:
 
 
 async def all_descriptors(target: Target, rng: random.Random) -> Strike:
-    """More connections than the service has descriptors: whoever comes later is served when they are gone."""
+    """More connections than the service has descriptors: when they are closed, it must serve new clients."""
     held: list[RawConnection] = []
     strike = Strike()
     target.disturb()
@@ -79,7 +79,7 @@ async def all_descriptors(target: Target, rng: random.Random) -> Strike:
         except CUT_OFF:
             pass
         await asyncio.sleep(0.5)
-    raise PromiseBroken("nobody was served after the descriptors had been used up, though they were given back")
+    raise PromiseBroken("no client was served any more after all descriptors had been used and freed again")
 
 
 async def _held(target: Target, rng: random.Random, number: int, said: Sequence[bytes], *, tls: bool) -> Strike:
@@ -90,10 +90,10 @@ async def _held(target: Target, rng: random.Random, number: int, said: Sequence[
         try:
             await connection.send(chosen[index])
             if not await connection.over(SILENT_LIMIT_S):
-                # Where too many wait to be accepted, the client's kernel knows of a connection that there is not.
+                # If too many connections wait to be accepted, the client's kernel may show one that does not exist.
                 await connection.send(b"?")
                 if not await connection.over(SILENT_LIMIT_S):
-                    raise PromiseBroken(f"a connection that said nothing was held for {SILENT_LIMIT_S:g} s")
+                    raise PromiseBroken(f"a silent connection was still open after {SILENT_LIMIT_S:g} s")
         finally:
             connection.abort()
         return "cut off"

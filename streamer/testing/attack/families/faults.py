@@ -1,4 +1,4 @@
-"""What breaks behind the service and around it, while it is attacked: sessions go on, and lose nothing."""
+"""Causes faults behind and around the service during attacks: sessions must go on and lose nothing."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from streamer.testing.attack.attack import Attack, Strike
 from streamer.testing.attack.target import Target
 
 FAMILY: Final = "faults"
-# A model that has died is found out, its sessions are played again, and the processor is busy with starting another.
+# The time to notice that a model has ended, start another one, which keeps the processor busy, and replay sessions.
 MENDED_S: Final = 40.0
 
 
 async def model_killed(target: Target, rng: random.Random) -> Strike:
-    """A process of the model is killed."""
+    """Kill a process of the model."""
     return _killed(target, rng, target.model_processes())
 
 
 async def triton_killed(target: Target, rng: random.Random) -> Strike:
-    """All of Triton is."""
+    """Kill Triton with all its models."""
     triton = target.triton()
     return _killed(target, rng, [] if triton is None else [triton])
 
 
 async def service_paused(target: Target, rng: random.Random) -> Strike:
-    """The service stands still for a moment, as when its machine is busy."""
+    """Stop the service for a moment, as when its machine is busy."""
     strike = Strike()
     if (pid := target.bridge()) is not None:
         target.disturb(5.0)

@@ -1,4 +1,4 @@
-"""Plain HTTP: nonsense, smuggling, slowness, floods."""
+"""Attacks by plain HTTP: nonsense, smuggled requests, slow clients and floods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.testing.attack.raw_connection import CUT_OFF, RawConnection
 from streamer.testing.attack.target import Target
 
 FAMILY: Final = "http"
-# What may be answered to nonsense; 500 never may.
+# The statuses that may answer nonsense. 500 is never right.
 REFUSALS: Final = (400, 401, 403, 404, 405, 408, 413, 426, 429, 431, 501, 503, 505)
 SERVED: Final = (200, 304, 101)
 PIPELINED: Final = (
@@ -34,7 +34,7 @@ SEEDS: Final = (
 )
 _HIDDEN: Final = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 _POST: Final = b"POST /healthz HTTP/1.1\r\nHost: a\r\n"
-# Two lengths, or one that two readers understand differently: the request within the body must not be answered.
+# Two lengths, or one that different servers read differently: the request inside the body must not be answered.
 SMUGGLED: Final = (
     _POST + b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + _HIDDEN,
     _POST + b"Transfer-Encoding: chunked\r\nContent-Length: 100\r\n\r\n0\r\n\r\n" + _HIDDEN,
@@ -62,7 +62,7 @@ _LARGE_PIECE: Final = b"X-%08d: " + b"a" * 200 + b"\r\n"
 
 
 async def nonsense(target: Target, rng: random.Random) -> Strike:
-    """Requests in which bytes were changed, left out or doubled: refused in words, if they are none any more."""
+    """Requests with bytes changed, left out or doubled: refused with a proper answer if they are not valid."""
     strike = Strike()
     for _ in range(20):
         told = await _told(target, mutated(rng.choice(SEEDS), rng))
@@ -71,7 +71,7 @@ async def nonsense(target: Target, rng: random.Random) -> Strike:
 
 
 async def pipelined(target: Target, rng: random.Random) -> Strike:
-    """Hundreds of requests at once: each has its own answer, in order."""
+    """Hundreds of requests at once: each must get its own answer, in order."""
     strike = Strike()
     chosen = [rng.choice(PIPELINED) for _ in range(rng.choice((50, 200, 500)))]
     connection = await target.connect()
@@ -85,7 +85,7 @@ async def pipelined(target: Target, rng: random.Random) -> Strike:
                     strike.add("HTTP 503")
                     break
                 if found != status:
-                    raise PromiseBroken(f"{line!r} among others was answered {found}, not {status}")
+                    raise PromiseBroken(f"{line!r} among other requests was answered with {found}, not {status}")
                 if not line.startswith("HEAD"):
                     await connection.content(headers)
                 strike.add(f"HTTP {found}")
@@ -98,7 +98,7 @@ async def pipelined(target: Target, rng: random.Random) -> Strike:
 
 
 async def smuggled(target: Target, rng: random.Random) -> Strike:
-    """A request within the body of another that has two lengths: nobody answers it."""
+    """A request inside the body of another one that has two lengths: it must not be answered."""
     strike = Strike()
     for sent in rng.sample(SMUGGLED, 8):
         connection = await target.connect()
@@ -108,13 +108,13 @@ async def smuggled(target: Target, rng: random.Random) -> Strike:
         finally:
             connection.abort()
         if (answers := told.count(b"HTTP/1.1 ")) > 1 or b"alive" in told:
-            raise PromiseBroken(f"{answers} answers to {sent!r}")
+            raise PromiseBroken(f"there were {answers} answers to {sent!r}")
         strike.add(f"HTTP {_status(told)}" if told else "cut off")
     return strike
 
 
 async def slow_heads(target: Target, rng: random.Random) -> Strike:
-    """Requests that come byte by byte: cut off within the limit, whatever they were going to be."""
+    """Requests that arrive byte by byte: they must be cut off within the limit, whatever they contain."""
     heads = [rng.choice(SEEDS)[:-2] for _ in range(20)]
 
     async def one(number: int) -> str:
@@ -128,7 +128,7 @@ async def slow_heads(target: Target, rng: random.Random) -> Strike:
 
 
 async def large_heads(target: Target, rng: random.Random) -> Strike:
-    """Endless header fields, names and addresses."""
+    """Requests with very long header fields, names and paths."""
     strike = Strike()
     heads = (
         b"GET /" + b"a" * rng.randrange(1 << 18) + b" HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -142,7 +142,7 @@ async def large_heads(target: Target, rng: random.Random) -> Strike:
 
 
 async def bodies(target: Target, rng: random.Random) -> Strike:
-    """Bodies that nobody wants, or that never come: refused, and no more of them is read than a little."""
+    """Bodies that are not allowed, or that never arrive: refused after only a small part was read."""
     strike = Strike()
     sent = (
         _POST + b"Content-Length: 999999999999\r\n\r\n" + bytes(1 << 16),
@@ -158,7 +158,7 @@ async def bodies(target: Target, rng: random.Random) -> Strike:
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:
-    """Requests without end whose answers are not read: the service stops reading, and cuts off."""
+    """Endless requests whose answers are not read: the service must stop reading and cut the connection."""
     strike = Strike()
     request = b"GET /page/nothing HTTP/1.1\r\nHost: a\r\n\r\n" * 100
     connection = await target.connect()
@@ -167,13 +167,13 @@ async def unread(target: Target, rng: random.Random) -> Strike:
     finally:
         connection.reset()
     if sent >= 20_000_000:
-        raise PromiseBroken("requests were taken without end from a client that reads no answers")
+        raise PromiseBroken("the service read endless requests from a client that does not read the answers")
     strike.add("read no further", sent * 100 // len(request))
     return strike
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """With some of its bytes changed, left out, doubled or put in."""
+    """The data with some bytes changed, left out, doubled or inserted."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5, 20))):
         place = rng.randrange(len(changed) + 1)
@@ -184,7 +184,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 async def _told(target: Target, sent: bytes) -> str:
-    """What comes first; nobody waits for a request that is not whole."""
+    """Send this and end the connection; the status of the first answer, so an incomplete request waits for nothing."""
     connection = await target.connect()
     try:
         await connection.send(sent)
@@ -198,14 +198,14 @@ async def _told(target: Target, sent: bytes) -> str:
         return "cut off"
     status = _status(told)
     if status not in (*REFUSALS, *SERVED, 100):
-        raise PromiseBroken(f"{sent[:200]!r} was answered {told[:100]!r}")
+        raise PromiseBroken(f"{sent[:200]!r} was answered with {told[:100]!r}")
     return f"HTTP {status}"
 
 
 def _status(told: bytes) -> int:
     first = told.split(b"\r\n", 1)[0].split()
     if len(first) < 2 or first[0] != b"HTTP/1.1" or not first[1].isdigit():
-        raise PromiseBroken(f"an answer that is none: {told[:100]!r}")
+        raise PromiseBroken(f"this is not an HTTP answer: {told[:100]!r}")
     return int(first[1])
 
 

@@ -1,4 +1,4 @@
-"""Proper frames with improper content: any options, nested JSON, costly hotwords, floods, odd audio."""
+"""Attacks by valid frames with bad content: random options, nested JSON, costly hotwords, floods, odd audio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamer.wire.options import Start
 FAMILY: Final = "messages"
 OPTIONS: Final = tuple(field for field in Start.__dataclass_fields__)
 STOP: Final = text({"type": "stop"})
-# Where the parser itself gives up lies somewhere here, for each Python and each depth of calls.
+# The depth at which the parser itself gives up is in this range, for each version of Python and each depth of calls.
 DEPTHS: Final = (9, 100, 900, 960, 972, 973, 974, 985, 989, 990, 991, 992, 1000, 20_000)
 ODD: Final[tuple[Any, ...]] = (
     None,
@@ -43,7 +43,7 @@ ODD: Final[tuple[Any, ...]] = (
 
 
 async def nested(target: Target, rng: random.Random) -> Strike:
-    """Lists and objects within each other, as deep as the parser goes and deeper: a sentence, and the close for it."""
+    """Lists and objects nested as deep as the parser can read, and deeper: an error with a sentence, and its close."""
     strike = Strike()
     for _ in range(10):
         depth, (opening, closing) = rng.choice(DEPTHS) + rng.randrange(3), rng.choice((("[", "]"), ('{"a":', "}")))
@@ -52,13 +52,13 @@ async def nested(target: Target, rng: random.Random) -> Strike:
         connection = await target.websocket()
         ended = await connection.until_closed(text(said))
         if ended.code not in (None, 1013) and ended.error not in ("bad_json", "bad_message"):
-            raise PromiseBroken(f"JSON of {depth} levels was answered by {ended.error!r}, close {ended.code}")
+            raise PromiseBroken(f"JSON with {depth} levels was answered with {ended.error!r}, close code {ended.code}")
         strike.add(judged(ended, said[:60].encode()))
     return strike
 
 
 async def options(target: Target, rng: random.Random) -> Strike:
-    """Any values for any options: a session that keeps to them, or a sentence that says what was wrong."""
+    """Random values for random options: a session with these options, or a sentence that says what is wrong."""
     strike = Strike()
     for _ in range(10):
         chosen = {rng.choice((*OPTIONS, "colour")): _value(rng) for _ in range(rng.choice((1, 1, 2, 5)))}
@@ -66,13 +66,13 @@ async def options(target: Target, rng: random.Random) -> Strike:
         ended = await connection.until_closed(start(**chosen) + STOP)
         errors = [event for event in ended.events if event["type"] == "error"]
         if any(len(str(error["message"]).split()) < 5 for error in errors):
-            raise PromiseBroken(f"{json.dumps(chosen)[:200]} was answered without a sentence: {errors}")
+            raise PromiseBroken(f"{json.dumps(chosen)[:200]} got an error without a sentence: {errors}")
         strike.add(judged(ended, json.dumps(chosen).encode()))
     return strike
 
 
 async def hotwords(target: Target, rng: random.Random) -> Strike:
-    """As many phrases as may be, of words that nobody knows, in session after session."""
+    """As many phrases of unknown words as are allowed, in session after session."""
     strike = Strike()
     for _ in range(3):
         connection = await target.websocket()
@@ -82,7 +82,7 @@ async def hotwords(target: Target, rng: random.Random) -> Strike:
 
 
 async def wrong_order(target: Target, rng: random.Random) -> Strike:
-    """Proper messages at the wrong time."""
+    """Valid messages at the wrong time."""
     strike = Strike()
     known = (start(), start(), STOP, text({"type": "flush"}), text({"type": "keepalive"}), frame(BINARY, bytes(641)))
     for _ in range(10):
@@ -93,7 +93,7 @@ async def wrong_order(target: Target, rng: random.Random) -> Strike:
 
 
 async def not_json(target: Target, rng: random.Random) -> Strike:
-    """Texts of all kinds: numbers of thousands of digits, keys that come twice, characters that do not exist."""
+    """Odd texts: numbers with thousands of digits, keys that occur twice, characters that do not exist."""
     strike = Strike()
     texts = (
         "1" * 5000,
@@ -116,7 +116,7 @@ async def not_json(target: Target, rng: random.Random) -> Strike:
 
 
 async def flood(target: Target, rng: random.Random) -> Strike:
-    """Thousands of small messages in a session: it hears what was said among them."""
+    """Thousands of small messages in a session: the words said between them must be recognised."""
     words = "heard in a flood"
     connection, ready = await target.session(partials=False)
     if ready["type"] != "ready":
@@ -128,14 +128,14 @@ async def flood(target: Target, rng: random.Random) -> Strike:
     sent = small * half + frame(BINARY, audio[:9001]) + small * half + frame(BINARY, audio[9001:]) + STOP
     ended = await connection.until_closed(sent)
     if ended.code == 1000 and ended.text != words:
-        raise PromiseBroken(f"{words!r} among {number} small messages was heard as {ended.text!r}")
+        raise PromiseBroken(f"{words!r} between {number} small messages was recognised as {ended.text!r}")
     strike = Strike()
     strike.add(judged(ended, b"flood"), number)
     return strike
 
 
 async def flushes(target: Target, rng: random.Random) -> Strike:
-    """Flushes without a pause between them: each is answered, or a live session is closed as too fast."""
+    """Flushes without pauses: each must be answered, or a live session closed as too fast."""
     number = rng.choice((20, 300))
     connection, ready = await target.session(live=rng.random() < 0.3)
     if ready["type"] != "ready":
@@ -144,14 +144,14 @@ async def flushes(target: Target, rng: random.Random) -> Strike:
     ended = await connection.until_closed((frame(BINARY, bytes(64)) + text({"type": "flush"})) * number + STOP)
     answered = sum(event["type"] == "flushed" for event in ended.events)
     if ended.code == 1000 and answered != number:
-        raise PromiseBroken(f"{answered} of {number} flushes were answered")
+        raise PromiseBroken(f"only {answered} of {number} flushes were answered")
     strike = Strike()
     strike.add(judged(ended, b"flushes"), number)
     return strike
 
 
 async def odd_audio(target: Target, rng: random.Random) -> Strike:
-    """Audio at odd rates, of many channels, cut within samples, or made of what are no numbers."""
+    """Audio at odd rates, with many channels, cut inside samples, or with values that are not numbers."""
     chosen = {
         "encoding": rng.choice(("pcm_s16le", "pcm_f32le", "mulaw", "alaw")),
         "sample_rate": rng.choice((8000, 8001, 11_025, 44_100, 191_999, 192_000)),

@@ -1,4 +1,4 @@
-"""Sessions of others, keys of others, and more sessions than there should be."""
+"""Attacks on sessions and keys of others, and by more sessions than are allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STOP: Final = text({"type": "stop"})
 
 
 async def guessed_keys(target: Target, rng: random.Random) -> Strike:
-    """Keys that nobody has, in all the places where one may stand: nobody comes in, at HTTP and at websockets."""
+    """Invalid keys in all places where a key may be sent: they must open neither pages nor websockets."""
     strike = Strike()
     for _ in range(20):
         guess = _guess(target.hostile_key, rng)
@@ -40,19 +40,19 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
             if status == 101:
                 ended = await connection.until_closed(start())
                 if any(event["type"] != "error" for event in ended.events):
-                    raise PromiseBroken(f"the key {guess!r} opened a session")
+                    raise PromiseBroken(f"the invalid key {guess!r} opened a session")
                 strike.add(judged(ended, guess.encode()))
             elif status in (400, 401, 503):
                 strike.add(f"HTTP {status}")
             else:
-                raise PromiseBroken(f"the key {guess!r} was answered {status}")
+                raise PromiseBroken(f"the invalid key {guess!r} was answered with {status}")
         finally:
             connection.abort()
     return strike
 
 
 async def guessed_tokens(target: Target, rng: random.Random) -> Strike:
-    """Tokens of nobody, and those of somebody else's sessions under a key of our own: unknown, both of them."""
+    """Invalid tokens, and tokens of sessions of another key: both must be unknown."""
     strike = Strike()
     for _ in range(10):
         token = rng.choice([*target.tokens, secrets.token_urlsafe(24), "", "a" * 50_000, "\ud800"])
@@ -62,13 +62,13 @@ async def guessed_tokens(target: Target, rng: random.Random) -> Strike:
         if any(event["type"] != "error" for event in ended.events):
             raise PromiseBroken("a session was resumed with a token of another key")
         if ended.code is not None and ended.error not in ("unknown_token", "too_many_sessions", "full", "not_ready"):
-            raise PromiseBroken(f"a token that nobody has was answered by {ended.error!r}")
+            raise PromiseBroken(f"an invalid token was answered with {ended.error!r}")
         strike.add(judged(ended, b"token"))
     return strike
 
 
 async def takeovers(target: Target, rng: random.Random) -> Strike:
-    """A session that is taken over again and again, by several at once: it has one client, and loses no word."""
+    """A session that several clients take over again and again: it must keep one client and lose no word."""
     words = "taken over again"
     connection, ready = await target.session()
     if ready["type"] != "ready":
@@ -94,17 +94,17 @@ async def takeovers(target: Target, rng: random.Random) -> Strike:
         if not resumed or events[-1]["type"] != "ready":
             connection.abort()
             return strike
-        # Two bytes a sample: what arrived of what was sent over the connection before.
+        # How much arrived over the previous connection, at two bytes for each sample.
         at = events[-1]["from_sample"] * 2
     ended = await connection.until_closed(frame(BINARY, audio[at:]) + STOP)
     if ended.code == 1000 and ended.text != words:
-        raise PromiseBroken(f"{words!r} was heard as {ended.text!r} by the last of many holders")
+        raise PromiseBroken(f"{words!r} was recognised as {ended.text!r} after many takeovers")
     strike.add(judged(ended, b"takeovers"))
     return strike
 
 
 async def disagreeing(target: Target, rng: random.Random) -> Strike:
-    """Who resumes sends audio from another sample than it was told to: the session is his own, and goes on."""
+    """A client that resumes from another sample than `from_sample`: its session must go on."""
     connection, ready = await target.session()
     if ready["type"] != "ready":
         connection.abort()
@@ -121,19 +121,19 @@ async def disagreeing(target: Target, rng: random.Random) -> Strike:
             strike.add("cut off" if event is None else str(event["code"]))
             return strike
         if event["from_sample"] < at:
-            raise PromiseBroken(f"sample {event['from_sample']} is wanted again, after {at}")
+            raise PromiseBroken(f"`from_sample` went back from {at} to {event['from_sample']}")
         at = event["from_sample"]
         strike.add("ready")
     ended = await connection.until_closed(frame(BINARY, bytes(6400)) + STOP)
     heard_ms = next((event["audio_ms"] for event in ended.events if event["type"] == "done"), None)
     if ended.code == 1000 and heard_ms != at // 16 + 200:
-        raise PromiseBroken(f"{heard_ms} ms were heard of {at} samples and 200 ms more")
+        raise PromiseBroken(f"`audio_ms` is {heard_ms} after {at} samples and 200 ms more")
     strike.add(judged(ended, b"disagreeing"))
     return strike
 
 
 async def parked(target: Target, rng: random.Random) -> Strike:
-    """Sessions whose clients vanish and never come back, as many as the key may have: they end by themselves."""
+    """Sessions whose clients vanish and never return, up to the limit of the key: the service must end them."""
 
     async def one(number: int) -> str:
         connection, event = await target.session(live=True)
@@ -145,7 +145,7 @@ async def parked(target: Target, rng: random.Random) -> Strike:
 
 
 async def waiting(target: Target, rng: random.Random) -> Strike:
-    """Websockets that start nothing: closed in time, and those that are too many at once."""
+    """Websockets that start no session: they must be closed in time, and so must those beyond the limit."""
 
     async def one(number: int) -> str:
         connection = await target.websocket()
@@ -155,7 +155,7 @@ async def waiting(target: Target, rng: random.Random) -> Strike:
 
 
 async def too_many(target: Target, rng: random.Random) -> Strike:
-    """More sessions than a key may have, of many channels: refused before they cost anything."""
+    """More sessions than a key may have, with many channels: refused before they use any resources."""
     options: dict[str, Any] = {"channels": 8, "multichannel": True} if rng.random() < 0.5 else {}
 
     async def one(number: int) -> str:
@@ -166,7 +166,7 @@ async def too_many(target: Target, rng: random.Random) -> Strike:
 
 
 def _guess(key: str, rng: random.Random) -> str:
-    """Near to a proper key, or far from one."""
+    """An invalid key, similar to a valid one or not."""
     letters = list(key)
     if rng.random() < 0.5:
         place = rng.randrange(len(letters))

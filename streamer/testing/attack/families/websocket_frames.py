@@ -1,4 +1,4 @@
-"""Frames that are none, too large, too many, in too many pieces, or never read."""
+"""Attacks by websocket frames that are invalid, too large, too many, in too many pieces, or never read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CUT_LIMIT_S: Final = 40.0
 
 
 async def unread_pings(target: Target, rng: random.Random) -> Strike:
-    """Pings without end from who reads no pong, before `start` or after: the service reads no further."""
+    """Endless pings from a client that reads no pongs, before or after `start`: the service must stop reading."""
     connection = await target.websocket()
     try:
         if rng.random() < 0.5:
@@ -31,14 +31,14 @@ async def unread_pings(target: Target, rng: random.Random) -> Strike:
     finally:
         connection.reset()
     if sent >= ENOUGH:
-        raise PromiseBroken("pings were taken without end from a client that reads nothing")
+        raise PromiseBroken("the service read endless pings from a client that reads nothing")
     strike = Strike()
     strike.add("read no further", sent // len(PING_OF_MOST))
     return strike
 
 
 async def read_pings(target: Target, rng: random.Random) -> Strike:
-    """Thousands of pings, each of which has its pong."""
+    """Thousands of pings: each must get its pong."""
     number = rng.choice((1000, 5000, 20_000))
     connection = await target.websocket()
     try:
@@ -47,14 +47,14 @@ async def read_pings(target: Target, rng: random.Random) -> Strike:
         await asyncio.gather(sending, return_exceptions=True)
     finally:
         connection.abort()
-    # A connection that has not started anything is closed within seconds, which may be sooner.
+    # A connection without a session is closed after some seconds, which may be before the last pong.
     strike = Strike()
     strike.add("pongs" if seen == number else "closed meanwhile", number)
     return strike
 
 
 async def wild(target: Target, rng: random.Random) -> Strike:
-    """Frames from a grammar of everything that can be wrong with one, at once or after `start`."""
+    """Random frames with everything that can be wrong with a frame, with or without `start` before them."""
     strike = Strike()
     for _ in range(10):
         connection = await target.websocket()
@@ -68,7 +68,7 @@ async def wild(target: Target, rng: random.Random) -> Strike:
 
 
 async def many_fragments(target: Target, rng: random.Random) -> Strike:
-    """A message in thousands of pieces, empty ones too, with pings between: it is the same message."""
+    """A message in thousands of fragments, some of them empty, with pings between: it must arrive as one message."""
     number = rng.choice((500, 5000, 20_000))
     words = "a word in pieces"
     audio = say(words).tobytes()
@@ -79,14 +79,14 @@ async def many_fragments(target: Target, rng: random.Random) -> Strike:
         return refused(ready)
     ended = await connection.until_closed(pieces + text({"type": "stop"}))
     if ended.code == 1000 and ended.text != words:
-        raise PromiseBroken(f"{words!r} in {number} fragments was heard as {ended.text!r}")
+        raise PromiseBroken(f"{words!r} in {number} fragments was recognised as {ended.text!r}")
     strike = Strike()
     strike.add(judged(ended, b"fragments"), number)
     return strike
 
 
 async def endless_fragments(target: Target, rng: random.Random) -> Strike:
-    """A message that never ends: closed when it is larger than a message may be, or when the session is idle."""
+    """A message that never ends: closed when it is larger than allowed, or when the session is idle."""
     connection = await target.websocket()
     sent = start() + frame(BINARY, b"", fin=False)
     sent += frame(CONTINUATION, bytes(rng.choice((0, 1, 4000))), fin=False) * rng.choice((1000, 20_000))
@@ -97,7 +97,7 @@ async def endless_fragments(target: Target, rng: random.Random) -> Strike:
 
 
 async def not_utf8(target: Target, rng: random.Random) -> Strike:
-    """Text that is not UTF-8, in one piece or cut within a character: 1007, or the same as any other nonsense."""
+    """Text that is not UTF-8, whole or cut inside a character: closed with 1007."""
     strike = Strike()
     bad = (
         b"\xff",
@@ -113,13 +113,13 @@ async def not_utf8(target: Target, rng: random.Random) -> Strike:
         said = fragments(chosen, [1] * rng.randrange(3), TEXT) if rng.random() < 0.5 else frame(TEXT, chosen)
         ended = await connection.until_closed((start() if rng.random() < 0.5 else b"") + said)
         if ended.code not in (None, 1007, 1013):
-            raise PromiseBroken(f"{chosen!r} as text was closed with {ended.code}")
+            raise PromiseBroken(f"the text {chosen!r} was closed with {ended.code}")
         strike.add(judged(ended, chosen))
     return strike
 
 
 async def too_large(target: Target, rng: random.Random) -> Strike:
-    """Messages above the limit, claimed or real: 1009, before their content is waited for."""
+    """Messages with a real or claimed length above the limit: closed with 1009, without waiting for their content."""
     strike = Strike()
     for _ in range(4):
         claimed = rng.choice(((1 << 20) + 1, 1 << 31, 1 << 40, (1 << 63) - 1))
@@ -133,7 +133,7 @@ async def too_large(target: Target, rng: random.Random) -> Strike:
 
 
 async def unread_results(target: Target, rng: random.Random) -> Strike:
-    """Audio without end from who reads no results: nothing more is computed for him, and he is closed."""
+    """Endless audio from a client that reads no results: the service must stop reading it."""
     connection, ready = await target.session(step_ms=160, partial_words=True)
     if ready["type"] != "ready":
         connection.abort()
@@ -144,14 +144,14 @@ async def unread_results(target: Target, rng: random.Random) -> Strike:
     finally:
         connection.reset()
     if sent >= ENOUGH:
-        raise PromiseBroken("audio was taken without end from a client that reads nothing")
+        raise PromiseBroken("the service read endless audio from a client that reads nothing")
     strike = Strike()
     strike.add("read no further", sent // len(audio))
     return strike
 
 
 async def nonsense_after_stop(target: Target, rng: random.Random) -> Strike:
-    """Anything at all after `stop`: the finals that are owed come all the same."""
+    """Nonsense after `stop`: the client must still get its finals."""
     words = "these are owed to me"
     connection, ready = await target.session()
     if ready["type"] != "ready":
@@ -170,7 +170,7 @@ async def nonsense_after_stop(target: Target, rng: random.Random) -> Strike:
     )
     ended = await connection.until_closed(frame(BINARY, say(words).tobytes()) + text({"type": "stop"}) + nonsense)
     if ended.text != words and ended.code is not None:
-        raise PromiseBroken(f"after {nonsense[:60]!r} behind `stop` the finals were {ended.text!r}, not {words!r}")
+        raise PromiseBroken(f"with {nonsense[:60]!r} after `stop` the finals were {ended.text!r}, not {words!r}")
     strike = Strike()
     strike.add(judged(ended, nonsense), 300)
     return strike
