@@ -1,4 +1,4 @@
-"""Within Triton: the shipped `model.py` with the exact recogniser, which may have a fault."""
+"""Runs in Triton: the shipped `model.py` with the exact recogniser, which may have a fault."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HANG_FILE = "hang"
 
 
 def adapter(source: str, fault: Fault | None = None) -> Any:
-    """The shipped module around the exact recogniser; `source` is the file that stands for it in the repository."""
+    """The shipped module with the exact recogniser; `source` is the file that takes its place in the repository."""
     path = asr_repository() / MODEL / "1" / "model.py"
     spec = importlib.util.spec_from_file_location("shipped_model", path)
     assert spec is not None
@@ -38,12 +38,12 @@ def adapter(source: str, fault: Fault | None = None) -> Any:
 
 
 def exact_recogniser(slots: int, idle_limit_s: float = 20.0) -> Recogniser:
-    """Hears the level of the audio, whichever search is asked for."""
+    """A recogniser that reads letters from the level of the audio, with any search."""
     return Recogniser(ExactModel(), _searches(slots), slots=slots, idle_limit_s=idle_limit_s)
 
 
 class FaultyRecogniser(Recogniser):
-    """An exact one with a fault."""
+    """An exact recogniser with a fault."""
 
     def __init__(self, fault: Fault, folder: Path, slots: int, idle_limit_s: float) -> None:
         super().__init__(ExactModel(), _searches(slots), slots=slots, idle_limit_s=idle_limit_s)
@@ -51,13 +51,13 @@ class FaultyRecogniser(Recogniser):
         self._folder = folder
 
     def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
-        """Takes long, if that is the fault."""
+        """Open a stream; takes a long time with the fault `hangs`."""
         if self._fault == "hangs" and not self.live:
             time.sleep(HANG_S)
         super().open(stream, options, at_once=at_once)
 
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
-        """Fails, says nothing or hangs, if that is the fault."""
+        """Compute a batch; fails, gives no events or never ends, depending on the fault."""
         if self._fault == "fails":
             raise RuntimeError("no audio")
         if self._fault == "hangs later" and (self._folder / HANG_FILE).exists():

@@ -1,6 +1,6 @@
-"""A streaming model that reads letters from the level of the audio, so that any text can be spoken to it.
+"""A streaming model that reads letters from the level of the audio, so that tests can say any text.
 
-It shares nothing with the real model but the interface: slots, search and endpoint rule do not care whose they are.
+Only the interface is that of the real model. Slots, search and endpoint rule are the real ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from streamer.testing.exact_speech import FRAME, LEVEL, UNITS
 
 
 class ExactModel:
-    """The level of a frame is a unit, emitted one frame late; a frame with two levels is the blank."""
+    """Reads a unit from the level of each frame, and emits it one frame late. A frame with two levels is the blank."""
 
     name = "exact"
     sample_rate = 16000
@@ -21,15 +21,17 @@ class ExactModel:
     device = torch.device("cpu")
 
     def make_state(self, slots: int) -> ModelState:
-        """The unit that each stream heard last."""
-        return {"last": torch.randint(0, len(UNITS), (slots,))}  # dirty on purpose
+        """A state with the last unit of each stream."""
+        return {
+            "last": torch.randint(0, len(UNITS), (slots,))
+        }  # random on purpose: a slot must be reset before its use
 
     def reset(self, state: ModelState, slots: torch.Tensor) -> None:
-        """Nothing was heard yet in these slots."""
+        """Clear the last units of these slots."""
         state["last"][slots] = 0
 
     def step(self, state: ModelState, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
-        """The units of the frames before the last."""
+        """The units of the frames, one frame late."""
         frames = samples.unflatten(1, (-1, FRAME)) * 32768 / LEVEL
         steady = frames.amax(dim=2) - frames.amin(dim=2) < 0.1
         heard = (frames.mean(dim=2).round() * steady).long().clamp(0, len(UNITS) - 1)

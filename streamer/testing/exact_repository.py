@@ -1,6 +1,6 @@
-"""Model repositories for a real Triton whose model hears any text exactly, and can be made to fail.
+"""Makes model repositories for a real Triton. Their model recognises test audio exactly, and can have a fault.
 
-Triton, its configuration and the adapter `model.py` are those that are shipped; only the recogniser is another one.
+Triton, its configuration and the adapter `model.py` are the shipped ones; only the recogniser is different.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from streamer.triton.repository import asr_repository
 
 Fault = Literal["does not load", "fails", "says nothing", "talks nonsense", "hangs", "hangs later"]
 
-# What is wrong with a model.
+# The faults that a model can have.
 FAULTS: Final[dict[Fault, str]] = {
     "does not load": "Triton cannot load it",
-    "fails": "every request is answered by an error",
+    "fails": "every request is answered with an error",
     "says nothing": "requests are answered without events",
     "talks nonsense": "its events are not JSON",
-    "hangs": "the first stream waits for 12 s, and so does each that comes when there is no other",
-    "hangs later": "it answers until there is a file `hang` beside its model.py, and then never again",
+    "hangs": "a stream waits for 12 s if no other one is open",
+    "hangs later": "it stops answering for good when there is a file `hang` beside its model.py",
 }
 
 _ADAPTER = """from streamer.testing.exact_adapter import adapter
@@ -31,7 +31,7 @@ TritonPythonModel = adapter(__file__, {fault!r}).TritonPythonModel
 
 
 def exact_repository(folder: Path) -> Path:
-    """Makes a repository in this folder in which the model that is shipped is replaced by an exact one."""
+    """Make a repository in this folder, with an exact model in the place of the shipped one."""
     add_exact_model(folder)
     return folder
 
@@ -44,7 +44,7 @@ def add_exact_model(
     instances: int | None = None,
     fault: Fault | None = None,
 ) -> Path:
-    """Puts an exact model of this name into a repository, and returns its folder; slots are those of an instance."""
+    """Put an exact model of this name into a repository, and return its folder. `slots` is for each instance."""
     config = configured(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
     folder = repository / name
     (folder / "1").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A real service that hears exactly what is said to it, with a way to it that can fail: for tests of its clients."""
+"""A real service for tests of clients: it recognises test audio exactly, and its connections can fail."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CALL_LIMIT_S: Final = 10.0
 
 
 class ExactService:
-    """Triton and the bridge on this machine while it is entered; `say("hello world")` is audio for these words.
+    """A context manager that runs Triton and the bridge on this machine. `say("hello world")` is audio for these words.
 
-    Clients connect to `url`. The faults are for them to cope with: each method may be called from any thread.
+    Clients connect to `url`. The methods cause faults, which a client must handle. Any thread may call them.
     """
 
     def __init__(self, *, slots: int = 64, **settings: Any) -> None:
-        """`slots` is how many streams there may be at a time; `settings` are those of streamer.bridge.service."""
+        """`slots`: how many streams there may be at a time; `settings`: the settings of streamer.bridge.service."""
         self.url = ""
         self._slots = slots
         self._settings = settings
@@ -42,7 +42,7 @@ class ExactService:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> ExactService:
-        # Whoever tests a client need not see what the service tells of faults; a handler of theirs shows it.
+        # Tests of clients do not show the log of the service by default. They can add a handler to see it.
         logging.getLogger("streamer").addHandler(logging.NullHandler())
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="exact service", daemon=True)
@@ -57,23 +57,23 @@ class ExactService:
         self._thread.join(STOP_LIMIT_S)
 
     def cut(self) -> None:
-        """All connections end at once, as if the network had failed; new ones can be made."""
+        """End all connections at once, as if the network had failed. Clients can connect again."""
         self._await(self._way.cut())
 
     def stall(self) -> None:
-        """Nothing gets through any more in either direction, though connections stay; `resume` ends that."""
+        """Hold back all data in both directions, but keep the connections open, until `resume`."""
         self._call(self._way.stall)
 
     def resume(self) -> None:
-        """What was held up gets through."""
+        """Pass on the data that `stall` held back, and all later data."""
         self._call(self._way.resume)
 
     def refuse(self, refusing: bool = True) -> None:
-        """New connections end as soon as they are made, until they are not refused any more."""
+        """End new connections as soon as they are made, until `refuse(False)`."""
         self._call(lambda: setattr(self._way, "refusing", refusing))
 
     def kill_recogniser(self) -> None:
-        """Triton is killed. The service starts it again, and sessions go on: they are told `recovered`."""
+        """Kill Triton. The service starts it again, and sessions go on: they get the event `recovered`."""
         assert self._triton is not None
         os.kill(self._triton.pid, signal.SIGKILL)
 
@@ -101,7 +101,7 @@ class ExactService:
             ready.set_exception(error)
 
     async def _serve(self, ready: Future[None]) -> None:
-        # Not before it is used: the model in Triton imports this package too, and needs none of the bridge.
+        # Imported only here, because the model in Triton imports this package too, and must not need the bridge.
         from streamer.bridge.service import Service
 
         self._loop = asyncio.get_running_loop()

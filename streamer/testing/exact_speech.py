@@ -1,4 +1,4 @@
-"""Audio that an exact model hears as the text that was put into it: the level of a frame stands for a letter."""
+"""Makes audio that an exact model recognises as a given text: the level of a frame stands for a letter."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Audio = NDArray[np.int16]
 
 
 def say(text: str) -> Audio:
-    """Audio of words in small letters, 16 kHz mono; each letter lasts 120 ms."""
+    """The audio of words in small letters, 16 kHz mono; each letter takes 120 ms."""
     if unknown := sorted(set(text) - set(UNITS[1:])):
         raise ValueError(f"{''.join(unknown)!r} cannot be said: only small letters, apostrophes and spaces can")
-    # Two frames a letter, so that one is whole wherever the model's frames begin, and one between letters.
+    # Two frames for each letter, so that the model gets a whole one wherever its frames begin, and one between letters.
     frames = [frame for letter in text + " " for frame in (UNITS.index(letter), UNITS.index(letter), 0)]
     return np.repeat(np.array(frames, dtype=np.int16) * LEVEL, FRAME)
 
 
 def silence(milliseconds: int) -> Audio:
-    """Audio in which nothing is said."""
+    """Silent audio of this length."""
     return np.zeros(16 * milliseconds, dtype=np.int16)

@@ -1,4 +1,4 @@
-"""A way to a server that can be cut, stalled or closed, while the server itself is well."""
+"""A proxy whose connections can be cut, stalled or refused while the server behind it works."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _PIECE = 65536
 
 
 class FaultyProxy:
-    """Passes connections on to a server whose address may change; its own stays."""
+    """Passes connections on to a server whose address may change. The address of the proxy stays the same."""
 
     def __init__(self, target: Callable[[], str]) -> None:
-        """`target` is asked for host:port at each connection; OSError if there is no server at present."""
+        """`target` gives host:port for each connection. It raises OSError if there is no server at present."""
         self.address = ""
         self.refusing = False  # whether connections end as soon as they are made
         self._target = target
@@ -24,19 +24,19 @@ class FaultyProxy:
         self._flowing.set()
 
     async def open(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Listen on this address of loopback, 0 for any port."""
+        """Listen on this address of loopback. Port 0 means any free port."""
         self._server = await asyncio.start_server(self._accept, host, port)
         self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
-        """No connection is left, and none comes any more."""
+        """End all connections and stop listening."""
         await self.cut(for_good=True)
         self.resume()
         await asyncio.gather(*self._running, return_exceptions=True)
-        await asyncio.sleep(0)  # what was aborted is closed in the loop's next turn
+        await asyncio.sleep(0)  # aborted connections are closed in the next turn of the loop
 
     async def cut(self, *, for_good: bool = False) -> None:
-        """All connections end at once; with `for_good` there are no others either."""
+        """End all connections at once; with `for_good` also stop listening."""
         if for_good and self._server is not None:
             self._server.close()
         for writer in self._writers:
@@ -44,11 +44,11 @@ class FaultyProxy:
         self._writers.clear()
 
     def stall(self) -> None:
-        """Nothing gets through any more, though nobody is told."""
+        """Hold back all data, but keep the connections open."""
         self._flowing.clear()
 
     def resume(self) -> None:
-        """What was held up goes on its way."""
+        """Pass on the data that was held back, and all later data."""
         self._flowing.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,7 +83,7 @@ class FaultyProxy:
 
 @asynccontextmanager
 async def proxy(address: str) -> AsyncIterator[tuple[str, Callable[..., Awaitable[None]]]]:
-    """A way that can be cut: all its connections at once, or with `for_good` also those to come."""
+    """Run a proxy; gives its address, and a function that cuts all connections, with `for_good` also later ones."""
     way = FaultyProxy(lambda: address)
     await way.open()
     try:

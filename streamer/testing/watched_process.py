@@ -1,4 +1,4 @@
-"""Processes that are watched from outside: how much memory and processor time they took. Linux only."""
+"""Measures the memory and processor time of other processes. Linux only."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-# Programs behind the bridge, and what they are called here.
+# The programs behind the bridge, and their names in reports.
 _NAMES = {"tritonserver": "Triton", "triton_python_backend_stub": "model"}
 
 
 class Watched:
-    """Processes of this machine whose memory and processor time are read; none of a service elsewhere."""
+    """The watched processes of this machine. There are none if the service runs elsewhere."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = pids
 
     def memory_mb(self) -> dict[str, float]:
-        """What belongs to each of them alone (RssAnon and RssShmem): mapped tables do not count."""
+        """The memory of each process without mapped files (RssAnon and RssShmem), so mapped tables do not count."""
         return {name: memory_mb(pid) for name, pid in self._pids.items()}
 
     def cpu_s(self) -> float:
-        """The processor time of all together."""
+        """The processor time of all processes together."""
         return sum(map(_cpu_s, self._pids.values()))
 
 
 @contextmanager
 def service(server: str | None, *arguments: str) -> Iterator[tuple[str, Watched]]:
-    """The service to use, started with these arguments if `server` names none; what can be seen of its processes."""
+    """The address of the service and its processes. Starts one with these arguments if `server` is None."""
     if server:
         yield server, Watched({})
         return
     command = [sys.executable, "-m", "streamer", "serve", "--port", "0", "--instances", "1", *arguments]
-    # A file and no pipe: nobody reads the service's log while the session runs.
+    # A file instead of a pipe, because the log is not read while the session runs.
     with TemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as process:
         try:
             url = wait_ready(process, log)
@@ -52,7 +52,7 @@ def service(server: str | None, *arguments: str) -> Iterator[tuple[str, Watched]
 
 
 def wait_ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
-    """The address that the service says once it is ready."""
+    """Wait until the log of the service says that it is ready, and return the address in that line."""
     while True:
         ended = process.poll() is not None
         log.seek(0)
@@ -65,7 +65,7 @@ def wait_ready(process: subprocess.Popen[bytes], log: IO[str]) -> str:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that it started, and those that they started."""
+    """The processes that this process started, the processes that those started, and so on."""
     parents: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -86,7 +86,7 @@ def program(pid: int) -> str:
 
 
 def command(pid: int) -> list[str]:
-    """Its command line; empty when it has ended."""
+    """The command line of this process; empty when it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -94,12 +94,12 @@ def command(pid: int) -> list[str]:
 
 
 def _fields(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name, which may have spaces."""
+    """The fields of /proc/PID/stat after the name, which may contain spaces."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def memory_mb(pid: int) -> float:
-    """What belongs to this process alone."""
+    """The memory of this process without mapped files."""
     status = Path(f"/proc/{pid}/status").read_text()
     return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024
 

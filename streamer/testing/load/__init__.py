@@ -1,1 +1,1 @@
-"""A service under load: live sessions by the dozen, how many it carries, and what those feel that it refuses."""
+"""Tests under load: many live sessions, the capacity of a service, overload, and costly sessions."""

@@ -1,4 +1,4 @@
-"""How late partials come with so many live sessions, and the table of what `serve --sessions auto` tried before."""
+"""Measures how late partials are with many live sessions, and shows what `serve --sessions auto` measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GATHER_S = 3.2
 
 
 async def steps(address: str, audio: bytes) -> tuple[int, Capacity]:
-    """How many sequences the Triton there takes, and how many it carries by what `serve --sessions auto` measures."""
+    """How many sequences this Triton accepts, and the capacity that `serve --sessions auto` measures."""
     models = Models(Tritons([address]), {DEFAULT_MODEL: MODEL})
     await models.open()
     try:
@@ -28,7 +28,7 @@ async def steps(address: str, audio: bytes) -> tuple[int, Capacity]:
 
 
 def step_table(found: Capacity) -> str:
-    """The table of what was tried without a pace."""
+    """The measurements of `serve --sessions auto` as a table."""
     lines = ["| sessions | a step of each s | of the time | answer p50 s | p99 s |", "| ---: " * 5 + "|"]
     for level in found.levels:
         part = level.step_s / STEP_S
@@ -38,7 +38,7 @@ def step_table(found: Capacity) -> str:
 
 
 async def live(url: str, audio: bytes, number: int, seconds: float) -> tuple[Period, Counter[str]]:
-    """So many live sessions for a while, and how they ended."""
+    """Run live sessions for this many seconds. Returns what they saw, and how they ended."""
     lag = LagWatch(url)
     sessions = await open_sessions(url, audio, number, GATHER_S)
     watching = asyncio.create_task(lag.watch())

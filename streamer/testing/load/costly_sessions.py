@@ -1,4 +1,4 @@
-"""Whether sessions feel clients that ask for more than they pay for: turns alone, and turns beside them."""
+"""Measures whether clients with costly requests delay other sessions: alternates periods with and without them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from streamer.testing.load.live_sessions import HEADS, LagWatch, Period, open_se
 WARM_UP_S = 3.0
 GATHER_S = 3.2
 ANSWER_LIMIT_S = 40.0
-PAUSE_S = 0.02  # so that the attackers' own work, on the same machine, is not what is measured
-# The bound: a step.
+PAUSE_S = 0.02  # so that the work of the attackers on the same machine does not distort the measurement
+# The bound on the additional delay: one step.
 MOST_LATER_S = 0.32
 
 LARGE = bytes(1024 * 1024)
@@ -32,22 +32,22 @@ FLUSHES = 200
 
 @dataclass
 class Seen:
-    """Everything that was seen in one run."""
+    """The observations of one run."""
 
     alone: list[Period] = field(default_factory=list)
-    beside: dict[str, list[Period]] = field(default_factory=dict)  # by what the attackers did
-    answers: dict[str, Counter[str]] = field(default_factory=dict)  # how their attempts were answered
-    ended: Counter[str] = field(default_factory=Counter)  # how the sessions ended that were not to be disturbed
+    beside: dict[str, list[Period]] = field(default_factory=dict)  # by attack
+    answers: dict[str, Counter[str]] = field(default_factory=dict)  # the answers to the attempts of the attackers
+    ended: Counter[str] = field(default_factory=Counter)  # how the sessions of the other clients ended
 
     def later_s(self, attack: str, part: float) -> float:
-        """How much later this part of the partials came beside the attackers."""
+        """How much later this quantile of the partials was during the attack."""
         return _together(self.beside[attack]).quantile(part) - _together(self.alone).quantile(part)
 
 
 async def run(
     url: str, audio: bytes, number: int, attackers: int, seconds: float, rounds: int, attacks: Sequence[str]
 ) -> Seen:
-    """Turns alone and beside each attack, with the same sessions throughout."""
+    """Alternate periods without an attack and with each attack, with the same sessions in all of them."""
     seen, lag = Seen(), LagWatch(url)
     sessions = await open_sessions(url, audio, number, GATHER_S)
     watching = asyncio.create_task(lag.watch())
@@ -73,7 +73,7 @@ async def run(
 
 
 def report(seen: Seen) -> str:
-    """A table with a line for each kind of turn, and how much later the partials came."""
+    """A table with a line for each kind of period, and how much later the partials were."""
     lines = [HEADS, _together(seen.alone).line("alone")]
     lines += [_together(periods).line(f"beside {attack}") for attack, periods in seen.beside.items()]
     lines.append("")
@@ -86,20 +86,22 @@ def report(seen: Seen) -> str:
 
 
 def failures(seen: Seen) -> Iterator[str]:
-    """A sentence for each bound that does not hold."""
+    """A sentence for each bound that was exceeded."""
     cut = sum(number for code, number in seen.ended.items() if code != "done")
     if cut:
         yield f"{cut} of the sessions were cut off"
     for attack in seen.beside:
         if not seen.answers[attack]:
             yield f"no attempt at {attack} was answered"
-        for name, part in _PARTS[1:]:  # partials come in two kinds, early and late in a step: the median is of either
+        for name, part in _PARTS[
+            1:
+        ]:  # not the median: partials are early or late in a step, and the median may be either kind
             if not seen.later_s(attack, part) <= MOST_LATER_S:
                 yield f"partials came {seen.later_s(attack, part):.2f} s later beside {attack} ({name})"
 
 
 async def _attack(url: str, attack: str, place: int, answers: Counter[str]) -> None:
-    """One client, with an address of its own, that does this again and again."""
+    """Attack again and again as one client with an address of its own."""
     dice = random.Random(place)
     address = {"X-Forwarded-For": f"10.66.{place // 250}.{place % 250 + 1}"}
 
@@ -120,14 +122,14 @@ Open = Callable[..., Awaitable[tuple[ClientConnection, dict[str, Any]]]]
 
 
 async def _hotwords(open_one: Open, dice: random.Random) -> None:
-    """As many words as a session may have, and never the same."""
+    """Start a session with as many hotwords as are allowed, new ones each time."""
     words = ["".join(dice.choices(ascii_lowercase, k=9)) for _ in range(1200)]
     websocket, _ = await open_one(hotwords=[" ".join(words[start : start + 6]) for start in range(0, 1200, 6)])
     await websocket.close()
 
 
 async def _large_frames(open_one: Open, dice: random.Random) -> None:
-    """The frame with most audio in it, which is more than a live session may be ahead."""
+    """Send the largest frame, with more audio than a live session may be ahead."""
     websocket, _ = await open_one(encoding="mulaw", sample_rate=dice.choice((8000, 8001, 11_025)), live=True)
     await websocket.send(LARGE)
     async for _ in websocket:
@@ -135,7 +137,7 @@ async def _large_frames(open_one: Open, dice: random.Random) -> None:
 
 
 async def _flushes(open_one: Open, _: random.Random) -> None:
-    """A flush after every sample, with everything that is told when a segment ends."""
+    """Flush after every sample, with all options that add content to the end of a segment."""
     websocket, _ready = await open_one(alternatives=10, written=True, partial_words=True)
     for _number in range(FLUSHES):
         await websocket.send(bytes(2))
@@ -146,7 +148,7 @@ async def _flushes(open_one: Open, _: random.Random) -> None:
 
 
 async def _takeovers(open_one: Open, _: random.Random) -> None:
-    """A session that is taken over again and again, by clients that do not answer the close."""
+    """Take a session over again and again, without answering the closes."""
     websocket, ready = await open_one()
     silent = []
     for _number in range(TAKEOVERS):

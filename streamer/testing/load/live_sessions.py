@@ -1,4 +1,4 @@
-"""Many live sessions at a service at a time, each at the pace of speech, and what they see of it."""
+"""Runs many live sessions at the pace of speech at the same time, and records how late their partials are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 BYTES_PER_S = 32_000
-# Half of a step: that a step is whole is not hidden by the frames.
+# Half a step, so that the length of a frame does not hide when a step is complete.
 FRAME_S = 0.16
 FRAME = int(FRAME_S * BYTES_PER_S)
 READY_LIMIT_S = 30.0
@@ -28,7 +28,7 @@ LAG = re.compile(r'^streamer_lag_max_seconds\{pace="real_time"\} (\S+)$', re.MUL
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a session was not had, and in how many seconds to try again, if that was told."""
+    """Why a session was refused, and after how many seconds to try again, if the service said so."""
 
     code: str
     retry_s: int | None
@@ -36,16 +36,16 @@ class Refusal:
 
 @dataclass
 class LiveSession:
-    """Says the same audio again and again, at the pace of speech, until it is told to stop."""
+    """Sends the same audio again and again at the pace of speech, until `end` is called."""
 
-    delays: list[tuple[float, float]] = field(default_factory=list)  # when a partial came, how late it was
-    words: list[str] = field(default_factory=list)  # of the finals
-    ended: str = ""  # "done", or what cut it off
+    delays: list[tuple[float, float]] = field(default_factory=list)  # when a partial arrived, and how late it was
+    words: list[str] = field(default_factory=list)  # the words of the finals
+    ended: str = ""  # "done", or the reason for another end
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: asyncio.Task[None] | None = None
 
     async def begin(self, url: str, audio: bytes, offset: int = 0) -> Refusal | None:
-        """Open the session and begin at this offset in the audio; why it was refused, if it was."""
+        """Open the session and start sending at this offset of the audio. Returns the reason if it was refused."""
         websocket = await connect(url, compression=None)
         await websocket.send(json.dumps({"type": "start", "live": True}))
         event = await _next_event(websocket)
@@ -57,7 +57,7 @@ class LiveSession:
         return None
 
     async def end(self) -> None:
-        """Say no more, and wait for the last words."""
+        """Stop sending, and wait for the last words."""
         self._stop.set()
         if self._sending is not None:
             await self._sending
@@ -69,7 +69,7 @@ class LiveSession:
             number = 0
             while not self._stop.is_set() and not receiving.done():
                 number += 1
-                # A frame is there when its last sample was spoken.
+                # A frame is complete when its last sample was spoken.
                 await asyncio.sleep(began + number * FRAME_S - time.monotonic())
                 at = (offset + number * FRAME) % (len(audio) - FRAME) // 2 * 2
                 await websocket.send(audio[at : at + FRAME])
@@ -97,20 +97,20 @@ class LiveSession:
 
 @dataclass
 class LagWatch:
-    """How far the service was behind the one that it is furthest behind, looked at again and again."""
+    """Polls the service for the lag of the session that is furthest behind."""
 
     url: str
     seen: list[tuple[float, float]] = field(default_factory=list)
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Poll until cancelled."""
         while True:
             lag = await asyncio.to_thread(self._look)
             self.seen.append((time.monotonic(), lag))
             await asyncio.sleep(POLL_S)
 
     def most(self, since: float, until: float) -> float:
-        """The most between these times."""
+        """The largest lag between these times."""
         return max((lag for at, lag in self.seen if since <= at <= until), default=0.0)
 
     def _look(self) -> float:
@@ -121,19 +121,19 @@ class LagWatch:
 
 @dataclass(frozen=True)
 class Period:
-    """What the sessions of a crowd saw between two times."""
+    """What a number of sessions saw between two times."""
 
     sessions: int
     delays_s: Sequence[float]
     lag_s: float
 
     def quantile(self, part: float) -> float:
-        """The delay within which this part of the partials came."""
+        """The delay within which this part of the partials arrived."""
         ordered = sorted(self.delays_s)
         return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
 
     def line(self, name: str) -> str:
-        """A line of a table with these HEADS."""
+        """A line of the table with HEADS."""
         figures = (f"{self.quantile(part):.3f}" for part in (0.5, 0.95, 0.99))
         cells = (name, str(self.sessions), str(len(self.delays_s)), *figures, f"{self.lag_s:.2f}")
         return "| " + " | ".join(cells) + " |"
@@ -143,7 +143,7 @@ HEADS = "| | sessions | partials | p50 s | p95 s | p99 s | lag at most s |\n| --
 
 
 async def open_sessions(url: str, audio: bytes, number: int, over_s: float) -> list[LiveSession]:
-    """So many sessions that have begun, evenly over these seconds; ConnectionError if one is refused."""
+    """Start this many sessions, spread evenly over these seconds. ConnectionError if one is refused."""
     sessions = [LiveSession() for _ in range(number)]
 
     async def join(index: int) -> None:
@@ -160,20 +160,20 @@ async def open_sessions(url: str, audio: bytes, number: int, over_s: float) -> l
 
 
 def period(sessions: Iterable[LiveSession], lag: LagWatch, since: float, until: float) -> Period:
-    """What they saw between these times."""
+    """What these sessions saw between these times."""
     all_of_them = list(sessions)
     delays = [late for session in all_of_them for at, late in session.delays if since <= at <= until]
     return Period(len(all_of_them), delays, lag.most(since, until))
 
 
 def session_limit(url: str) -> int:
-    """How many sessions the service says that it takes."""
+    """The limit of sessions that the service reports."""
     with urllib.request.urlopen(page(url, "/readyz"), timeout=10) as answer:
         return int(json.loads(answer.read())["sessions_limit"])
 
 
 def page(url: str, path: str) -> str:
-    """The address of a page of a service, whose websocket is there."""
+    """The address of a page of the service whose websocket has this URL."""
     return url.replace("ws", "http", 1).rpartition("/v1/")[0] + path
 
 

@@ -1,4 +1,4 @@
-"""What it costs Triton to answer a request with more messages than one.
+"""Measures what it costs Triton to answer a request with more than one message.
 
 A tiny decoupled sequence model computes nothing and answers 320 ms of audio with the same three events in one of three
 ways. Each way is driven in a closed loop over one stream, round after round.
@@ -31,7 +31,7 @@ WAYS = (
 EVENTS = 3
 SAMPLES = 5120  # 320 ms
 WARM_UP_SECONDS = 0.5
-SPARE_SECONDS = 60.0  # on top of the time the rounds take, after which a silent server is given up
+SPARE_SECONDS = 60.0  # in addition to the time of the rounds, before a silent server counts as failed
 MODEL = "messages"
 CONFIG = """
 backend: "python"
@@ -71,14 +71,14 @@ class TritonPythonModel:
 
 
 class Round(NamedTuple):
-    """What one way did in one round."""
+    """The measurements of one way in one round."""
 
-    messages: float  # a request
-    rate: float  # requests a second
+    messages: float  # for each request
+    rate: float  # requests per second
 
 
 def cost_of_messages(sequences: int, seconds: float, rounds: int) -> list[list[Round]]:
-    """Starts a Triton with that model and measures; the rounds of each way."""
+    """Start a Triton with this model and measure. Returns the rounds of each way."""
     with tempfile.TemporaryDirectory(prefix="messages-") as folder:
         source = Path(folder, MODEL, "1", "model.py")
         source.parent.mkdir(parents=True)
@@ -89,7 +89,7 @@ def cost_of_messages(sequences: int, seconds: float, rounds: int) -> list[list[R
 
 
 async def measure(address: str, sequences: int, seconds: float, rounds: int) -> list[list[Round]]:
-    """The rounds of each way, all over one stream. Each round begins with another way, so that none is favoured."""
+    """Measure the rounds of each way over one stream. Each round begins with another way, so that none is favoured."""
     limit = (seconds * rounds + WARM_UP_SECONDS) * len(WAYS) + SPARE_SECONDS
     found: list[list[Round]] = [[] for _ in WAYS]
     async with grpc.aio.insecure_channel(address, CHANNEL_OPTIONS) as channel:
@@ -102,7 +102,7 @@ async def measure(address: str, sequences: int, seconds: float, rounds: int) -> 
                 found[way].append(await drive(call, way, sequences, seconds))
         except grpc.aio.AioRpcError as error:
             raise TritonError(f"the stream to Triton failed: {error.details()}") from error
-        finally:  # never cancelled: that crashes a server whose model sends several messages a request
+        finally:  # never cancel: that crashes a server whose model sends several messages for a request
             with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 await call.done_writing()
                 while await call.read() is not grpc.aio.EOF:
@@ -111,7 +111,7 @@ async def measure(address: str, sequences: int, seconds: float, rounds: int) -> 
 
 
 async def drive(call: Any, way: int, sequences: int, seconds: float) -> Round:
-    """Begin sequences, follow each final message by the sequence's next request, and end them when time is over."""
+    """Begin sequences, send the next request after each final message, and end the sequences when the time is over."""
     requests = [_request(way, number) for number in range(sequences)]
     began = time.monotonic()
     for request in requests:
@@ -138,12 +138,12 @@ async def drive(call: Any, way: int, sequences: int, seconds: float) -> Round:
             request.parameters["sequence_end"].bool_param = True
         await call.write(request)
     if events != answered * EVENTS:
-        raise TritonError(f"{answered} requests were answered by {events} events instead of {answered * EVENTS}")
+        raise TritonError(f"{answered} requests were answered with {events} events instead of {answered * EVENTS}")
     return Round(messages / answered, answered / (time.monotonic() - began))
 
 
 def table(found: list[list[Round]]) -> str:
-    """Markdown: each way against the first one in the same round, medians over the rounds."""
+    """A Markdown table that compares each way with the first one in the same round: medians over the rounds."""
     lines = ["| way | messages a request | requests/s, first way = 1 |", "|---|---|---|"]
     for name, rounds in zip(WAYS, found, strict=True):
         ratio = median(each.rate / first.rate for each, first in zip(rounds, found[0], strict=True))
@@ -153,7 +153,7 @@ def table(found: list[list[Round]]) -> str:
 
 
 def _request(way: int, number: int) -> Any:
-    """The first request of a new sequence; its id tells which of ours it is."""
+    """The first request of a new sequence; its id is the number of the sequence."""
     request = service_pb2.ModelInferRequest(model_name=MODEL, id=str(number))
     request.inputs.add(name="AUDIO", datatype="INT16", shape=[1, SAMPLES])
     request.raw_input_contents.append(np.full(SAMPLES, way, dtype="<i2").tobytes())

@@ -1,4 +1,4 @@
-"""Whether the sessions that were let in feel those that are refused: turns alone and turns beside many more clients."""
+"""Measures whether refused clients delay the accepted sessions: alternates periods with and without them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from streamer.testing.load.live_sessions import HEADS, LagWatch, LiveSession, Pe
 
 WARM_UP_S = 3.0
 GATHER_S = 3.2
-UNTOLD_S = 5  # a client that was not told when to try again does so after this
-# Bounds.
+UNTOLD_S = 5  # the pause of a client that was refused without a time to try again
+# The bounds.
 LATER = 1.5
 MOST_LAG_S = 2.0
 
 
 @dataclass
 class Seen:
-    """Everything that was seen in one run."""
+    """The observations of one run."""
 
     alone: list[Period] = field(default_factory=list)
     beside: list[Period] = field(default_factory=list)
     attempts: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    untold: int = 0  # refusals without a time
-    let_in: int = 0  # of those that should have been refused
-    ended: Counter[str] = field(default_factory=Counter)  # how the sessions that were let in ended
+    untold: int = 0  # refusals without a time to try again
+    let_in: int = 0  # accepted sessions that should have been refused
+    ended: Counter[str] = field(default_factory=Counter)  # how the accepted sessions ended
 
     def ratio(self, part: float) -> float:
-        """How much later this part of the partials came beside the others."""
+        """The delay of this quantile of the partials beside refused clients, relative to that without them."""
         return _together(self.beside).quantile(part) / _together(self.alone).quantile(part)
 
 
 async def run(url: str, audio: bytes, number: int, times: float, seconds: float, rounds: int) -> Seen:
-    """Turns alone and beside the others, with the same sessions throughout."""
+    """Alternate periods without and with refused clients, with the same sessions in all of them."""
     seen, lag = Seen(), LagWatch(url)
     sessions = await open_sessions(url, audio, number, GATHER_S)
     watching = asyncio.create_task(lag.watch())
@@ -62,26 +62,26 @@ async def run(url: str, audio: bytes, number: int, times: float, seconds: float,
 
 
 def report(seen: Seen) -> str:
-    """A table with a line for both kinds of turn, and the ratios."""
+    """A table with a line for each kind of period, and the ratios."""
     lines = [HEADS, _together(seen.alone).line("alone"), _together(seen.beside).line("beside the refused")]
     ratios = ", ".join(f"p{part * 100:.0f} {seen.ratio(part):.2f}" for part in (0.5, 0.95))
     refusals = ", ".join(f"{code} {number}" for code, number in seen.refused.items())
     ends = ", ".join(f"{code} {number}" for code, number in seen.ended.items())
     return (
         "\n".join(lines) + f"\n\nlater beside the refused, as a ratio: {ratios}. {seen.attempts} attempts, "
-        f"refused: {refusals or 'none'}; let in besides: {seen.let_in}. The sessions ended: {ends}."
+        f"refused: {refusals or 'none'}; accepted beyond the limit: {seen.let_in}. The sessions ended: {ends}."
     )
 
 
 def failures(seen: Seen) -> Iterator[str]:
-    """A sentence for each bound that does not hold."""
+    """A sentence for each bound that was exceeded."""
     cut = sum(number for code, number in seen.ended.items() if code != "done")
     if cut:
-        yield f"{cut} of the sessions that were let in were cut off"
+        yield f"{cut} of the accepted sessions were cut off"
     if seen.let_in:
-        yield f"{seen.let_in} sessions were let in beyond the limit"
+        yield f"{seen.let_in} sessions were accepted beyond the limit"
     if not seen.refused["full"] or set(seen.refused) != {"full"}:
-        yield "clients met something else than refusals because all is full"
+        yield "clients got other answers than the refusal `full`"
     if seen.untold:
         yield f"{seen.untold} refusals did not say when to try again"
     furthest = max(each.lag_s for each in (*seen.alone, *seen.beside))
@@ -93,7 +93,7 @@ def failures(seen: Seen) -> Iterator[str]:
 
 
 async def _try(url: str, audio: bytes, seen: Seen) -> None:
-    """One client that wants a session, again and again."""
+    """Ask for a session again and again, as one client."""
     while True:
         seen.attempts += 1
         session = LiveSession()

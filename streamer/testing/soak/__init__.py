@@ -1,1 +1,1 @@
-"""A service that is used for long: one session of an hour, or thousands of them among faults."""
+"""Long tests of a service: one session of an hour, or thousands of sessions during faults."""

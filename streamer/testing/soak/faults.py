@@ -1,4 +1,4 @@
-"""What breaks behind the service, and when: a sequence that a seed repeats."""
+"""Causes faults behind the service, in a random sequence that a seed repeats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamer.testing.soak.service_under_test import ServiceUnderTest, TritonUnd
 from streamer.triton import MODEL
 
 KILL, STOP, CONTINUE = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
-# Kinds, and for how many seconds they last. An answer is overdue after 5 s at the earliest.
+# The kinds of faults, and for how many seconds they last. An answer is overdue after 5 s at the earliest.
 HERE = {
     "Triton killed": (0.0, 0.0),
     "model's process killed": (0.0, 0.0),
@@ -30,17 +30,17 @@ HERE = {
     "model reloaded": (0.0, 0.0),
     "service stopped": (0.3, 3.0),
 }
-# After these there are other processes. One of several Tritons is spared them, so that its memory can be followed.
+# These faults replace processes. One of several Tritons is spared them, so that its memory can be observed.
 ENDING = ("Triton killed", "model's process killed", "model reloaded")
 ON_THE_WAY = {"link cut": (0.0, 0.0), "link stalled": (1.0, 12.0), "link refused": (1.0, 6.0)}
 RELOAD_LIMIT_S = 30.0
-# So long after a fault its sessions may still feel it: until the answers are overdue, and the recogniser is given up.
+# For this long after a fault sessions may still be affected: until answers are overdue and the recogniser has failed.
 AFTERWARDS_S = 60.0
 
 
 @dataclass
 class Fault:
-    """Something that breaks, by what it is and where; times are of the run."""
+    """A fault: its kind, the Triton it affects, and its time in the run."""
 
     kind: str
     triton: str
@@ -50,21 +50,21 @@ class Fault:
 
 
 class FaultInjector:
-    """Breaks something from time to time, in random order, but each kind before one comes again."""
+    """Causes faults from time to time, in random order. Every kind occurs once before any kind is repeated."""
 
     def __init__(self, service: ServiceUnderTest, seed: int, every: float, began: float) -> None:
-        """`every`: seconds from one to the next, on average; 0 for none."""
+        """`every`: the mean time between two faults in seconds; 0 for no faults."""
         self.log: list[Fault] = []
         self._service, self._every, self._began = service, every, began
         self._rng = random.Random(f"{seed} faults")
         self._running: set[asyncio.Task[None]] = set()
 
     def counted(self) -> Counter[str]:
-        """How many there were of each kind."""
+        """The number of faults of each kind."""
         return Counter(fault.kind for fault in self.log)
 
     def felt_between(self, began: float, over: float) -> list[dict[str, Any]]:
-        """Those that whoever was there then may have felt."""
+        """The faults that may have affected a session that ran between these times."""
         return [
             asdict(fault)
             for fault in self.log
@@ -72,7 +72,7 @@ class FaultInjector:
         ]
 
     async def run(self) -> None:
-        """Until cancelled; what lasts is over by itself."""
+        """Cause faults until cancelled. Faults that have begun end by themselves."""
         for kind, seconds in self._sequence():
             await asyncio.sleep(self._rng.uniform(0.3, 1.7) * self._every)
             tritons = self._service.tritons
@@ -84,7 +84,7 @@ class FaultInjector:
             task.add_done_callback(self._running.discard)
 
     async def settle(self) -> None:
-        """Wait until nothing is broken any more."""
+        """Wait until all faults are over."""
         await asyncio.gather(*self._running)
 
     def _sequence(self) -> Iterator[tuple[str, float]]:
@@ -143,14 +143,14 @@ class FaultInjector:
 
 
 async def _reload(triton: TritonUnderTest) -> None:
-    """What whoever runs a Triton may do at any time: it loses all sequences."""
+    """Load the model again, as an operator may do at any time. All sequences are lost."""
     address = triton.address("grpc")
     if address is None:
         return
-    # It may be gone, or go while it is asked.
+    # Triton may not run, or may end during the request.
     with suppress(InferenceServerException, asyncio.TimeoutError):
         async with aio.InferenceServerClient(address) as client:
             found = await client.get_model_config(MODEL, as_json=True, client_timeout=RELOAD_LIMIT_S)
-            # A model that has not changed is not loaded again.
+            # Triton does not load a model again that has not changed.
             config = {**found["config"], "parameters": {"reloaded": {"string_value": secrets.token_hex(8)}}}
             await client.load_model(MODEL, config=json.dumps(config), client_timeout=RELOAD_LIMIT_S)

@@ -1,8 +1,8 @@
-"""Thousands of sessions among faults, each saying what no other says: is each told just that?
+"""Runs thousands of sessions during faults. Each says other words, and must get exactly these words back.
 
-A real `serve` with real Tritons behind it, in which a model hears exactly what is said. Clients come and go in waves,
-more at times than there is room for; some are cut off, vanish, send nonsense or do not listen; and behind the service
-something breaks every few seconds. All of it is drawn from a seed.
+A real `serve` runs with real Tritons, whose model recognises the test audio exactly. The number of clients rises and
+falls in waves, and is sometimes above the limit. Some clients are cut off, vanish, send nonsense or do not read. Every
+few seconds there is a fault behind the service. A seed repeats the same run.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from streamer.triton.repository import asr_repository
 SAMPLE_EVERY_S = 2.0
 LOOK_S = 0.1
 TOLD_EVERY_S = 30.0
-# Sessions origin clients have gone are kept for a while, and a model that hangs is loaded again after 30 s of silence
-# and a probe or two; then nothing may be left of them.
+# Sessions whose clients have gone are kept for a while. A model that hangs is loaded again after 30 s without an answer
+# and one or two probes. After that nothing may be left of them.
 SETTLE_LIMIT_S = SHORT_RESUME_S + 70.0
-# The C library keeps freed memory for later, the more the larger the pieces were: told to give it back, the processes
-# show what they use.
+# By default the C library keeps freed memory for later. With these settings it gives the memory back, so that the
+# figures of a process show what it uses.
 GIVING_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
-# gRPC may be about to make or close a connection.
+# gRPC may be opening or closing connections at the moment.
 SPARE_DESCRIPTORS = 4
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is like."""
+    """The settings of a run."""
 
-    seed: int  # of all that is random
+    seed: int  # of everything that is random
     folder: Path  # for logs and broken sessions
-    minutes: float = 10.0  # sessions begin for so long
-    at_a_time: int = 80  # sessions, on average
-    tritons: int = 2  # behind the service; 0: an embedded one
+    minutes: float = 10.0  # the time in which sessions begin
+    at_a_time: int = 80  # the mean number of simultaneous sessions
+    tritons: int = 2  # the number of Tritons behind the service; 0: an embedded one
     slots: int = 40  # of each model instance
     every: float = 6.0  # seconds between faults; 0: none
-    recordings: bool = False  # said to the shipped model, instead of words to the exact one
-    only: int | None = None  # no other session than this, again and again
+    recordings: bool = False  # send recordings to the shipped model instead of generated words to the exact one
+    only: int | None = None  # the number of the only session to run, again and again
 
 
 async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
-    """One run; sessions with which something is wrong are written into the folder, a file each."""
+    """Do a run. Each session with an error is written to a file in the folder."""
     report = SoakReport(settings.seed)
-    os.environ.update(GIVING_BACK)  # of all that is started
+    os.environ.update(GIVING_BACK)  # for all processes that are started
     with tempfile.TemporaryDirectory(prefix="soak-") as models:
         repository = asr_repository() if settings.recordings else exact_repository(Path(models) / "models")
         rng = random.Random(f"{settings.seed} stand")
@@ -73,22 +73,22 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
 
 
 class FaultsRun:
-    """Sessions and faults, until the time is over and nothing is left of them."""
+    """Runs sessions and faults until the time is over and all sessions are gone."""
 
     def __init__(
         self, service: ServiceUnderTest, settings: Settings, report: SoakReport, tell: Callable[[str], None]
     ) -> None:
         self.report = report
         self._service, self._settings, self._tell = service, settings, tell
-        self._recorded: list[RecordedSession] = []  # what is said, if it is not words of their own
+        self._recorded: list[RecordedSession] = []  # the recordings, if they are used
         self._began = time.monotonic()
         self._faults: FaultInjector | None = None
 
     async def run(self) -> None:
-        """All of it."""
+        """Do the run and fill the report."""
         if self._settings.recordings:
             self._recorded = await undisturbed_sessions(self._service.url)
-        await self._session(0)  # what is made at first use is there from now on
+        await self._session(0)  # opens what is opened only at the first use
         before = self._service.descriptors()
         async with self._faults_happen(), self._sampled():
             await self._crowd()
@@ -99,7 +99,7 @@ class FaultsRun:
         self.report.left["files of the service"] = max(0, self._service.descriptors() - before - SPARE_DESCRIPTORS)
 
     async def _session(self, number: int) -> None:
-        """One session from its beginning to its verdict."""
+        """Run one session and check it."""
         record = await ScriptedClient(self._plan(number), self._service.url, self._began).run()
         near = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
         verdict = check(record, disturbed=bool(near))
@@ -108,7 +108,7 @@ class FaultsRun:
             self._write(record, verdict)
 
     async def _crowd(self) -> None:
-        """Sessions in waves, for so long."""
+        """Run sessions in waves until the time is over."""
         seconds, at_a_time = self._settings.minutes * 60, self._settings.at_a_time
         number, running, told = 1, set[asyncio.Task[None]](), time.monotonic()
         began = time.monotonic()
@@ -130,10 +130,10 @@ class FaultsRun:
         await asyncio.gather(*running)
         self.report.seconds = time.monotonic() - began
         if not self._service.alive:
-            self.report.complaints.append("the service has ended by itself")
+            self.report.complaints.append("the service ended before it was stopped")
 
     async def _settle(self) -> None:
-        """Wait until nothing is left of the sessions; what is left then is told."""
+        """Wait until nothing is left of the sessions, and report what is left at the limit."""
         until = time.monotonic() + SETTLE_LIMIT_S
         while True:
             left = await self._service.owed()
@@ -144,7 +144,7 @@ class FaultsRun:
 
     @asynccontextmanager
     async def _faults_happen(self) -> AsyncIterator[None]:
-        """Faults happen meanwhile, and are over afterwards."""
+        """Cause faults in this context, and wait until they are over at its end."""
         every = self._settings.every
         faults = self._faults = FaultInjector(self._service, self._settings.seed, every, self._began)
         breaking = asyncio.create_task(faults.run()) if every else None
@@ -159,7 +159,7 @@ class FaultsRun:
 
     @asynccontextmanager
     async def _sampled(self) -> AsyncIterator[None]:
-        """Memory is looked at meanwhile."""
+        """Sample the memory of all processes in this context."""
 
         async def look() -> None:
             while True:
@@ -188,7 +188,7 @@ class FaultsRun:
         )
 
     def _write(self, record: SessionRecord, verdict: Verdict) -> None:
-        """All that is known of a session with which something is wrong."""
+        """Write everything that is known of a session with an error."""
         made = record.plan
         faults = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
         content = {

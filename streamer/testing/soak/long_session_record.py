@@ -1,4 +1,4 @@
-"""What is seen of one long session: what was said when, what was told of it, and what it cost."""
+"""The record of one long session: what was said and when, what was recognised, and what it cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Recording:
-    """Audio of whole milliseconds, and the words that are said in it."""
+    """Audio of whole milliseconds, and its reference words."""
 
     audio: NDArray[np.int16]
     words: tuple[str, ...]
@@ -19,7 +19,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Turn:
-    """One saying of a recording: where it lies in the session, its pause included."""
+    """One use of a recording in the session, with the pause after it."""
 
     recording: int
     round: int
@@ -28,7 +28,7 @@ class Turn:
 
     @property
     def exact(self) -> bool:
-        """Whether it is parted from the others."""
+        """Whether flushes separate it from the other turns, so that its words must always be the same."""
         return self.round % 2 == 0
 
 
@@ -43,7 +43,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Sample:
-    """The state of things when so much audio was heard."""
+    """The figures at a point of the session, when this much audio was recognised."""
 
     audio_ms: int
     at: float
@@ -53,10 +53,10 @@ class Sample:
 
 @dataclass
 class LongSessionRecord:
-    """All that was seen of a session."""
+    """Everything that was observed of a session."""
 
     turns: list[Turn] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
-    delays: list[tuple[int, float]] = field(default_factory=list)  # audio_ms, seconds from sent to heard
+    delays: list[tuple[int, float]] = field(default_factory=list)  # audio_ms, seconds from sending to recognition
     words: list[tuple[str, int, int]] = field(default_factory=list)
     heard_ms: int = 0

@@ -1,4 +1,4 @@
-"""Whether a long session is at its end what it was at its beginning: memory, delay, times and words, with bounds."""
+"""Checks that a long session does not change over time: memory, delay, times and words, with bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import mean, median
 
 from streamer.testing.soak.long_session_record import LongSessionRecord, Recording, Sample, Turn, Word
 
-# Bounds. Processor time is judged and not the clock: the clock also counts what else the machine does.
+# The bounds. They are on processor time instead of the clock, because the clock also counts other work of the machine.
 GROWTH_MB = 8.0
 CPU_RATIO = 1.25
 DELAY_RATIO, DELAY_S = 2.0, 0.5
@@ -18,7 +18,7 @@ WRONG_POINTS = 5.0
 
 
 def failures(record: LongSessionRecord, recordings: Sequence[Recording]) -> Iterator[str]:
-    """A sentence for each bound that does not hold."""
+    """A sentence for each bound that was exceeded."""
     end = record.samples[-1].audio_ms
     settled = next(sample for sample in record.samples if sample.audio_ms >= end / 10)
     for name, before in settled.memory_mb.items():
@@ -27,10 +27,10 @@ def failures(record: LongSessionRecord, recordings: Sequence[Recording]) -> Iter
             yield f"the memory of {name} grew by {grown:.1f} MB"
     first, last = _tenths(record)
     if record.samples[0].memory_mb and _cpu_a_minute(last) > CPU_RATIO * _cpu_a_minute(first):
-        yield f"a minute took {_cpu_a_minute(last):.1f} s of processor at the end, {_cpu_a_minute(first):.1f} s before"
+        yield f"a minute took {_cpu_a_minute(last):.1f} s of CPU time at the end, {_cpu_a_minute(first):.1f} s before"
     early, late = _delay(record, first), _delay(record, last)
     if late > DELAY_RATIO * early + DELAY_S:
-        yield f"results came {late:.2f} s after their audio at the end, {early:.2f} s before"
+        yield f"results arrived {late:.2f} s after their audio at the end, {early:.2f} s before"
     said = _said(record)
     yield from _exactness(said)
     free = [shift for turn, shift in _shifts(said) if turn.start_ms >= 0.9 * end and not turn.exact]
@@ -38,11 +38,11 @@ def failures(record: LongSessionRecord, recordings: Sequence[Recording]) -> Iter
         yield f"times drifted by {median(free):.0f} ms"
     more = _more_wrong(said, recordings, end / 2)
     if more > WRONG_POINTS:
-        yield f"{more:.1f} % more of the words were wrong in the second half"
+        yield f"{more:.1f} % more words were wrong in the second half"
 
 
 def report(record: LongSessionRecord) -> str:
-    """A line for the beginning, every tenth and the end."""
+    """A table with a line for every tenth of the session, and a summary."""
     names = list(record.samples[0].memory_mb)
     said = _said(record)
     shifts = _shifts(said)
@@ -62,7 +62,7 @@ def report(record: LongSessionRecord) -> str:
     lost = sum(1 for _ in _exactness(said))
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return (
-        f"{table}\n\n{len(record.words)} words in {len(said)} turns; {len(exact)} of them parted by a flush, "
+        f"{table}\n\n{len(record.words)} words in {len(said)} turns; {len(exact)} of them separated by flushes, "
         f"{lost} of these differ from the first."
     )
 
@@ -80,7 +80,7 @@ def _said(record: LongSessionRecord) -> dict[Turn, list[Word]]:
 
 
 def _shifts(said: Mapping[Turn, Sequence[Word]]) -> list[tuple[Turn, float]]:
-    """How much later than in the first round of its kind each turn has the words that both have, in the median."""
+    """How much later each turn has its words than the first turn of its recording: the median of common words."""
     found = []
     firsts = {(turn.recording, turn.exact): words for turn, words in reversed(list(said.items()))}
     for turn, words in said.items():
@@ -104,16 +104,16 @@ def _exactness(said: Mapping[Turn, Sequence[Word]]) -> Iterator[str]:
         first = firsts.setdefault(turn.recording, words)
         where = f"recording {turn.recording + 1} at {turn.start_ms / 60_000:.1f} min"
         if [word.text for word in words] != [word.text for word in first]:
-            yield f"{where} has other words than at first"
+            yield f"{where} has other words than in the first round"
         elif any(
             max(abs(word.start_ms - before.start_ms), abs(word.end_ms - before.end_ms)) > EXACT_MS
             for word, before in zip(words, first, strict=True)
         ):
-            yield f"{where} has other times than at first"
+            yield f"{where} has other times than in the first round"
 
 
 def _more_wrong(said: Mapping[Turn, Sequence[Word]], recordings: Sequence[Recording], middle: float) -> float:
-    """How many more of the words are not found where they were said behind the middle, per cent; same recordings."""
+    """How many more words are wrong in the second half, in percent of the words. Compares the same recordings."""
     wrong: dict[tuple[int, bool], list[float]] = {}
     for turn, words in said.items():
         matcher = difflib.SequenceMatcher(None, recordings[turn.recording].words, [word.text for word in words], False)
@@ -135,7 +135,7 @@ def _part(record: LongSessionRecord, first: int, last: int) -> list[Sample]:
 
 
 def _tenths(record: LongSessionRecord) -> tuple[list[Sample], list[Sample]]:
-    # The very beginning warms caches up: the second tenth is what the last is held against.
+    # The last tenth is compared with the second one, because in the first one caches fill.
     return _part(record, 1, 2), _part(record, 9, 10)
 
 

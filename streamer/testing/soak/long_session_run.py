@@ -1,8 +1,8 @@
-"""One long session: recordings are said again and again with pauses of varied length.
+"""Runs one long session that sends recordings again and again, with pauses of varied length.
 
-In every second round a flush parts each recording from the others: a segment depends on its own audio alone, so its
-words must be those of the first such round and their times the same but for the offset. The other rounds are cut by
-silence wherever that falls.
+In every second round flushes separate the recordings. A segment depends on its own audio alone. So its words must be
+those of the first such round, and its times must be the same except for the offset. The other rounds are cut wherever
+the recogniser finds a silence.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from streamer.testing.watched_process import Watched
 
 PER_MS = SAMPLE_RATE // 1000
 SENT_AT_ONCE_MS = 200
-# As fast as it goes means so far ahead of what was heard: sockets alone would take minutes.
+# Without a pace, audio is sent at most this far ahead of recognition. The sockets alone would hold minutes of audio.
 AHEAD_MS = 10_000
 SAMPLED_MS = 5000
-PAUSES_MS = (400, 4000)  # shorter than the silence that ends a segment, and longer
-APART_MS = (2000, 4000)  # always longer: what is said last must not depend on the pause
+PAUSES_MS = (400, 4000)  # some shorter than the silence that ends a segment, some longer
+APART_MS = (2000, 4000)  # always longer, so that the last words do not depend on the pause
 
 
 def read_recordings(manifest: Path, limit: int | None = None) -> list[Recording]:
-    """Those of a manifest, or so many of them, evenly spread."""
+    """Read the recordings of a manifest; with a limit this many of them, evenly spread."""
     return [
         Recording(_whole_ms(utterance.samples()), utterance.words)
         for utterance in select_utterances(read_manifest(manifest), limit=limit)
@@ -43,7 +43,7 @@ def read_recordings(manifest: Path, limit: int | None = None) -> list[Recording]
 async def session(
     url: str, recordings: Sequence[Recording], watched: Watched, *, minutes: float, pace: float, search: str
 ) -> LongSessionRecord:
-    """Say the recordings for so many minutes, so many times as fast as spoken (0: as fast as it goes)."""
+    """Send the recordings for this many minutes. `pace`: how many times as fast as spoken; 0: as fast as possible."""
     record = LongSessionRecord(samples=[_sample(watched, 0)])
     sent: deque[tuple[int, float]] = deque()  # how much audio was sent when
     heard = asyncio.Event()
@@ -81,7 +81,7 @@ async def session(
 
 def _turns(recordings: Sequence[Recording], length_ms: int) -> Iterator[tuple[Turn, NDArray[np.int16]]]:
     rng = np.random.default_rng(1)
-    # Faint noise, the same in every pause: what is heard up to a cut must not depend on the length of the pause.
+    # Faint noise, the same in every pause, so that the audio before a cut does not depend on the length of the pause.
     noise = rng.integers(-4, 5, PAUSES_MS[1] * PER_MS, dtype=np.int16)
     at, number = 0, 0
     while at < length_ms:

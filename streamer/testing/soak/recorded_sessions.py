@@ -1,6 +1,7 @@
-"""Sessions that say recordings to the shipped model: what each is told is what an undisturbed one was told.
+"""Makes sessions that send recordings to the shipped model. Each must get the words that an undisturbed one got.
 
-That is the weaker test, as many say the same words, and the model is slow. But it is the model that people use.
+This is a weaker test than that with the exact model, because many sessions say the same words and the model is slow.
+But it is the model that people use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from streamer.testing.soak.session_plan import LONGEST_AWAY_S, STOP, Action, Aud
 from streamer.testing.soak.traceable_speech import PER_MS, Speech, SpokenWord
 
 DEFAULT = "audio_samples/samples.tsv"
-# Of all that differs in what the model is asked for.
+# Options that together cover the different ways of recognition.
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"step_ms": 160, "endpoint": {"longest_ms": 6000}},
@@ -33,19 +34,19 @@ FRAMES = (6400, 10_240, 32_001, 200_000)
 
 
 class UndisturbedError(Exception):
-    """A session that nothing disturbed did not get to its end."""
+    """A session without any fault did not end as it should."""
 
 
 @dataclass(frozen=True)
 class RecordedSession:
-    """A recording said with certain options, and what is told of it when nothing happens."""
+    """A recording sent with certain options, and the words that the service recognises without faults."""
 
     options: Mapping[str, Any]
     speech: Speech
 
 
 async def undisturbed_sessions(url: str) -> list[RecordedSession]:
-    """What the service tells of each recording, undisturbed."""
+    """Recognise each recording with each set of options, without faults."""
     found = []
     for number, utterance in enumerate(read_manifest(shipped(DEFAULT))):
         audio = np.concatenate([utterance.samples(), silence(1500)])
@@ -55,7 +56,7 @@ async def undisturbed_sessions(url: str) -> list[RecordedSession]:
             plan = _plan(0, 0, "plain", session, (Audio(0, 2 * len(audio)), STOP), None)
             record = await ScriptedClient(plan, url, time.monotonic()).run()
             if record.ended != "done":
-                raise UndisturbedError(f"{utterance.name} ended by {record.ended!r}: {record.error}")
+                raise UndisturbedError(f"{utterance.name} ended with {record.ended!r}: {record.error}")
             finals = [event for _, event in record.events if event["type"] == "final"]
             words = [SpokenWord(w["word"], w["start_ms"], w["end_ms"]) for final in finals for w in final["words"]]
             found.append(replace(session, speech=replace(session.speech, words=tuple(words))))
@@ -63,7 +64,7 @@ async def undisturbed_sessions(url: str) -> list[RecordedSession]:
 
 
 def draw_recorded_plan(seed: int, number: int, recorded: list[RecordedSession]) -> SessionPlan:
-    """The session of this number."""
+    """The plan of the session with this number."""
     rng = random.Random(f"{seed} {number}")
     session = rng.choice(recorded)
     [kind] = rng.choices(list(KINDS), list(KINDS.values()))

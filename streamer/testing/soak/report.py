@@ -1,4 +1,4 @@
-"""What a soak saw, added up: sessions, words, faults, and whether memory grows with the number of sessions."""
+"""Sums up a soak: sessions, words, faults, and whether memory grows with the number of sessions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ import numpy as np
 from streamer.testing.soak.scripted_client import SessionRecord
 from streamer.testing.soak.session_check import Verdict
 
-# A process that has just started fills its caches: what it gains then is no growth.
+# A process that has just started fills its caches, which does not count as growth.
 SETTLING_S = 30.0
-# The crowd comes in waves of this length.
+# The number of sessions rises and falls in waves of this length.
 WINDOW_S = 45.0
 FEWEST_WINDOWS = 2
-# Over fewer sessions than this a slope says nothing, and no bound is put on it.
+# With fewer sessions than this the slope says nothing, so no bound applies.
 FEWEST_SESSIONS = 1000
-MOST_GROWTH_MB = 4.0  # for 1000 sessions
-ACTIONS = {"cut": "connections cut", "takeover": "connections taken over", "vanish": "clients gone without goodbye"}
+MOST_GROWTH_MB = 4.0  # per 1000 sessions
+ACTIONS = {
+    "cut": "connections cut",
+    "takeover": "connections taken over",
+    "vanish": "clients gone without a close",
+}
 
 
 @dataclass(frozen=True)
 class MemorySample:
-    """The memory of a process when so many sessions were over."""
+    """The memory of a process at a time when this many sessions were over."""
 
     at: float
     sessions: int
@@ -36,7 +40,7 @@ class MemorySample:
 
 @dataclass
 class SoakReport:
-    """Filled while sessions end, and told at the end."""
+    """Collects the results of sessions as they end."""
 
     seed: int
     seconds: float = 0.0
@@ -47,7 +51,7 @@ class SoakReport:
     doubled: int = 0
     crossed: int = 0
     altered: int = 0
-    broken: int = 0  # sessions with which something was wrong
+    broken: int = 0  # sessions with an error
     resumes: int = 0
     recoveries: int = 0
     gaps_ms: list[int] = field(default_factory=list)
@@ -57,12 +61,12 @@ class SoakReport:
     actions: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     restarts: int = 0
-    left: dict[str, float] = field(default_factory=dict)  # at the end, when all sessions were over
-    complaints: list[str] = field(default_factory=list)  # about what belongs to no session
+    left: dict[str, float] = field(default_factory=dict)  # what was left when all sessions were over
+    complaints: list[str] = field(default_factory=list)  # errors that belong to no session
     samples: list[MemorySample] = field(default_factory=list)
 
     def add(self, record: SessionRecord, verdict: Verdict) -> None:
-        """A session is over."""
+        """Add a session that is over."""
         self.sessions += 1
         self.audio_s += record.sent / record.plan.bytes_per_ms / 1000
         self.words += verdict.words
@@ -81,23 +85,23 @@ class SoakReport:
         self.gaps_ms += gaps
 
     def slopes(self) -> dict[str, tuple[float, int]]:
-        """MB for 1000 sessions in the second half, by kind of process, and over how many sessions that was seen."""
+        """The growth of memory in the second half, in MB per 1000 sessions, and these sessions, by kind of process."""
         return {name: slope(samples, self.seconds / 2) for name, samples in self._by_name().items()}
 
     def failures(self) -> Iterator[str]:
-        """A sentence for each thing that must not be."""
+        """A sentence for each failure."""
         if self.broken:
-            yield f"{self.broken} sessions were not told what they should have been told"
+            yield f"{self.broken} sessions got wrong results"
         for name, amount in self.left.items():
             if amount:
                 yield f"{name} at the end: {amount:g}"
         for name, (growth, sessions) in self.slopes().items():
             if sessions >= FEWEST_SESSIONS and growth > MOST_GROWTH_MB:
-                yield f"the memory of {name} grows by {growth:.1f} MB with 1000 sessions"
+                yield f"the memory of {name} grows by {growth:.1f} MB per 1000 sessions"
         yield from self.complaints
 
     def as_json(self) -> dict[str, Any]:
-        """Everything but the samples."""
+        """The report as JSON values, without the samples of memory."""
         return {
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
@@ -120,32 +124,32 @@ class SoakReport:
         }
 
     def memory(self) -> str:
-        """The samples, a line each."""
+        """The samples of memory as a table with tabs."""
         rows = (f"{s.at:.1f}\t{s.sessions}\t{s.name}\t{s.pid}\t{s.memory_mb:.2f}" for s in self.samples)
         return "\n".join(["seconds\tsessions\tprocess\tpid\tMB", *rows]) + "\n"
 
     def table(self) -> str:
-        """What a reader wants to know."""
+        """The main figures as a Markdown table."""
         p50, p95, most = (gap / 1000 for gap in self._gaps())
         words = self.lost, self.doubled, self.crossed, self.altered
         rows = {
             "sessions": f"{self.sessions} in {self.seconds / 60:.1f} min; {self.audio_s / 3600:.1f} h of audio",
-            "of which ended by": _listed(self.ends),
-            "words told": f"{self.words}",
-            "words lost / doubled / crossed / altered": " / ".join(map(str, words)),
-            "sessions with anything wrong": f"{self.broken}",
+            "ended by": _listed(self.ends),
+            "words received": f"{self.words}",
+            "words lost / doubled / from another session / altered": " / ".join(map(str, words)),
+            "sessions with an error": f"{self.broken}",
             "faults": f"{sum(self.faults.values())}: {_listed(self.faults)}",
-            "of clients": _listed(Counter({ACTIONS[name]: self.actions[name] for name in ACTIONS})),
+            "faults by clients": _listed(Counter({ACTIONS[name]: self.actions[name] for name in ACTIONS})),
             "recoveries": f"{self.recoveries}; gap p50 {p50:.1f} s, p95 {p95:.1f} s, max {most:.1f} s",
             "resumes": f"{self.resumes}",
-            "refused, and tried again": _listed(self.refusals) or "0",
+            "refused, then retried": _listed(self.refusals) or "0",
             "left at the end": ", ".join(f"{name} {amount:g}" for name, amount in self.left.items()),
             "memory, MB for 1000 sessions": ", ".join(
                 f"{name} {growth:+.2f} (over {sessions})" if sessions else f"{name}: too short to tell"
                 for name, (growth, sessions) in self.slopes().items()
             ),
         }
-        return "\n".join(["| what | seen |", "|---|---|", *(f"| {name} | {seen} |" for name, seen in rows.items())])
+        return "\n".join(["| what | result |", "|---|---|", *(f"| {name} | {seen} |" for name, seen in rows.items())])
 
     def _gaps(self) -> tuple[int, int, int]:
         ranked = sorted(self.gaps_ms) or [0]
@@ -159,7 +163,7 @@ class SoakReport:
 
 
 def slope(samples: Sequence[MemorySample], since: float) -> tuple[float, int]:
-    """MB for 1000 sessions, of processes of one kind; each has a level of its own, and all have one slope."""
+    """The growth in MB per 1000 sessions of processes of one kind: each has its own level, and all have one slope."""
     above = below = 0.0
     seen = 0
     lives: dict[int, list[MemorySample]] = defaultdict(list)
@@ -178,7 +182,7 @@ def slope(samples: Sequence[MemorySample], since: float) -> tuple[float, int]:
 
 
 def _least(samples: Sequence[MemorySample]) -> list[MemorySample]:
-    """The least memory of each window that is whole: what belongs to the sessions of the moment comes and goes."""
+    """The least memory in each complete window, because the memory of running sessions comes and goes."""
     if not samples:
         return []
     begin, end = samples[0].at, samples[-1].at

@@ -1,4 +1,4 @@
-"""A client that carries out a plan, whatever happens to its connections, and notes all that it is told."""
+"""A client that carries out a plan, whatever happens to its connections, and records all events."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from streamer.testing.soak.session_plan import STOP, Action, Audio, Item, Raw, S
 
 Event = dict[str, Any]
 
-# What passes: a client tries again, sooner than it is told to.
+# Temporary refusals. The client tries again, sooner than the service says.
 PASSING = ("full", "not_ready")
 PAUSE_S = (0.2, 1.0)
-# The service bounds every wait of its own. Whoever is not through by then hangs.
+# Every wait of the service has a limit. A session that takes longer than this hangs.
 PATIENCE_S = 150.0
 ANSWER_S = 60.0
 SMALL_BUFFER = 4096
@@ -31,31 +31,31 @@ SMALL_BUFFER = 4096
 
 @dataclass
 class SessionRecord:
-    """What came of a plan."""
+    """The record of a plan that was carried out."""
 
     plan: SessionPlan
-    began: float = 0.0  # on the clock of the whole run
+    began: float = 0.0  # seconds since the beginning of the run
     over: float = 0.0
-    ended: str = ""  # "done", the code of an error, that of a close without one, or what the client did
+    ended: str = ""  # "done", the code of an error, the code of a close without an error, or what the client did
     error: Event = field(default_factory=dict)
     close_code: int | None = None
     sent: int = 0  # bytes of audio
     flushes: int = 0
-    events: list[tuple[float, Event]] = field(default_factory=list)  # each number once
+    events: list[tuple[float, Event]] = field(default_factory=list)  # without repetitions
     refusals: Counter[str] = field(default_factory=Counter)
     actions: Counter[str] = field(default_factory=Counter)
     resumes: int = 0
     connections: list[tuple[float, str]] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)  # what the protocol does not allow
+    wrong: list[str] = field(default_factory=list)  # violations of the protocol
 
 
 class _Connection:
-    """One connection, from `start` on."""
+    """One connection, from its `start` on."""
 
     def __init__(self, websocket: ClientConnection, last: int) -> None:
         self.websocket = websocket
-        self.last = last  # the number of the last message over it
-        self.code: int | None = None  # of its close; None while it is open, or when nobody said goodbye
+        self.last = last  # the number of the last message that it received
+        self.code: int | None = None  # the code of its close; None while it is open, or if it ended without a close
         self.reading: asyncio.Task[None] | None = None
 
 
@@ -63,13 +63,13 @@ class ScriptedClient:
     """Carries out one plan."""
 
     def __init__(self, plan: SessionPlan, url: str, began: float) -> None:
-        """`began`: when the run did, on the clock of time.monotonic()."""
+        """`began`: the beginning of the run, as time.monotonic()."""
         self.record = SessionRecord(plan)
         self._plan, self._url, self._began = plan, url, began
         self._rng = random.Random(f"{plan.seed} {plan.number} client")
-        self._next = 0  # of the items
+        self._next = 0  # the index of the next item
         self._furthest = 0
-        self._skip = 0  # bytes of the next item that the service has
+        self._skip = 0  # bytes of the next item that the service has already
         self._paced_since: float | None = None
         self._token = ""
         self._seen = 0
@@ -103,7 +103,7 @@ class ScriptedClient:
                     await _hang_up(connection)
 
     async def _use(self, connection: _Connection) -> None:
-        """One connection for as long as it lasts."""
+        """Use one connection until it ends."""
         assert connection.reading is not None
         sending = asyncio.create_task(self._send_items(connection))
         if self._older is not None:
@@ -137,16 +137,16 @@ class ScriptedClient:
                 await asyncio.sleep(action.seconds)
 
     async def _end_older(self, older: _Connection) -> None:
-        """The connection that was taken over is closed by the service, which says so."""
+        """Check that the service closes a connection that was taken over, with the right code."""
         self._older = None
         assert older.reading is not None
         await asyncio.wait({older.reading}, timeout=15)
         if older.code != 4010 and not self._complete:
-            self.record.wrong.append(f"the older connection ended with {older.code} and not 4010")
+            self.record.wrong.append(f"the older connection ended with code {older.code}, not 4010")
         await _hang_up(older)
 
     async def _open(self) -> _Connection | None:
-        """A connection that is ready; None if there is none now, or it has all ended."""
+        """Open a connection that is ready; None if that is not possible now, or the session has ended."""
         record, resuming = self.record, bool(self._token)
         try:
             websocket = await self._dial()
@@ -176,7 +176,7 @@ class ScriptedClient:
         if resuming:
             record.resumes += 1
             if greeting["n"] != after:
-                record.wrong.append(f"resumed after {after}, but greeted with {greeting['n']}")
+                record.wrong.append(f"resumed after message {after}, but `ready` has number {greeting['n']}")
             self._rewind(greeting["from_sample"] * self._plan.frame_bytes, greeting["flushes"])
         else:
             self._token = greeting["token"]
@@ -195,7 +195,7 @@ class ScriptedClient:
         if code in PASSING:
             record.refusals[code] += 1
         elif self._complete and self._older is not None:
-            await self._end_older(self._older)  # it ended there before it could be taken over
+            await self._end_older(self._older)  # the session ended over the older connection before it was taken over
             record.ended = str(record.error.get("code", "done"))
         else:
             record.ended, record.error, record.close_code = code, greeting, connection.websocket.close_code
@@ -203,7 +203,7 @@ class ScriptedClient:
     async def _dial(self) -> ClientConnection:
         settings: dict[str, Any] = {}
         if self._plan.kind == "unread":
-            # The less fits on the way, the sooner the service notices that nobody reads.
+            # With small buffers the service notices sooner that the client does not read.
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
             sock.setblocking(False)
@@ -233,14 +233,14 @@ class ScriptedClient:
     def _note(self, connection: _Connection, event: Event) -> None:
         number = event["n"]
         if number != connection.last + 1:
-            self.record.wrong.append(f"message {number} follows {connection.last}")
+            self.record.wrong.append(f"message {number} came after message {connection.last}")
         connection.last = number
         known = self._messages.get(number)
         if known is None:
             self._messages[number] = event
             self.record.events.append((self._now(), event))
         elif known != event:
-            self.record.wrong.append(f"message {number} was another one before")
+            self.record.wrong.append(f"message {number} has changed since it was first received")
         self._seen = max(self._seen, number)
         if event["type"] == "error" and event["fatal"]:
             self.record.error = event
@@ -251,7 +251,7 @@ class ScriptedClient:
         return last["type"] == "done" or bool(self.record.error)
 
     def _note_end(self, connection: _Connection) -> None:
-        """The connection is closed, by whomever: is it the end?"""
+        """Note why the connection was closed, and whether that is the end of the session."""
         record = self.record
         record.close_code = connection.code
         if record.error:
@@ -263,12 +263,12 @@ class ScriptedClient:
         elif "lost" in self._plan.ends:
             record.ended = "lost"
         else:
-            record.wrong.append("a connection was lost that nobody had cut")
+            record.wrong.append("a connection was lost although neither the plan nor the service closed it")
 
     async def _send_items(self, connection: _Connection) -> Action | None:
-        """Send what is next, until an action that ends the connection; None if there is no more to send."""
+        """Send the next items. Returns an action that ends the connection; None if the service ends it."""
         plan = self._plan
-        with suppress(ConnectionClosed):  # whoever reads is told why
+        with suppress(ConnectionClosed):  # the reading task notes the reason
             while self._next < len(plan.items):
                 item, skip = plan.items[self._next], self._skip
                 fresh = self._next >= self._furthest
@@ -315,9 +315,9 @@ class ScriptedClient:
         await asyncio.sleep(self._paced_since + due - now)
 
     def _rewind(self, offset: int, flushes: int) -> None:
-        """The service has got so much: what follows is sent again."""
+        """Go back to the first item that the service does not have yet."""
         if offset > self.record.sent:
-            self.record.wrong.append(f"{offset} bytes of audio are said to have come, {self.record.sent} were sent")
+            self.record.wrong.append(f"the service reports {offset} bytes of audio, but {self.record.sent} were sent")
         self._skip = 0
         for number, item in enumerate(self._plan.items):
             self._next = number

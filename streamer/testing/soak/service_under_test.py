@@ -1,7 +1,7 @@
-"""What is under test: a real `serve` as a process of its own, and one or several real Tritons behind it.
+"""Runs the service under test: a real `serve` in a process of its own, with one or several real Tritons.
 
-Tritons of our own stand behind proxies that can be cut, and are started again when they have gone, as whoever runs them
-would do it. An embedded one is the service's own business.
+External Tritons are reached through proxies whose connections can be cut. They are restarted when they have ended, as
+an operator would do. The service itself starts and restarts an embedded Triton.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from streamer.triton.server import TritonServer
 
 SERVER, STUB = "tritonserver", "triton_python_backend_stub"
 SHARED_MEMORY = Path("/dev/shm")
-# A Triton that is not well for so long, although nobody holds it, is started again by whoever runs it.
+# A Triton that is not ready for this long, although no fault stops it, is restarted, as an operator would do.
 ILL_LIMIT_S = 20.0
 STOP_LIMIT_S = 40.0
 WATCHED_EVERY_S = 1.0
 Metrics = dict[str, float]
-# What belongs to sessions, by the service's own metrics, and what it is called here.
+# Resources that belong to sessions: the name used here, and the metric of the service.
 OWED = {
     "sessions": "streamer_sessions",
     "reservations": "streamer_sequences",
@@ -46,17 +46,17 @@ OWED = {
 
 @dataclass
 class TritonUnderTest:
-    """Where a Triton is, whichever process that is at present."""
+    """A Triton behind the service, whichever process runs it at present."""
 
     name: str
     find: Callable[[], int | None]
     proxy: FaultyProxy | None = None
-    paused: bool = False  # a fault stops it at present
-    regions: set[str] = field(default_factory=set)  # what the shared memory of its processes is called
+    paused: bool = False  # a fault has stopped it for the moment
+    regions: set[str] = field(default_factory=set)  # the names of its shared memory
 
     @property
     def pid(self) -> int | None:
-        """The process of tritonserver; None when there is none."""
+        """The id of its tritonserver process; None if there is none."""
         pid = self.find()
         if pid is not None:
             self.regions.update(_options(pid, "shm-region-prefix-name="))
@@ -64,19 +64,19 @@ class TritonUnderTest:
 
     @property
     def stubs(self) -> list[int]:
-        """The processes of its model."""
+        """The ids of the processes of its model."""
         pid = self.pid
         return [] if pid is None else [child for child in descendants(pid) if program(child) == STUB]
 
     def address(self, kind: str) -> str | None:
-        """host:port of its grpc, http or metrics endpoint."""
+        """host:port of its grpc, http or metrics endpoint; None if it does not run."""
         pid = self.pid
         ports = [] if pid is None else _options(pid, f"--{kind}-port=")
         return f"127.0.0.1:{ports[0]}" if ports else None
 
 
 class ServiceUnderTest:
-    """Entered once the service is ready; left when nothing of it is left, or with a complaint for each thing."""
+    """A context manager: entered when the service is ready. At the end it notes everything that is left in `left`."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class ServiceUnderTest:
         rng: random.Random,
         settings: Sequence[object] = (),
     ) -> None:
-        """`tritons`: how many of our own; 0 for an embedded one, with `slots` in each of two instances.
+        """`tritons`: the number of external Tritons; 0 for an embedded one, with `slots` in each of two instances.
 
-        `logs` is a folder for what they write meanwhile; `settings` are more arguments of `serve`.
+        `logs`: a folder for the logs; `settings`: further arguments of `serve`.
         """
         self.url = ""
         self.tritons: list[TritonUnderTest] = []
-        self.left: list[str] = []  # what was still there at the end
-        self.restarts = 0  # of Tritons of our own
+        self.left: list[str] = []  # a sentence for each thing that was still there at the end
+        self.restarts = 0  # of external Tritons
         self.log = logs / "service.log"
         self._repository, self._logs, self._slots, self._rng = repository, logs, slots, rng
         self._number = tritons
@@ -106,7 +106,7 @@ class ServiceUnderTest:
 
     @property
     def bridge(self) -> int:
-        """The process of the service."""
+        """The id of the process of the service."""
         assert self._bridge is not None
         return self._bridge.pid
 
@@ -129,12 +129,12 @@ class ServiceUnderTest:
         await asyncio.gather(*self._keeping, return_exceptions=True)
         processes = {pid: program(pid) for pid in descendants(os.getpid()) if program(pid) in (SERVER, STUB)}
         for triton in self.tritons:
-            _ = triton.pid  # so that its regions are known
+            _ = triton.pid  # notes its shared memory
         if self._bridge is not None:
             self._bridge.terminate()
             try:
                 status = await asyncio.to_thread(self._bridge.wait, STOP_LIMIT_S)
-                self.left += [f"the service ended with {status}"] if status else []
+                self.left += [f"the service ended with status {status}"] if status else []
             except subprocess.TimeoutExpired:
                 self.left.append(f"the service did not end within {STOP_LIMIT_S:g} s")
                 self._bridge.kill()
@@ -144,12 +144,12 @@ class ServiceUnderTest:
         for triton in self.tritons:
             if triton.proxy is not None:
                 await triton.proxy.close()
-        self.left += [f"process {pid} ({name}) is left" for pid, name in processes.items() if program(pid) == name]
+        self.left += [f"process {pid} ({name}) still runs" for pid, name in processes.items() if program(pid) == name]
         prefixes = tuple(region for triton in self.tritons for region in triton.regions)
-        self.left += [f"shared memory {name} is left" for name in _shared(prefixes)]
+        self.left += [f"shared memory {name} still exists" for name in _shared(prefixes)]
 
     def processes(self) -> dict[tuple[str, int], float]:
-        """The memory of each process, by what it is and its number."""
+        """The memory of each process, by its kind and id."""
         found = {}
         watched = [("bridge", self.bridge)]
         for triton in self.tritons:
@@ -161,18 +161,18 @@ class ServiceUnderTest:
         return found
 
     def descriptors(self) -> int:
-        """How many files and sockets the service has open."""
+        """The number of files and sockets that the service has open."""
         return len(list(Path(f"/proc/{self.bridge}/fd").iterdir()))
 
     async def metrics(self) -> Metrics:
-        """What the service tells of itself, by name and labels."""
+        """The metrics of the service, by name and labels."""
         page = "http" + self.url.removeprefix("ws").rpartition("/v1/")[0] + "/metrics"
         return await asyncio.to_thread(_metrics, page)
 
     async def owed(self) -> dict[str, float]:
-        """What belongs to sessions, by what it is: nothing of it when they are all over."""
+        """The amounts of resources that belong to sessions. All must be 0 when no session runs."""
         left = dict.fromkeys(("slots", *OWED), float("inf"))
-        with suppress(OSError):  # a Triton that is just started again
+        with suppress(OSError):  # a Triton may be restarting
             left["slots"] = await self.slots_live()
             metrics = await self.metrics()
             for name, metric in OWED.items():
@@ -182,7 +182,7 @@ class ServiceUnderTest:
         return left
 
     async def slots_live(self) -> float:
-        """How many streams the models hold."""
+        """The number of slots that streams hold in the models."""
         live = 0.0
         for triton in self.tritons:
             address = triton.address("metrics")
@@ -193,7 +193,7 @@ class ServiceUnderTest:
         return live
 
     def complaints(self) -> Iterator[str]:
-        """What the log of the service tells of its own faults."""
+        """The errors in the log of the service."""
         for line in self.log.read_text(errors="replace").splitlines():
             if re.search(r"Z error |Traceback|never retrieved|never awaited", line):
                 yield f"the service's log: {line[:300]}"
@@ -229,7 +229,7 @@ class ServiceUnderTest:
         self._keeping.append(asyncio.create_task(self._keep(server, triton)))
 
     async def _keep(self, server: TritonServer, triton: TritonUnderTest) -> None:
-        """What whoever runs a Triton does: start it again when it has gone, or is ill for long."""
+        """Restart a Triton when it has ended or is not ready for a long time, as an operator would do."""
         well_at = time.monotonic()
         while True:
             await asyncio.sleep(WATCHED_EVERY_S)
@@ -244,7 +244,7 @@ class ServiceUnderTest:
                 await asyncio.to_thread(server.start)
                 await asyncio.to_thread(server.wait_ready)
             except TritonError:
-                continue  # it was killed while it started
+                continue  # a fault killed it during the start
             well_at = time.monotonic()
 
     def _embedded(self) -> int | None:
@@ -296,13 +296,13 @@ def _metrics(page: str) -> Metrics:
 
 
 def failures_inside(metrics: Metrics) -> Metrics:
-    """What nobody meant to happen in the service, by part; nothing if nothing did."""
+    """The unexpected failures in the service, by part; empty if there were none."""
     found = {re.match(r'streamer_unexpected_failures_total{part="(\w+)"}', name): n for name, n in metrics.items()}
     return {match[1]: number for match, number in found.items() if match and number}
 
 
 def send_signal(pid: int | None, number: signal.Signals) -> bool:
-    """Whether there was such a process."""
+    """Send a signal to a process. Returns whether it exists."""
     try:
         if pid is not None:
             os.kill(pid, number)

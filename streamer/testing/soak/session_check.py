@@ -1,4 +1,4 @@
-"""Whether a session was told what it should have been told: each of its words once, in order, in time, and no other."""
+"""Checks that a session got the right events: each of its words once, in order, at the right time, and no others."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from streamer.testing.soak.scripted_client import Event, SessionRecord
 from streamer.testing.soak.session_plan import SessionPlan
 from streamer.testing.soak.traceable_speech import SpokenWord, origin
 
-# Ends after which nothing of what was said may be missing.
+# The ends after which no word may be missing.
 WHOLE = ("done", "idle", "odd_bytes", "shutting_down")
-# What may befall a session origin recogniser has failed for too long. A client that was away then finds no session.
+# The ends of a session whose recogniser failed for too long. A client that was away meanwhile finds no session.
 OF_FAULTS = ("failed", "unknown_token")
-# What waits because of a failure is not held against a client that is too fast.
+# Audio that waits because of a failure does not count against a client that is too fast.
 FORGIVEN = "too_fast"
 CLOSES = {
     "done": 1000,
@@ -31,18 +31,18 @@ BAD_MESSAGE = 4000
 
 @dataclass
 class Verdict:
-    """What is wrong with a session: words by what happened to them, and a sentence for each thing."""
+    """The errors of a session: counts of wrong words, and a sentence for each error."""
 
-    words: int = 0  # that it was told
+    words: int = 0  # received in finals
     lost: int = 0
     doubled: int = 0
-    crossed: int = 0  # of other sessions
-    altered: int = 0  # nobody's
+    crossed: int = 0  # words of other sessions
+    altered: int = 0  # words of no session
     broken: list[str] = field(default_factory=list)
 
 
 def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
-    """Everything that must hold of a session; `disturbed`: the recogniser failed while it was there, or just before."""
+    """Check everything about a session. `disturbed`: there was a fault during the session or just before."""
     verdict, plan = Verdict(), record.plan
     verdict.broken += record.wrong
     events = [event for _, event in record.events]
@@ -65,16 +65,16 @@ def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
         verdict.broken += _speech(own)
     verdict.broken += _answers(record, events)
     if not disturbed and any(event["type"] == "recovered" for event in events):
-        verdict.broken.append("it recovered from nothing")
+        verdict.broken.append("it recovered although there was no fault")
     return verdict
 
 
 def count(told: Sequence[str], spoken: Sequence[SpokenWord], owed_ms: float, verdict: Verdict, *, exact: bool) -> None:
-    """Compare words with those that were spoken. What ends later than `owed_ms` may be missing at the end."""
+    """Compare the words with those that were spoken. Words that end after `owed_ms` may be missing at the end."""
     verdict.words += len(told)
     texts = [said.text for said in spoken]
     if told and len(told) <= len(texts) and spoken[len(told) - 1].end_ms > owed_ms > 0:
-        # The audio ended within this word.
+        # The audio ended inside this word.
         told = [*told[:-1], texts[len(told) - 1]] if texts[len(told) - 1].startswith(told[-1]) else told
     seen, own = Counter(told), Counter(texts)
     for text, times in seen.items():
@@ -85,7 +85,7 @@ def count(told: Sequence[str], spoken: Sequence[SpokenWord], owed_ms: float, ver
         else:
             verdict.altered += times
     right = list(told) == texts[: len(told)]
-    # Whoever was told a word was to be told all before it.
+    # If a word arrived, all words before it must have arrived too.
     last = len(told) - 1 if right else max((number for number, text in enumerate(texts) if text in seen), default=-1)
     due = Counter(said.text for number, said in enumerate(spoken) if number <= last or said.end_ms <= owed_ms)
     missing = due - seen
@@ -101,40 +101,40 @@ def _end(record: SessionRecord, events: Sequence[Event], disturbed: bool) -> Ite
     if disturbed and FORGIVEN in ends:
         ends |= {"done"}
     if record.ended not in ends:
-        yield f"it ended by {record.ended!r} and not by {' or '.join(sorted(ends))}: {record.error}"
+        yield f"it ended with {record.ended!r} instead of {' or '.join(sorted(ends))}: {record.error}"
     if record.error and record.ended == record.error.get("code"):
         wanted = CLOSES.get(record.ended, BAD_MESSAGE)
-        # A close may be lost with what is still on its way to the service.
+        # A close may be lost if data is still on its way to the service.
         if record.close_code not in (wanted, None):
-            yield f"{record.ended} was closed with {record.close_code} and not with {wanted}"
+            yield f"{record.ended} was closed with code {record.close_code}, not {wanted}"
     if record.ended == "done":
         if record.close_code not in (1000, None):
-            yield f"done was closed with {record.close_code}"
+            yield f"done was closed with code {record.close_code}"
         last = events[-1]
         if last["type"] != "done":
             yield f"{last['type']} follows done"
         if last["audio_ms"] != record.sent // record.plan.bytes_per_ms:
-            yield f"done tells {last['audio_ms']} ms of audio"
+            yield f"done reports {last['audio_ms']} ms of audio"
     if record.ended == "failed":
         yield from _unrecognised(record, events)
 
 
 def _unrecognised(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
-    """What a session that failed says is missing, in whichever channel it is most: what follows the last final."""
+    """Check `unrecognised_ms` of a failed session: the audio after its last final, the longest of all channels."""
     missing = record.error.get("unrecognised_ms")
     if not isinstance(missing, int):
-        yield "it does not say how much is not recognised"
+        yield "the error does not say how much audio was not recognised"
         return
     sent_ms = record.sent / record.plan.bytes_per_ms
     heard = max((event["audio_ms"] for event in events if event["type"] in ("heard", "flushed")), default=0)
-    reached = []  # in each channel, where its last word begins
+    reached = []  # for each channel the beginning of its last word
     for spoken, finals in _by_channel(record.plan, events):
         words = [word for final in finals for word in final["words"]]
         reached.append(words[-1]["start_ms"] if words else 0)
         if len(words) < len(spoken) and spoken[len(words)].end_ms < heard - missing:
-            yield f"only {missing} ms are said to be missing, but an earlier word is"
+            yield f"the error says that only {missing} ms are missing, but an earlier word is missing too"
     if missing > sent_ms - min(reached):
-        yield f"{missing} ms are said to be missing, though a later word is final"
+        yield f"the error says that {missing} ms are missing, but a later word is final"
 
 
 def _by_channel(plan: SessionPlan, events: Sequence[Event]) -> Iterator[tuple[Sequence[SpokenWord], list[Event]]]:
@@ -148,7 +148,7 @@ def _numbers(events: Sequence[Event]) -> Iterator[str]:
     if numbers != list(range(1, len(numbers) + 1)):
         yield f"messages are numbered {numbers}"
     if any(event["type"] in ("done",) or event.get("fatal") for event in events[:-1]):
-        yield "something follows the end"
+        yield "there are messages after the end"
 
 
 def _segments(events: Iterable[Event]) -> Iterator[str]:
@@ -160,11 +160,11 @@ def _segments(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
-    """Times only grow, and none is behind what was sent."""
+    """Times never go back, and none is after the end of the audio that was sent."""
     last_ms = heard_ms = cut_ms = 0
     for event in events:
         if event["type"] == "final":
-            heard_ms = 0  # what lies behind the cut is computed again
+            heard_ms = 0  # the audio after the cut is computed again
             if not cut_ms < event["cut_ms"] <= event["audio_ms"]:
                 yield f"final {event['n']} is cut at {event['cut_ms']} ms of {event['audio_ms']}, after {cut_ms}"
             cut_ms = event["cut_ms"]
@@ -177,27 +177,27 @@ def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
                 last_ms = max(last_ms, word["end_ms"])
         if event["type"] == "partial":
             if event["audio_ms"] < heard_ms:
-                yield f"partial {event['n']} has heard {event['audio_ms']} ms, after {heard_ms}"
+                yield f"`audio_ms` of partial {event['n']} went back from {heard_ms} to {event['audio_ms']}"
             heard_ms = event["audio_ms"]
             if event["start_ms"] < last_ms:
-                yield f"partial {event['n']} starts before the last final's end"
+                yield f"partial {event['n']} starts before the end of the last final"
         if event.get("audio_ms", 0) > sent_ms:
-            yield f"message {event['n']} tells {event['audio_ms']} ms of {sent_ms:.0f}"
+            yield f"message {event['n']} reports {event['audio_ms']} ms of audio, but {sent_ms:.0f} ms were sent"
 
 
 def _word_times(
     finals: Iterable[Mapping[str, Any]], spoken: Sequence[SpokenWord], late_ms: tuple[int, int]
 ) -> Iterator[str]:
-    """Each word is told where it was said, by whichever sequence."""
+    """Each word has the times at which it was said, whichever sequence recognised it."""
     told = [word for final in finals for word in final["words"]]
-    for word, said in zip(told, spoken, strict=False):  # as far as both go; what is missing is told elsewhere
+    for word, said in zip(told, spoken, strict=False):  # as far as both go; missing words are reported by `count`
         late = word["start_ms"] - said.start_ms, word["end_ms"] - said.end_ms
         if word["word"] == said.text and not all(late_ms[0] <= each <= late_ms[1] for each in late):
-            yield f"{said.text} was said from {said.start_ms} to {said.end_ms} ms, and is told {late} ms later"
+            yield f"{said.text} was said from {said.start_ms} to {said.end_ms} ms, but its times are {late} ms later"
 
 
 def _promises(events: Iterable[Event]) -> Iterator[str]:
-    """What is stable stays, and becomes no less."""
+    """Stable text never changes and never becomes shorter."""
     promised: dict[int, str] = {}
     for event in events:
         if event["type"] not in ("partial", "final"):
@@ -207,20 +207,20 @@ def _promises(events: Iterable[Event]) -> Iterator[str]:
             yield f"message {event['n']} takes back {before!r}"
         if event["type"] == "partial":
             if event["stable"] < len(before):
-                yield f"partial {event['n']} makes less stable than {before!r}"
+                yield f"partial {event['n']} has less stable text than {before!r}"
             promised[event["segment"]] = event["text"][: event["stable"]]
         elif event["text"] != " ".join(word["word"] for word in event["words"]):
             yield f"final {event['n']} has another text than its words"
 
 
 def _partials(events: Iterable[Event], spoken: Sequence[str]) -> Iterator[str]:
-    """A partial is the beginning of what is not final yet: letters of nobody else are in it."""
+    """A partial is the beginning of the words that are not final yet. It has no letters of other sessions."""
     done = 0
     for event in events:
         if event["type"] == "final":
             done += len(event["words"])
         elif event["type"] == "partial" and not " ".join(spoken[done:]).startswith(event["text"]):
-            yield f"partial {event['n']} has what was not said there: {event['text']!r}"
+            yield f"partial {event['n']} has words that were not said there: {event['text']!r}"
 
 
 def _speech(events: Iterable[Event]) -> Iterator[str]:
@@ -233,7 +233,7 @@ def _speech(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _answers(record: SessionRecord, events: Sequence[Event]) -> Iterator[str]:
-    """A flush is answered once, where it was asked for; acknowledgements only grow."""
+    """Each flush is answered once, at the position where it was sent. Acknowledgements never go back."""
     plan = record.plan
     flushed = [event["audio_ms"] for event in events if event["type"] == "flushed"]
     asked = [offset // plan.bytes_per_ms for offset in plan.flush_offsets]

@@ -1,4 +1,4 @@
-"""What one session does, made from a seed and its number alone: what it says, how, and what befalls its client."""
+"""Makes the plan of a session from a seed and a number: what it says, how, and what happens to its client."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.testing.soak.traceable_speech import PAUSES_MS, PER_MS, VOICES, Speech, draw_speech
 
-SHORT_IDLE_S = 6.0  # what the service is told: a silent client is closed after it
+SHORT_IDLE_S = 6.0  # the setting of the service: a silent client is closed after this time
 SHORT_START_S = 3.0
 SHORT_RESUME_S = 10.0
-MOST_VOICES = 2  # of a session: numbers of voices are given out in such steps
+MOST_VOICES = 2  # for each session; the first voice of a session is its number times this
 LARGEST = 1 << 20
 EXACT_LATE_MS = (-2, 84)
-TOO_MUCH_S = 60  # of live audio at once
-LONGEST_S = 20.0  # of a session that is not disturbed
-# Cuts are soon mended, or the service would be right to end the session.
+TOO_MUCH_S = 60  # live audio sent at once
+LONGEST_S = 20.0  # the longest time that the audio of a paced session takes
+# Clients return soon after a cut. Otherwise the service may end the session.
 LONGEST_AWAY_S = 3.0
 
 
@@ -52,7 +52,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class Action:
-    """Something that is done once, however often what surrounds it is sent again."""
+    """Something that is done once, even if the items around it are sent again."""
 
     what: str  # sleep, cut, second, vanish, leave, deaf
     seconds: float = 0.0
@@ -62,7 +62,7 @@ Item = Audio | Text | Raw | Action
 STOP = Text('{"type":"stop"}')
 KEEPALIVE = Text('{"type":"keepalive"}')
 
-# How often sessions are of which kind.
+# The kinds of sessions and their relative frequencies.
 KINDS = {
     "plain": 30,
     "cut": 22,
@@ -89,7 +89,7 @@ _GARBAGE: dict[str, tuple[Item, ...]] = {
     "1009": (Raw(bytes(LARGEST + 1)),),
     "1007": (Raw(b"\xff\xfe", text=True),),
 }
-# What is wrong from the start, and the code that says so.
+# Wrong options of `start`, and the code of the error they get.
 _REFUSED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("bad_option", {"step_ms": 7}),
     ("bad_option", {"hotwords": ["this model knows none"]}),
@@ -107,35 +107,37 @@ class SessionPlan:
     number: int
     kind: str
     options: dict[str, Any]
-    speeches: tuple[Speech, ...]  # one, or with `multichannel` one a channel
+    speeches: tuple[Speech, ...]  # one, or with `multichannel` one for each channel
     audio: bytes
     items: tuple[Item, ...]
-    ends: frozenset[str]  # how it ends when nothing fails: "done", the code of an error, or of a close without one
-    pace: float | None = None  # times as fast as spoken; None: as fast as it goes
+    ends: frozenset[
+        str
+    ]  # the possible ends without a fault: "done", the code of an error, or the code of a close without an error
+    pace: float | None = None  # how many times as fast as spoken; None: as fast as possible
     eager: bool = False  # audio is sent before the session is ready
-    # How much later than they were said words may be told. The exact model tells a letter a frame late, and its frames
-    # begin wherever a segment does.
+    # How much the times of words may differ from the real ones. The exact model emits a letter a frame late, and its
+    # frames begin where a segment begins.
     late_ms: tuple[int, int] = EXACT_LATE_MS
 
     @property
     def exact(self) -> bool:
-        """Whether the model hears just what is said, so that each word is known for whose it is."""
+        """Whether the model recognises exactly what is said, so that every word shows which session it belongs to."""
         return self.late_ms == EXACT_LATE_MS
 
     @property
     def frame_bytes(self) -> int:
-        """One sample of every channel."""
+        """The size of one sample of every channel."""
         size = 4 if self.options.get("encoding") == "pcm_f32le" else 2
         return size * int(self.options.get("channels", 1))
 
     @property
     def bytes_per_ms(self) -> int:
-        """A millisecond of its audio."""
+        """The size of a millisecond of audio."""
         return self.frame_bytes * PER_MS
 
     @property
     def flush_offsets(self) -> tuple[int, ...]:
-        """The bytes of audio before each of its flushes."""
+        """The bytes of audio before each flush."""
         found, offset = [], 0
         for item in self.items:
             if isinstance(item, Audio):
@@ -146,7 +148,7 @@ class SessionPlan:
 
 
 def draw_plan(seed: int, number: int) -> SessionPlan:
-    """The session of this number."""
+    """The plan of the session with this number."""
     rng = random.Random(f"{seed} {number}")
     [kind] = rng.choices(list(KINDS), list(KINDS.values()))
     options = _options(rng)
@@ -163,7 +165,7 @@ def draw_plan(seed: int, number: int) -> SessionPlan:
 
 
 def encoded(speeches: Sequence[Speech], options: dict[str, Any]) -> bytes:
-    """The channels side by side, each as long as the longest; without `multichannel` all are alike."""
+    """The interleaved channels, each as long as the longest; without `multichannel` all have the same audio."""
     longest = max(len(each.audio) for each in speeches)
     rows = [np.pad(each.audio, (0, longest - len(each.audio))) for each in speeches]
     rows *= int(options.get("channels", 1)) // len(rows)
@@ -214,7 +216,7 @@ def _speeches(number: int, kind: str, rng: random.Random, options: dict[str, Any
 
 
 def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]]:
-    """What is sent in which order, and how that ends."""
+    """The items in order, and the possible ends of the session."""
     kind, audio = made.kind, made.audio
     if kind == "no_start":
         return [Action("sleep", SHORT_START_S + 30)], {"no_start"}
@@ -224,7 +226,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
         return [Audio(0, len(audio)), STOP], {code}
     items = list(_sent(made, rng))
     if kind == "half_sample":
-        # Half a sample is missing at the end, so it cannot be said that all is well.
+        # The last sample is incomplete, so the session must end with an error.
         last = next(index for index in reversed(range(len(items))) if isinstance(items[index], Audio))
         items[last] = Audio(items[last].begin, items[last].end - 1)  # type: ignore[union-attr]
         return [*items, STOP], {"odd_bytes"}
@@ -244,7 +246,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
         code = rng.choice([*_GARBAGE, "after_stop"])
         if code != "after_stop":
             index = rng.randint(0, len(items) - 1)
-            # Who is still sending when the service closes may not get to see why.
+            # A client that is still sending when the service closes may not receive the reason.
             ends = {code, "lost"} if code == "1009" else {code}
             return [*items[:index], rng.choice(_GARBAGE[code]), *items[index:]], ends
         items += [Raw(bytes(6400)), Text("hello")]
@@ -252,7 +254,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
         index = rng.randint(1, len(items) - 1)
         return [*items[:index], Action("sleep", SHORT_IDLE_S + 60)], {"idle"}
     elif kind == "unread":
-        # Until the service gives up, or for as long as what it says finds room on the way.
+        # Until the service closes, unless all its messages fit into the buffers.
         return [Action("stop_reading", 30.0), *items], {"done", "4008", "lost"}
     elif kind == "slow":
         for _ in range(2):
@@ -267,7 +269,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
 
 
 def _sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
-    """The audio in frames of some size, with flushes between words."""
+    """The audio in frames of random size, with flushes between words."""
     if made.kind == "tiny":
         sizes: Sequence[int] = (1, 2, 3, 101, 640, 1999)
     elif made.pace is not None:
@@ -276,7 +278,7 @@ def _sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
         sizes = rng.choice(((3200, 6400), (321, 10_240, 32_001), (200_000,), (LARGEST,)))
     flushes: list[int] = []
     if rng.random() < 0.3:
-        # Where channels speak at one time a flush would fall into words of the others, but for the very end.
+        # With several channels a flush would fall into words of the others, except at the end.
         gaps = made.speeches[0].gaps if len(made.speeches) == 1 else (len(made.audio) // made.frame_bytes,)
         flushes = sorted(rng.sample(gaps, min(len(gaps), rng.randint(1, 3))))
         flushes += flushes[-1:] * rng.choice((0, 0, 1, 20 if not made.options.get("live") else 3))

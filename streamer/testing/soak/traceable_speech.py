@@ -1,6 +1,6 @@
-"""What sessions say: every word tells who speaks it and where it stands, and the exact model hears just that.
+"""Makes the speech of sessions. Every word shows which voice says it and at which position.
 
-So whether a word is lost, doubled or another session's can be seen from the word itself.
+The exact model recognises these words exactly. So the words show whether one is lost, doubled or of another session.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ BASE = len(ascii_lowercase)
 VOICE_LETTERS, INDEX_LETTERS = 3, 2
 VOICES = BASE**VOICE_LETTERS
 MOST_WORDS = BASE**INDEX_LETTERS
-# Voices that follow one another have nothing in common: what is taken for a neighbour's was the neighbour's.
+# Voices with consecutive numbers have very different letters, so an altered word is not taken for another voice's.
 _STRIDE = 7919
 PAUSES_MS = (0, 0, 0, 55, 310, 640, 1090, 2411)
 
 
 @dataclass(frozen=True)
 class SpokenWord:
-    """A word, and where it lies in the audio."""
+    """A word, and its times in the audio."""
 
     text: str
     start_ms: int
@@ -38,7 +38,7 @@ class SpokenWord:
 
 @dataclass(frozen=True)
 class Speech:
-    """The audio of one voice, its words, and the samples between words, where a flush parts none."""
+    """The audio of one voice, its words, and the positions between words in samples, where a flush splits no word."""
 
     voice: int
     audio: NDArray[np.int16]
@@ -47,7 +47,7 @@ class Speech:
 
 
 def word(voice: int, index: int) -> str:
-    """The word that this voice says there."""
+    """The word that this voice says at this index."""
     return _letters(voice * _STRIDE % VOICES, VOICE_LETTERS) + _letters(index % MOST_WORDS, INDEX_LETTERS)
 
 
@@ -60,7 +60,7 @@ def origin(text: str) -> tuple[int, int] | None:
 
 
 def draw_speech(voice: int, words: int, rng: random.Random, pauses_ms: Sequence[int] = PAUSES_MS) -> Speech:
-    """So many words with random pauses between them."""
+    """Speech with this many words and random pauses between them."""
     parts = [silence(rng.choice((0, 37, 900)))]
     for index in range(words):
         parts += [say(word(voice, index)), silence(rng.choice(pauses_ms))]
@@ -68,7 +68,7 @@ def draw_speech(voice: int, words: int, rng: random.Random, pauses_ms: Sequence[
     said = []
     for index in range(words):
         start, end = ends[2 * index], ends[2 * index + 1]
-        # Behind its letters come the silence of the last one and the space.
+        # After its letters follow the silence of the last one and the space.
         said.append(SpokenWord(word(voice, index), start // PER_MS, (end - 4 * FRAME) // PER_MS))
     return Speech(voice, np.concatenate(parts), tuple(said), tuple(ends[1 : 2 * words : 2]))
 

@@ -58,10 +58,10 @@ def test_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"ended": Counter(done=1, too_fast=1)}, "1 of the sessions that were let in were cut off"),
-        ({"let_in": 3}, "3 sessions were let in beyond the limit"),
-        ({"refused": Counter(full=7, internal=1)}, "something else than refusals"),
-        ({"refused": Counter()}, "something else than refusals"),
+        ({"ended": Counter(done=1, too_fast=1)}, "1 of the accepted sessions were cut off"),
+        ({"let_in": 3}, "3 sessions were accepted beyond the limit"),
+        ({"refused": Counter(full=7, internal=1)}, "other answers than the refusal"),
+        ({"refused": Counter()}, "other answers than the refusal"),
         ({"untold": 2}, "2 refusals did not say when"),
         ({"beside": [Period(2, [0.1], 9.0)]}, "9.0 s behind"),
         ({"beside": [Period(2, [0.1] * 9 + [0.4], 0.3)]}, "4.00 times as late (p95)"),

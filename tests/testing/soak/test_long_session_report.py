@@ -45,24 +45,24 @@ def test_a_session_that_stays_the_same() -> None:
     lines = report(record).splitlines()
     assert lines[0] == "| minute | model MB | clock s/min | CPU s/min | delay s | drift ms |"
     assert lines[2:12] == [f"| {minute}.0 | 100.0 | 6.0 | 6.0 | 1.00 | 0 |" for minute in range(2, 21, 2)]
-    assert lines[-1] == "360 words in 120 turns; 60 of them parted by a flush, 0 of these differ from the first."
+    assert lines[-1] == "360 words in 120 turns; 60 of them separated by flushes, 0 of these differ from the first."
 
 
 @pytest.mark.parametrize(
     ("record", "complaint"),
     [
         (session(memory=lambda part: 100 + 20 * part), "the memory of model grew by 18.0 MB"),
-        (session(slower=lambda part: 1 + part), "of processor at the end"),
-        (session(slower=lambda part: 1 + 5 * part), "results came"),
+        (session(slower=lambda part: 1 + part), "of CPU time at the end"),
+        (session(slower=lambda part: 1 + 5 * part), "results arrived"),
         (session(later=lambda part: 100 * part), "times drifted by"),
-        (session(later=lambda part: 2 * (part > 0.5)), "has other times than at first"),
+        (session(later=lambda part: 2 * (part > 0.5)), "has other times than in the first round"),
         (
             session(texts=lambda part: "the cat sat" if part < 0.5 else "the cat sat sat"),
-            "has other words than at first",
+            "has other words than in the first round",
         ),
         (
             session(texts=lambda part: "the cat sat" if part < 0.5 else "the dog sat"),
-            "% more of the words were wrong",
+            "% more words were wrong",
         ),
     ],
 )

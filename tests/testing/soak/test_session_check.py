@@ -198,10 +198,10 @@ TIMES = ("start_ms", "end_ms")
         (lambda told: shift(told, -160), "ms later"),
         (lambda told: shift(told, 100_000), "from"),
         (lambda told: finals(told)[1].update(segment=7), "is of segment 7"),
-        (lambda told: told.append({"type": "heard", "audio_ms": 100}), "something follows the end"),
-        (lambda told: told.insert(-1, {"type": "heard", "audio_ms": 10**6}), "tells 1000000 ms"),
-        (lambda told: told.insert(1, {"type": "recovered", "gap_ms": 3}), "recovered from nothing"),
-        (lambda told: told[-1].update(audio_ms=7), "done tells 7 ms"),
+        (lambda told: told.append({"type": "heard", "audio_ms": 100}), "messages after the end"),
+        (lambda told: told.insert(-1, {"type": "heard", "audio_ms": 10**6}), "reports 1000000 ms"),
+        (lambda told: told.insert(1, {"type": "recovered", "gap_ms": 3}), "recovered although"),
+        (lambda told: told[-1].update(audio_ms=7), "done reports 7 ms"),
         (lambda told: told.insert(-1, {"type": "flushed", "audio_ms": 9}), "were answered at"),
         (lambda told: told.remove(next(e for e in told if e["type"] == "flushed")), "were answered at"),
         (lambda told: told.insert(1, {"type": "speech", "state": "end", "at_ms": 3}), "speech end at 3 ms"),
@@ -230,7 +230,7 @@ def test_how_it_may_end(whole: SessionRecord, ended: str) -> None:
     """An end that neither the plan nor a fault explains is wrong."""
     record = copy.copy(whole)
     record.ended = ended
-    assert any("it ended by" in found for found in check(record, disturbed=False).broken)
+    assert any("it ended with" in found for found in check(record, disturbed=False).broken)
 
 
 def test_a_session_that_failed(whole: SessionRecord) -> None:
