@@ -48,7 +48,7 @@ class Resumption(Generic[Driver]):
         return sum(entry.driver.parked for entry in self._entries.values()) >= MOST_PARKED
 
     def add(self, token: str, key: str, driver: Driver) -> None:
-        """Allow to resume this session, with this token and this access key."""
+        """Allow a client to resume this session with this token and this access key."""
         self._entries[_hashed(token)] = _Entry(driver, key)
         self._of_keys[key] += 1
 

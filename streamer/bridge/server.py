@@ -86,7 +86,7 @@ class BridgeServer:
         return self._port
 
     async def start(self) -> None:
-        """Start to listen. PortError if that is not possible. Port 0 means any free port."""
+        """Start listening. PortError if that is not possible. Port 0 means any free port."""
         policy, metrics = self._policy, self._metrics
         terms = Terms(
             self._routes(),

@@ -177,9 +177,7 @@ class ServeSettings:
     start_limit: float = setting(
         _WAIT, _SHARES, "How long a client may take to send 'start' after it connected.", START_LIMIT_S
     )
-    idle_limit: float = setting(
-        _WAIT, _SHARES, "How long a client may send neither audio nor keepalive.", IDLE_LIMIT_S
-    )
+    idle_limit: float = setting(_WAIT, _SHARES, "How long a client may send neither audio nor keepalive.", IDLE_LIMIT_S)
     resume_limit: float = setting(
         Number(0, LONGEST_LIMIT_S, "SECONDS", unit="seconds"),
         _SHARES,

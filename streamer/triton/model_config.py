@@ -78,7 +78,7 @@ def configured(
 
 
 def instance_kind(config: ModelConfig) -> str:
-    """Return where the instances compute, as Triton says it: KIND_AUTO (a GPU if there is one), KIND_CPU or KIND_GPU."""
+    """Return where the instances compute, in Triton's words: KIND_AUTO (a GPU if available), KIND_CPU or KIND_GPU."""
     kinds = {group.kind for group in config.instance_group} or {0}
     if len(kinds) > 1:
         raise TritonError(f"the model {config.name} has instance groups of several kinds")

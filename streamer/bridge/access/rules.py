@@ -98,7 +98,7 @@ class AccessRules:
         if page is None or here is None:
             return False
         if page == here:
-            # Without keys a name proves nothing: a stranger can point a name of his own to this service.
+            # Without keys a name proves nothing: strangers can point names of their own to this service.
             return self._keys is not None or _is_literal(here[0])
         return _is_loopback(page[0]) and _is_loopback(here[0]) and _is_loopback(peer)
 

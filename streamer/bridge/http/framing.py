@@ -153,14 +153,11 @@ class Framing:
         if length > LONGEST_HEAD:
             problem = _too_long()
         elif version not in ("1.0", "1.1"):
-            problem = HttpError(
-                HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "bad_request", "Use HTTP/1.1 or HTTP/1.0."
-            )
+            problem = HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "bad_request", "Use HTTP/1.1 or HTTP/1.0.")
         elif codings and (lengths or version == "1.0"):
             # A proxy in front may read this differently, and take a part of a body for a request (request smuggling).
-            problem = HttpError(
-                HTTPStatus.BAD_REQUEST, "bad_request", "Transfer-Encoding is not allowed with Content-Length or HTTP/1.0."
-            )
+            why = "Transfer-Encoding is not allowed together with Content-Length, or in HTTP/1.0."
+            problem = HttpError(HTTPStatus.BAD_REQUEST, "bad_request", why)
         if problem is not None:
             self.broken = True
             raise problem
@@ -185,9 +182,7 @@ def _refused(error: h11.RemoteProtocolError) -> HttpError:
     if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         return _too_long()
     if error.error_status_hint == HTTPStatus.NOT_IMPLEMENTED:
-        return HttpError(
-            HTTPStatus.NOT_IMPLEMENTED, "bad_request", "The only supported transfer coding is 'chunked'."
-        )
+        return HttpError(HTTPStatus.NOT_IMPLEMENTED, "bad_request", "The only supported transfer coding is 'chunked'.")
     # After a colon, h11's message may quote the client, and that may contain a key.
     why = str(error).partition(":")[0]
     return HttpError(HTTPStatus.BAD_REQUEST, "bad_request", f"This is not a valid HTTP/1.1 request: {why}.")

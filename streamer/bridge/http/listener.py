@@ -50,7 +50,7 @@ class Listener:
         self._connections: dict[asyncio.Task[None], Connection] = {}
 
     async def open(self, host: str, port: int) -> int:
-        """Start to listen, and return the port; port 0 means any free one. OSError if that is not possible."""
+        """Start listening, and return the port; port 0 means any free one. OSError if that is not possible."""
         self._loop = asyncio.get_running_loop()
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -74,7 +74,7 @@ class Listener:
         return port
 
     def close(self) -> None:
-        """Stop to listen, and close idle connections. Requests and websockets go on."""
+        """Stop listening, and close idle connections. Requests and websockets go on."""
         self._terms.ending = True
         while self._sockets:
             listening = self._sockets.pop()
@@ -143,7 +143,7 @@ class Listener:
         await connection.serve()
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
-        """Stop to accept for a while. Otherwise the loop would spin, and the log would fill."""
+        """Stop accepting for a while. Otherwise the loop would spin, and the log would fill."""
         assert self._loop is not None
         self._accept_failed()
         now = self._loop.time()

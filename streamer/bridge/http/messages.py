@@ -28,7 +28,7 @@ _OF_HANDSHAKES: Final = (
 )
 # What a client can do wrong, by the code of the close that follows.
 _FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
-# A close with one of these codes, or without a code (1005), is a goodbye. Any other end is a loss.
+# A close with code 1000, or without a code (which is 1005), is a goodbye. Any other end is a loss.
 _GOODBYES: Final = (1000, 1005)
 _NOT_UTF8: Final = 1007
 # With these codes the library has failed, or the connection is lost: do not try to send more.

@@ -67,5 +67,6 @@ class Routes:
         """Return the route of the request's path. HttpError if there is none."""
         route = self._routes.get(request.path)
         if route is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, "not_found", " ".join(["This path does not exist.", self._hint]).strip())
+            why = " ".join(["This path does not exist.", self._hint]).strip()
+            raise HttpError(HTTPStatus.NOT_FOUND, "not_found", why)
         return route

@@ -1,4 +1,4 @@
-"""A websocket: asyncio gives it bytes, and its handler receives messages, sends messages, and closes it in bounded time.
+"""A websocket: asyncio gives it bytes; its handler receives and sends messages, and closes it, all in bounded time.
 
 A session may use several websockets, one after another. driver.py knows the present one.
 """
