@@ -42,8 +42,8 @@ def chosen_service(server: str | None, timing: Timing) -> Iterator[ReadyService]
         return
     if sys.platform != "linux":
         raise TritonError(
-            "no service was named, none is ready on this machine, and Triton, which one of our own would need, "
-            "runs on Linux only: name a service with --server."
+            "no service was named, no service on this machine is ready, and the embedded service needs Triton, "
+            "which runs only on Linux: name a service with --server."
         )
     from streamer.embedded import Embedded
 

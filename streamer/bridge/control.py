@@ -132,10 +132,10 @@ class Control:
     async def _roll(self, pool: UpstreamPool, request: _Request, tell: Tell) -> None:
         former, model = pool.model, request.model
         log.info("rolling", name=pool.name, model=model, former=former)
-        tell("told", f"asking each Triton to load and try {model}")
+        tell("told", f"asking each Triton to load and test {model}")
         gone = await pool.roll(model, request.limit_s)
         held = pool.held.get(former, 0)
-        tell("told", f"new sessions use {model}; {held} sequences of {former} move at their next cut")
+        tell("told", f"new sessions use {model}; sequences of {former} that move at their next cut: {held}")
         kept = [str(why) for why in await gone if why]
         tell("done", "; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))
 

@@ -8,7 +8,7 @@ from typing import Final
 QUOTED: Final = "'{}'"
 # With this value, two swapped letters in a word of four are still similar: `prot` finds `port`, not `format`.
 LIKENESS: Final = 0.75
-# Of three letters one may be another: `mik` is `mic`.
+# In a word of three letters, one may be wrong: `mik` finds `mic`.
 SHORT: Final = 3
 SHORT_LIKENESS: Final = 0.6
 

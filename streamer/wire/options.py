@@ -105,7 +105,8 @@ def _phrase(name: str, value: Any) -> str:
         bounds = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
         raise bad("bad_option", f"A hotword must have {bounds}, unlike {shown(value)}.")
     if not text.isprintable() or not any(character.isalnum() for character in text):
-        raise bad("bad_option", f"A hotword must have letters or digits, and nothing unprintable, unlike {shown(value)}.")
+        right = "letters or digits, and only printable characters"
+        raise bad("bad_option", f"A hotword must have {right}, unlike {shown(value)}.")
     return text
 
 
