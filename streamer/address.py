@@ -1,6 +1,6 @@
 """Turns the address of a service into a websocket URL, and checks whether a service is ready there.
 
-Standard library only, and quick, because the command line uses it before it imports or starts anything else.
+It uses only the standard library and is quick to import: the command line uses it before anything else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST_ANSWER: Final = 64 * 1024
 
 
 def websocket_url(address: str) -> str:
-    """The URL of the native protocol for `host`, `host:port`, or an http or ws URL. ValueError if it is not one."""
+    """Return the native protocol's URL for `host`, `host:port`, or an http or ws URL. ValueError for anything else."""
     full = address if "://" in address else f"ws://{address}"
     try:
         parts = urlsplit(full)
@@ -41,7 +41,7 @@ def websocket_url(address: str) -> str:
 
 
 def is_ready(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, timeout: float = 0.5) -> bool:
-    """Whether a service of ours answers there and is ready."""
+    """Whether a Streamer service at this address is ready."""
     request = f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     deadline = time.monotonic() + timeout
     try:

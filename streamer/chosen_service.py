@@ -1,4 +1,4 @@
-"""Which service does the work of a command: the one that was named, the one of this machine, or one of our own."""
+"""Which service a command uses: the one that was named, the one that runs on this machine, or an embedded one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
-EMBEDDED: Final = "embedded"  # stands where a URL does, for a service of our own
+EMBEDDED: Final = "embedded"  # in place of a URL: a service within this process
 
 ReadyService = Callable[[], AbstractAsyncContextManager[str]]
 
 
 def chosen(server: str | None) -> str:
-    """The URL of the service to use, or EMBEDDED; without a name it is that of this machine if it is ready."""
+    """Return the URL of the service to use, or EMBEDDED. Without a name, prefer a ready service on this machine."""
     if server is not None:
         return server
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
@@ -27,9 +27,9 @@ def chosen(server: str | None) -> str:
 
 @contextmanager
 def chosen_service(server: str | None, timing: Timing) -> Iterator[ReadyService]:
-    """A service while this is entered; `async with ready_service() as url` waits until it is ready.
+    """Provide a service within a `with` block; `async with ready_service() as url` waits until it is ready.
 
-    One of our own is spawned here, so that it starts while the rest is imported; TritonError if that fails.
+    An embedded service is spawned here, so that it starts while the rest is imported. TritonError if that fails.
     """
     url = chosen(server)
     if url != EMBEDDED:
@@ -42,8 +42,8 @@ def chosen_service(server: str | None, timing: Timing) -> Iterator[ReadyService]
         return
     if sys.platform != "linux":
         raise TritonError(
-            "no service was named, none is ready on this machine, and Triton, which one of our own would need, "
-            "runs on Linux only: name a service with --server."
+            "no service was named, no service on this machine is ready, and the embedded service needs Triton, "
+            "which runs only on Linux: name a service with --server."
         )
     from streamer.embedded import Embedded
 

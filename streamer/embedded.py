@@ -1,6 +1,6 @@
-"""A whole service inside this process, for as long as one command runs: a Triton server and the bridge in front.
+"""A whole service inside this process while one command runs: a Triton server with the bridge in front of it.
 
-The server is spawned first: while its processes import torch, this one imports the rest.
+The server is spawned first: while its processes import torch, this process imports the rest.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from streamer.triton.server import TritonServer
 
 
 class Embedded:
-    """Spawned on entry; on exit nothing is left running."""
+    """Spawns a Triton server on entry, and stops it on exit."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        # One instance: a second one would only share the processor while both start.
+        # A second instance would only slow the start: both would share the processor.
         self._triton = TritonServer(asr_repository(), models=[MODEL], instances=1, private=True)
 
     def __enter__(self) -> Embedded:
@@ -33,14 +33,14 @@ class Embedded:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Waits until the service is ready; its URL."""
+        """Wait until the service is ready, and provide its URL."""
         try:
             from streamer.bridge.service import Service
             from streamer.bridge.telemetry import logs
         except ImportError as error:
-            missing = f"a service of our own needs the package {error.name}"
+            missing = f"an embedded service needs the package {error.name}"
             raise TritonError(f"{missing}: {install_command('embedded')}, or use --server.") from error
-        # What goes wrong with a session its client is told, and the user by it: only what nobody else tells is logged.
+        # The client tells the user what goes wrong with a session. So only errors that nothing else reports are logged.
         logs.configure("text", "error")
         self._timing.mark("bridge imported")
         async with Service(self._triton, port=0) as service:

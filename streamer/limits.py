@@ -1,7 +1,7 @@
-"""Limits and times that several parts share, each with the usual value and the bounds: numbers and words only.
+"""Limits and times that several rooms share: default values and their bounds, as plain constants.
 
-The first half is what a session may ask for, which the wire checks for the client and the engine for itself. The second
-half is how long the service waits and how much it takes, which the bridge uses and `streamer serve` can set.
+The first half is what a session may ask for; the wire and the engine both check it. The second half is how long the
+service waits and how much it accepts; the bridge uses these values, and `streamer serve` can change them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 # --- What a session may ask for ---
 
-DEFAULT_MODEL: Final = "default"  # the public name of the model that a session gets that asks for none
+DEFAULT_MODEL: Final = "default"  # the public name of the model for sessions that do not name one
 STEP_MS: Final = 320
 STEPS_MS: Final = (160, 320, 640)
 SEARCH: Final = "lexicon"
@@ -22,7 +22,7 @@ MOST_ALTERNATIVES: Final = 10
 SETTLE_MS: Final = 0  # no limit
 SETTLE_BOUNDS_MS: Final = (500, 10_000)
 
-# The endpoint: shorter ones cut words, longer ones keep more audio than is good.
+# The endpoint: shorter pauses would cut words; longer segments would keep too much audio.
 OFF: Final = "off"
 AFTER_TEXT_MS: Final = 1000
 AFTER_TEXT_BOUNDS_MS: Final = (400, 10_000)
@@ -43,25 +43,25 @@ START_LIMIT_S: Final = 10.0  # for `start` after the connection
 IDLE_LIMIT_S: Final = 60.0  # for audio or keepalive
 RESUME_LIMIT_S: Final = 30.0  # for a client that lost its connection; 0: its session ends with the connection
 HANDSHAKE_LIMIT_S: Final = 10.0  # for TLS, and then for the request
-# A client of ours says every five seconds that it is still there, and others may do with less.
+# Our clients send `keepalive` every five seconds; other clients may manage with shorter limits.
 SHORTEST_LIMIT_S: Final = 1.0
 LONGEST_LIMIT_S: Final = 3600.0
 
-# For sessions to end by themselves after SIGTERM. All that can follow stays below 30 s together with it.
+# How long sessions may go on after SIGTERM. Together with everything that follows, this stays below 30 s.
 DRAIN_LIMIT_S: Final = 5.0
 LONGEST_DRAIN_S: Final = 86_400.0
 
-RESOLVE_EVERY_S: Final = 30.0  # the names of Tritons
+RESOLVE_EVERY_S: Final = 30.0  # how often the names of Tritons are looked up
 RESOLVE_BOUNDS_S: Final = (0.1, 3600.0)
-# For streams to leave a Triton or a model. They do so at their next cut, which comes after a minute of audio at the
-# latest; who says nothing for longer is moved as if the Triton had failed.
+# How long streams may take to leave a Triton or a model. A stream leaves at its next cut, which comes after at most a
+# minute of audio. A stream that gets no audio for longer is moved as if the Triton had failed.
 RETIRE_LIMIT_S: Final = 120.0
 RETIRE_BOUNDS_S: Final = (0.0, 3600.0)
 
-# Characters of hotwords that are prepared for one caller in a minute: three of the longest lists of a key.
+# Characters of hotwords that are prepared for one caller in a minute. A key gets three lists of the greatest length.
 HOTWORDS_PER_KEY: Final = 36_000
 HOTWORDS_PER_ADDRESS: Final = 144_000
 
 LARGEST_MESSAGE: Final = 1024 * 1024  # bytes: 32 s of audio
-# A smaller one could not hold `start` with its hotwords; a larger one is a file and no stream.
+# A smaller limit would not fit `start` with all its hotwords. A larger message would be a whole file, not a stream.
 MESSAGE_BOUNDS: Final = (64 * 1024, 64 * 1024 * 1024)

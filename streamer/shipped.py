@@ -9,7 +9,7 @@ PACKAGE: Final = Path(__file__).resolve().parent
 
 
 def shipped(name: str) -> Path:
-    """The file or folder of this name; FileNotFoundError if there is none."""
+    """Return the path of the file or folder of this name. FileNotFoundError if it does not exist."""
     for folder in (PACKAGE, PACKAGE.parent):
         if (folder / name).exists():
             return folder / name

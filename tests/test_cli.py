@@ -410,7 +410,7 @@ def test_serve_says_that_a_port_is_taken(taken_port: int) -> None:
     """One sentence, and nothing is left running."""
     done = streamer("serve", "--port", str(taken_port))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"streamer: Port {taken_port} of 127.0.0.1 is taken")
+    assert done.stderr.startswith(f"streamer: Port {taken_port} of 127.0.0.1 is already in use")
     assert done.stderr.count("\n") == 1
 
 

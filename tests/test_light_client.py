@@ -100,7 +100,7 @@ def test_without_a_service_a_sentence_says_what_to_do(platform: str) -> None:
     code = "import streamer.address; streamer.address.is_ready = lambda *_: False\n"
     done = on(platform, code + command([PHRASE]))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "runs on Linux only: name a service with --server." in done.stderr
+    assert "which runs only on Linux: name a service with --server." in done.stderr
     assert done.stderr.count("\n") == 1
 
 

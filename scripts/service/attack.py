@@ -1,10 +1,11 @@
-"""Attacks a service of its own in all ways that are known, beside sessions that mean well and must feel nothing of it.
+"""Attacks a service that it starts in all known ways, beside ordinary sessions, which must not be affected.
 
     python scripts/service/attack.py [NAME…] [--minutes 10] [--seed N] [--attackers 8] [--bystanders 4]
     python scripts/service/attack.py --list
 
-NAME is an attack or a family of them; without any, all are done. Two tables say what was done, what was answered, and
-what the others felt. The exit status is 0 only if no promise broke. Linux only. docs/explanation/attack.md tells more.
+NAME is an attack or a family of attacks; by default all run. Two tables show the attacks, the answers, and how the
+ordinary sessions fared. The exit status is 0 only if the service kept all promises. Linux only. See
+docs/explanation/attack.md.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ FOLDER = Path("build/attack")
 
 
 def main() -> int:
-    """Attack; the exit status."""
+    """Attack, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="attacks or families of them (all)")
-    add("--list", action="store_true", help="say which attacks there are")
-    add("--minutes", type=float, default=Campaign.minutes, help="for so long (10)")
-    add("--seed", type=int, help="of all that is random (a new one)")
+    add("names", nargs="*", metavar="NAME", help="attacks, or families of attacks (default: all)")
+    add("--list", action="store_true", help="list the attacks and exit")
+    add("--minutes", type=float, default=Campaign.minutes, help="how long to attack (10)")
+    add("--seed", type=int, help="the seed for all random choices (default: a new one)")
     add("--attackers", type=int, default=Campaign.attackers, metavar="N", help="attacks at a time (8)")
-    add("--bystanders", type=int, default=Campaign.bystanders, metavar="N", help="sessions that mean well (4)")
-    add("--late", type=float, default=Campaign.late_s, metavar="S", help="99 of 100 of their partials are sooner (2)")
-    add("--folder", type=Path, help="for the report and logs (build/attack/SEED)")
+    add("--bystanders", type=int, default=Campaign.bystanders, metavar="N", help="ordinary sessions (4)")
+    add("--late", type=float, default=Campaign.late_s, metavar="S", help="limit for 99%% of their partials (2)")
+    add("--folder", type=Path, help="the folder for the report and logs (build/attack/SEED)")
     options = parser.parse_args()
     if options.list:
         for attack in ATTACKS:

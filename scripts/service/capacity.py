@@ -1,11 +1,11 @@
-"""How many live sessions this machine carries: where the knee is, and what `serve --sessions auto` makes of it.
+"""Measures how many live sessions this machine can serve, and compares that with `serve --sessions auto`.
 
     python scripts/service/capacity.py [--seconds 10] [--levels 0.25,0.5,1,1.5,2,3] [--slots 256] [--instances 1]
 
-First as `--sessions auto` measures it: more and more sequences, each of which sends a step as soon as its last one is
-answered. Then so many times what that found (levels) live sessions through a service, each at the pace of speech: how
-late their partials come, and how far the service is behind. The clients run on the same machine and take their part of
-it. Prints two tables.
+The first table is measured as `--sessions auto` does: more and more sequences send a step as soon as the last one was
+answered. For the second table, live sessions at the pace of speech go through a service; their numbers are the first
+result times each level. It shows how late their partials come, and how far the service is behind. The clients run on
+the same machine, and use a part of it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ AUDIO = shipped("audio_samples/talk.flac")
 
 
 def main() -> int:
-    """Measure both ways."""
+    """Measure in both ways, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each number of live sessions (10)")
-    parser.add_argument("--levels", type=_levels, default="0.25,0.5,1,1.5,2,3", help="times what was found")
-    parser.add_argument("--slots", type=int, default=256, help="places of each instance (256)")
-    parser.add_argument("--instances", type=int, help="processes that recognise (as in the model's config.pbtxt)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long to run each number of live sessions (10)")
+    parser.add_argument("--levels", type=_levels, default="0.25,0.5,1,1.5,2,3", help="multiples of the first result")
+    parser.add_argument("--slots", type=int, default=256, help="slots of each instance (256)")
+    parser.add_argument("--instances", type=int, help="instances of the model (default: as in its config.pbtxt)")
     options = parser.parse_args()
     audio = read_audio(AUDIO).tobytes()
     try:
         with TritonServer(asr_repository(), slots=options.slots, instances=options.instances) as triton:
             most, found = asyncio.run(steps(triton.grpc_address, audio))
             print(step_table(found), flush=True)
-            print(f"\n{found.sessions} sessions are carried.\n\n{HEADS}", flush=True)
+            print(f"\nThis machine can serve {found.sessions} sessions.\n\n{HEADS}", flush=True)
             with service(None, "--triton", triton.grpc_address) as (url, _):
                 for level in options.levels:
                     number = max(1, min(most, round(level * found.sessions)))

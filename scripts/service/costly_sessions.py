@@ -1,14 +1,14 @@
-"""Are others late when clients ask for what costs the service more than it costs them?
+"""Measures how much clients with costly requests delay other sessions.
 
     python scripts/service/costly_sessions.py [--sessions 4] [--attackers 20] [--seconds 10] [--rounds 3]
                                               [--attack hotwords]… [--hotwords-per-address N] [--server URL]
 
-A service is started. Some live sessions talk at the pace of speech; in turns they are alone, and beside attackers, each
-with an address of its own, that open costly sessions in a loop: hotwords that nobody has asked for before, frames of
-two minutes of audio, a flush after every sample, takeovers of a session. Prints how late partials came, and how much
-later beside the attackers, in one run, because all of them share the machine. A large `--hotwords-per-address` shows
-what the recogniser does about them alone, without the budget. The exit status is 0 only if partials came at most a step
-later. A service that runs already must believe in X-Forwarded-For: `serve --behind-proxy`.
+The script starts a service. Some live sessions send audio at the pace of speech, by turns alone and beside attackers.
+Each attacker has its own address, and opens costly sessions in a loop: new hotwords every time, frames of two minutes
+of audio, a flush after every sample, takeovers of a session. Prints how late partials came, and how much later beside
+the attackers. Both are measured in the same run, because everything shares the machine. A large
+`--hotwords-per-address` disables the budget, and shows what the recogniser does without it. The exit status is 0 only
+if partials came at most a step later. A service that already runs must use `serve --behind-proxy`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ AUDIO = shipped("audio_samples/talk.flac")
 
 
 def main() -> int:
-    """Talk, attack and judge."""
+    """Run the sessions and the attackers, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sessions", type=int, default=4, help="that talk (4)")
-    parser.add_argument("--attackers", type=int, default=20, help="(20)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each turn (10)")
+    parser.add_argument("--sessions", type=int, default=4, help="live sessions (4)")
+    parser.add_argument("--attackers", type=int, default=20, help="attackers (20)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="the length of each turn (10)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each kind (3)")
-    parser.add_argument("--attack", action="append", choices=ATTACKS, help="only this one (all)")
+    parser.add_argument("--attack", action="append", choices=ATTACKS, help="an attack to run (default: all)")
     parser.add_argument(
-        "--hotwords-per-address", default=str(HOTWORDS_PER_ADDRESS), metavar="N", help="of the service that is started"
+        "--hotwords-per-address",
+        default=str(HOTWORDS_PER_ADDRESS),
+        metavar="N",
+        help="this setting of the service that is started",
     )
-    parser.add_argument("--server", metavar="URL", help="a service that runs already and that nobody else uses")
+    parser.add_argument("--server", metavar="URL", help="a service that already runs, without other users")
     options = parser.parse_args()
     audio, attacks = read_audio(AUDIO).tobytes(), options.attack or list(ATTACKS)
     settings = ("--behind-proxy", "--hotwords-per-address", options.hotwords_per_address)

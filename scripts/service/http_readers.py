@@ -1,11 +1,11 @@
-"""Readers of HTTP and websockets side by side, with the same measurements: docs/decisions/http-reader.md has results.
+"""Compares readers of HTTP and websockets by the same measurements; docs/decisions/http-reader.md has the results.
 
     pip install aiohttp uvicorn httptools wsproto hypercorn     # candidates; none of them is a dependency
     python scripts/service/http_readers.py [--runs 5] [--only streamer,aiohttp] [--seconds 4]
 
-Each candidate runs in a process of its own with the same small application: at /ws every message is answered with a
-short text, /plain answers a GET, /refuse answers 403 and reads no body, /deaf reads nothing of anything for a while.
-The numbers are medians, also as ratios to those of `streamer`, as the machine they come from may be busy.
+Each candidate runs in its own process with the same small application: /ws answers every message with a short text,
+/plain answers a GET, /refuse answers 403 without reading the body, /deaf reads nothing for a while.
+The numbers are medians, followed by their ratios to those of `streamer`, because the machine may be busy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONNECTIONS, EVERY_S, SIZE = 50, 0.1, 10_240
 IDLE_SOCKETS = 300
 SILENT = 500
 FLOOD_MB, FLOOD_S = 64, 8.0
-MOST = 50_000_000  # bytes that are offered to somebody who should not take them
+MOST = 50_000_000  # bytes that are offered to a reader that should not take them
 
 Files = tuple[str, str] | None  # a certificate and its key
 
@@ -40,7 +40,7 @@ Files = tuple[str, str] | None  # a certificate and its key
 
 
 def context(files: Files) -> ssl.SSLContext | None:
-    """TLS with this certificate."""
+    """Make a context for TLS with this certificate."""
     if files is None:
         return None
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -51,7 +51,7 @@ def context(files: Files) -> ssl.SSLContext | None:
 async def asgi(
     scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
 ) -> None:
-    """For uvicorn and hypercorn."""
+    """Run the application under uvicorn or hypercorn."""
     if scope["type"] == "lifespan":
         while True:
             message = await receive()
@@ -75,7 +75,7 @@ async def asgi(
 
 
 async def serve_streamer(port: int, files: Files) -> None:
-    """The reader that the decision is for."""
+    """Serve with our own reader."""
     from http import HTTPStatus
 
     from streamer.bridge.access.certificate import Certificate
@@ -124,7 +124,7 @@ async def serve_streamer(port: int, files: Files) -> None:
 
 
 async def serve_websockets(port: int, files: Files) -> None:
-    """The server of the library `websockets`, as the bridge used it before."""
+    """Serve with the server of the library `websockets`, which the bridge used before."""
     from websockets.asyncio.server import ServerConnection, serve
     from websockets.datastructures import Headers
     from websockets.http11 import Request, Response
@@ -147,7 +147,7 @@ async def serve_websockets(port: int, files: Files) -> None:
 
 
 async def serve_aiohttp(port: int, files: Files) -> None:
-    """aiohttp, with its parser in C if it was built with that."""
+    """Serve with aiohttp, with its parser in C if it was built with that."""
     from aiohttp import web
 
     async def converse(request: web.Request) -> web.WebSocketResponse:
@@ -177,7 +177,7 @@ async def serve_aiohttp(port: int, files: Files) -> None:
 
 
 def serve_uvicorn(http: str, websockets: str) -> Callable[[int, Files], Coroutine[Any, Any, None]]:
-    """uvicorn with one of its pairs."""
+    """Serve with uvicorn, and these two of its parsers."""
 
     async def serve(port: int, files: Files) -> None:
         import uvicorn
@@ -194,7 +194,7 @@ def serve_uvicorn(http: str, websockets: str) -> Callable[[int, Files], Coroutin
 
 
 async def serve_hypercorn(port: int, files: Files) -> None:
-    """hypercorn, over h11 and wsproto."""
+    """Serve with hypercorn, which uses h11 and wsproto."""
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
 
@@ -204,7 +204,7 @@ async def serve_hypercorn(port: int, files: Files) -> None:
     config.loglevel = "CRITICAL"
     if files is not None:
         config.certfile, config.keyfile = files
-    application: Any = asgi  # its own types of ASGI are narrower
+    application: Any = asgi  # hypercorn's types for ASGI are narrower
     await serve(application, config)
 
 
@@ -219,7 +219,7 @@ CANDIDATES: dict[str, Callable[[int, Files], Coroutine[Any, Any, None]]] = {
 
 
 class Running:
-    """A candidate in a process of its own."""
+    """A candidate in its own process."""
 
     def __init__(self, name: str, files: Files = None) -> None:
         with socket.socket() as free:
@@ -241,7 +241,7 @@ class Running:
         self._process.wait()
 
     def connect(self, data: bytes = b"") -> socket.socket:
-        """A connection of which the kernel keeps little for the sender."""
+        """Open a connection with a small send buffer, and send data."""
         made = socket.create_connection(("127.0.0.1", self.port), timeout=5)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * 1024)
         made.sendall(data)
@@ -249,8 +249,8 @@ class Running:
 
     @property
     def cpu_s(self) -> float:
-        """What it has computed so far."""
-        # In nanoseconds; what psutil tells is counted in hundredths of a second.
+        """The CPU time that it has used so far."""
+        # In nanoseconds; psutil counts in hundredths of a second.
         tasks = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
         return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
@@ -262,13 +262,13 @@ class Running:
 
 
 def upgrade(path: str) -> bytes:
-    """A request for a websocket."""
+    """Write a request for a websocket."""
     fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     return f"GET {path} HTTP/1.1\r\nHost: a\r\n{fields}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
 
 
 def frame(opcode: int, size: int) -> bytes:
-    """A masked frame."""
+    """Write a masked frame."""
     if size < 126:
         length = bytes([0x80 | size])
     elif size < 65_536:
@@ -282,7 +282,7 @@ def frame(opcode: int, size: int) -> bytes:
 
 
 async def paced(running: Running, seconds: float) -> float:
-    """Microseconds of CPU for a message of 10 KiB, at so many connections that send ten of them a second."""
+    """Measure the microseconds of CPU for a message of 10 KiB, with 50 connections that send ten a second each."""
     message, number = frame(2, SIZE), 0
 
     async def talk(place: int) -> None:
@@ -310,7 +310,7 @@ async def paced(running: Running, seconds: float) -> float:
 
 
 def gets(running: Running, seconds: float) -> float:
-    """GETs a second on one connection that is kept, or on new ones where it is not."""
+    """Measure the GETs a second on one connection, or on new ones if the server closes it."""
     request, number, until = b"GET /plain HTTP/1.1\r\nHost: a\r\n\r\n", 0, time.monotonic() + seconds
     connection = running.connect()
     while time.monotonic() < until:
@@ -327,7 +327,7 @@ def gets(running: Running, seconds: float) -> float:
 
 
 def idle(running: Running) -> float:
-    """Kilobytes for each websocket that does nothing."""
+    """Measure the kilobytes of each idle websocket."""
     before = running.megabytes
     opened = [running.connect(upgrade("/ws")) for _ in range(IDLE_SOCKETS)]
     for one in opened:
@@ -340,7 +340,7 @@ def idle(running: Running) -> float:
 
 
 def pushed(connection: socket.socket, data: bytes, most: int, quiet_s: float = 0.5) -> int:
-    """So many bytes the other side takes until it takes no more, ends it, has had so many, or so much time."""
+    """Send until the other side stops taking data, or `most` bytes or FLOOD_S are reached. Returns how many bytes."""
     connection.settimeout(quiet_s)
     sent, until = 0, time.monotonic() + FLOOD_S
     with suppress(OSError):
@@ -350,7 +350,7 @@ def pushed(connection: socket.socket, data: bytes, most: int, quiet_s: float = 0
 
 
 def flood(running: Running) -> float:
-    """Megabytes that pings cost which nobody reads the pongs of."""
+    """Measure the megabytes that pings cost if the client does not read the pongs."""
     before = running.megabytes
     connection = running.connect(upgrade("/ws"))
     connection.recv(4096)
@@ -372,7 +372,7 @@ MEASURES: dict[str, tuple[str, Callable[[Running, float], float]]] = {
 
 
 def told(running: Running, data: bytes, quiet_s: float = 0.7) -> bytes:
-    """Everything that is answered until it is quiet."""
+    """Send data, and return all answers until none comes for `quiet_s`."""
     connection, answer = running.connect(data), b""
     connection.settimeout(quiet_s)
     with suppress(OSError):
@@ -383,12 +383,12 @@ def told(running: Running, data: bytes, quiet_s: float = 0.7) -> bytes:
 
 
 def status(answer: bytes) -> str:
-    """Of an answer, or that there is none."""
+    """Return the status of an answer, or "cut off"."""
     return answer[9:12].decode() if answer.startswith(b"HTTP/1.1 ") else "cut off"
 
 
 def behaviours(running: Running, secure: Running) -> dict[str, str]:
-    """What each of them does."""
+    """Examine what a candidate does in unusual situations."""
     post = "POST {} HTTP/1.1\r\nHost: a\r\n{}\r\n\r\n".format
     endless = post("/deaf", "Content-Length: 1000000000").encode()
     deaf = running.connect(upgrade("/deaf"))
@@ -428,17 +428,17 @@ def behaviours(running: Running, secure: Running) -> dict[str, str]:
     found["Expect, and a handler that reads no body"] = status(consent)
     found["three requests at once"] = f"{told(running, get * 3).count(b'HTTP/1.1 200')} answers"
     found["GET //["] = status(told(running, b"GET //[ HTTP/1.1\r\nHost: a\r\n\r\n"))
-    found["a head that is no HTTP"] = status(told(running, b"hello\r\n\r\n"))
+    found["a head that is not HTTP"] = status(told(running, b"hello\r\n\r\n"))
     found[f"silent TLS connections held, of {SILENT}"] = str(held)
     return found
 
 
 def main() -> int:
-    """Measure in turns, so that what else the machine does meets all of them."""
+    """Measure the candidates by turns, so that other work on the machine affects all of them alike."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5, help="of which the medians are told (5); 0: only behaviours")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement (4)")
-    parser.add_argument("--only", help="some of: " + ", ".join(CANDIDATES))
+    parser.add_argument("--runs", type=int, default=5, help="runs for the medians (5); 0: only behaviours")
+    parser.add_argument("--seconds", type=float, default=4.0, help="the length of each measurement (4)")
+    parser.add_argument("--only", help="candidates to compare, with commas between them: " + ", ".join(CANDIDATES))
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)

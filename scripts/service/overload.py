@@ -1,12 +1,11 @@
-"""Do the sessions that were let in feel those that are refused?
+"""Measures whether clients that are refused delay the sessions that were admitted.
 
     python scripts/service/overload.py [--sessions N|auto] [--times 3] [--seconds 10] [--rounds 6] [--server URL]
 
-A service is started that takes so many sessions at a time; N is found by measuring if it is not given. As many live
-sessions talk at the pace of speech. In turns they are alone, and there are so many more clients that all together are
-three times as many: those try to open a session, are refused, and try again when they were told to. Prints how late
-partials came in both, as ratios of one run, because the clients share the machine. The exit status is 0 only if every
-bound holds.
+The script starts a service that takes N sessions at a time; by default N is measured. N live sessions send audio at the
+pace of speech, by turns alone and beside further clients, so that there are three times as many clients in all. These
+try to open a session, are refused, and try again when they were told to. Prints how late partials came in both turns,
+and the ratio of the two, because the clients share the machine. The exit status is 0 only if every bound holds.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ AUDIO = shipped("audio_samples/talk.flac")
 
 
 def main() -> int:
-    """Hold, offer and judge."""
+    """Run the sessions and the further clients, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sessions", default="auto", metavar="N|auto", help="that the service takes (auto)")
-    parser.add_argument("--times", type=float, default=3.0, help="as many clients as sessions, those included (3)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each turn (10)")
-    parser.add_argument("--rounds", type=int, default=6, help="turns of both kinds (6)")
-    parser.add_argument("--server", metavar="URL", help="a service that runs already and that nobody else uses")
+    parser.add_argument("--sessions", default="auto", metavar="N|auto", help="the most sessions of the service (auto)")
+    parser.add_argument("--times", type=float, default=3.0, help="all clients, as a multiple of the sessions (3)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="the length of each turn (10)")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each kind (6)")
+    parser.add_argument("--server", metavar="URL", help="a service that already runs, without other users")
     options = parser.parse_args()
     audio = read_audio(AUDIO).tobytes()
     try:

@@ -1,12 +1,12 @@
-"""Uses a service for long, and tells whether it is at the end what it was at the beginning.
+"""Uses a service for a long time, and checks that it is the same at the end as at the beginning.
 
     python scripts/service/soak.py long [MANIFEST] [--minutes 60] [--pace N] [--server URL]
     python scripts/service/soak.py faults [--minutes 10] [--seed N] [--tritons 2] [--every 6]
 
-`long` is one session of an hour: does memory grow, do results come later, do times drift, do words change? `faults` is
-thousands of sessions while clients vanish and Tritons die: is a word lost, doubled, or told to another session? Both
-print a table; the exit status is 0 only if everything holds. Linux only. docs/explanation/soak.md and
-docs/how-to/evaluation.md tell more.
+`long` runs one session of an hour: does memory grow, do results come later, do times drift, do words change? `faults`
+runs thousands of sessions while clients vanish and Tritons die: is a word lost, doubled, or sent to another session?
+Both print a table. The exit status is 0 only if everything holds. Linux only. See docs/explanation/soak.md and
+docs/how-to/evaluation.md.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ FOLDER = Path("build/soak")
 
 
 def main() -> int:
-    """Run one of the two."""
+    """Run one of the two commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="long|faults")
     long = commands.add_parser("long", help="one session of an hour")
     long.set_defaults(run=_long)
     add = long.add_argument
     add("manifest", nargs="?", type=Path, default=shipped("audio_samples/samples.tsv"))
-    add("--limit", type=int, help="recordings of the manifest, evenly spread (all)")
-    add("--minutes", type=float, default=60.0, help="of audio (60)")
-    add("--pace", type=float, default=0.0, help="times as fast as spoken; 0: as fast as it goes (0)")
-    add("--server", metavar="URL", help="a service that runs already; its memory is not seen")
-    add("--search", default="lexicon", help="of the session (lexicon)")
+    add("--limit", type=int, help="how many recordings of the manifest, evenly spread (default: all)")
+    add("--minutes", type=float, default=60.0, help="minutes of audio (60)")
+    add("--pace", type=float, default=0.0, help="multiple of the pace of speech; 0: as fast as possible (0)")
+    add("--server", metavar="URL", help="a service that already runs; its memory is not measured")
+    add("--search", default="lexicon", help="the search of the session (lexicon)")
     faults = commands.add_parser("faults", help="thousands of sessions among faults")
     faults.set_defaults(run=_faults)
     add = faults.add_argument
-    add("--minutes", type=float, default=Settings.minutes, help="for so long sessions begin (10)")
-    add("--seed", type=int, help="of all that is random (a new one)")
-    add("--at-a-time", type=int, default=Settings.at_a_time, metavar="N", help="sessions, on average (80)")
-    add("--tritons", type=int, default=Settings.tritons, help="behind the service; 0: an embedded one (2)")
-    add("--slots", type=int, default=Settings.slots, help="of each model instance (40)")
-    add("--every", type=float, default=Settings.every, metavar="S", help="seconds between faults; 0: none (6)")
-    add("--recordings", action="store_true", help="said to the shipped model, instead of the exact one")
-    add("--only", type=int, metavar="NUMBER", help="no other session than this, again and again")
-    add("--folder", type=Path, help="for the report, logs and broken sessions (build/soak/SEED)")
+    add("--minutes", type=float, default=Settings.minutes, help="how long new sessions begin (10)")
+    add("--seed", type=int, help="the seed for all random choices (default: a new one)")
+    add("--at-a-time", type=int, default=Settings.at_a_time, metavar="N", help="sessions at a time, on average (80)")
+    add("--tritons", type=int, default=Settings.tritons, help="Tritons behind the service; 0: an embedded one (2)")
+    add("--slots", type=int, default=Settings.slots, help="slots of each model instance (40)")
+    add("--every", type=float, default=Settings.every, metavar="S", help="seconds between faults; 0: no faults (6)")
+    add("--recordings", action="store_true", help="use recordings and the shipped model, not the exact one")
+    add("--only", type=int, metavar="NUMBER", help="repeat only this session")
+    add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
     options = parser.parse_args()
     return int(options.run(options))
 
@@ -106,7 +106,7 @@ def _faults(options: argparse.Namespace) -> int:
 
 
 def _failed(complaints: Iterable[str]) -> int:
-    """Says them; the exit status."""
+    """Print complaints, and return the exit status."""
     status = 0
     for complaint in complaints:
         print(f"soak: {complaint}", file=sys.stderr)

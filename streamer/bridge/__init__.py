@@ -1,1 +1,1 @@
-"""The websocket service in front of Triton. No torch here."""
+"""The websocket service in front of Triton. It does not use torch."""

@@ -1,8 +1,8 @@
-"""What whoever runs the service can ask of it while it runs: a Unix socket that only they can reach.
+"""A Unix socket for the operator's requests to the running service. Only the operator's user can use it.
 
-One request a connection, a JSON object a line: {"roll": "streaming_asr_2", "name": "default", "limit_s": 120}, where
-`name` is the public name that is to stand for this Triton model. The answers are lines, too:
-{"told": …} for what happens on the way, and at the end {"done": …} or {"failed": …}, each with a sentence.
+Each connection sends one request, a JSON object on one line: {"roll": "streaming_asr_2", "name": "default",
+"limit_s": 120}. `name` is the public name that shall stand for this Triton model. The answers are lines too, each with
+a sentence: {"told": …} reports progress, and the last one is {"done": …} or {"failed": …}.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Tell = Callable[[Kind, str], None]
 
 
 class ControlError(Exception):
-    """There can be no such socket; the message says why."""
+    """The socket cannot be opened. The message says why."""
 
 
 def default_path(port: int) -> Path:
-    """Where the service on this port listens for who runs it: in a folder that belongs to this user alone."""
+    """Return the default path of the socket for the service on this port, in a folder that only this user can write."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime) / "streamer" if runtime else Path(tempfile.gettempdir()) / f"streamer-{os.geteuid()}"
     return folder / f"{port}.sock"
@@ -54,7 +54,7 @@ class Control:
     """Listens from entry to exit."""
 
     def __init__(self, models: Models, path: Path, failures: Failures) -> None:
-        """`failures`: where those are reported that nobody meant to happen."""
+        """`failures` gets the unexpected ones."""
         self._models = models
         self._failures = failures
         self._path = path
@@ -67,7 +67,7 @@ class Control:
         try:
             _own_folder(path.parent)
             if await _somebody_listens(path):
-                raise ControlError(f"another service listens at {path}")
+                raise ControlError(f"another service already listens at {path}")
             before = os.umask(0o177)
             try:
                 self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST_REQUEST)
@@ -75,7 +75,7 @@ class Control:
                 os.umask(before)
             self._identity = _identity(path)
         except OSError as error:
-            raise ControlError(f"nothing can listen at {path}: {error.strerror or error}") from error
+            raise ControlError(f"cannot listen at {path}: {error.strerror or error}") from error
         return self
 
     async def __aexit__(
@@ -84,7 +84,7 @@ class Control:
         assert self._server is not None
         self._server.close()
         with suppress(OSError):
-            if _identity(self._path) == self._identity:  # else it is another's by now
+            if _identity(self._path) == self._identity:  # otherwise another service has replaced it
                 self._path.unlink()
         for task in self._asked:
             task.cancel()
@@ -100,9 +100,9 @@ class Control:
         self._asked.add(task)
         try:
             if len(self._asked) > MOST_AT_A_TIME:
-                tell("failed", "too many ask at a time")
+                tell("failed", "too many requests are under way; try again later")
             elif _user(writer) not in (0, os.geteuid()):
-                tell("failed", "only the user that runs the service may ask")
+                tell("failed", "only the user that runs the service may send requests")
             else:
                 await self._answer(reader, tell)
         finally:
@@ -118,7 +118,7 @@ class Control:
             tell("failed", f"the request cannot be understood: {error}")
             return
         if request.name not in self._models.names:
-            tell("failed", f"there is no public name {request.name!r}; there are {', '.join(self._models.names)}")
+            tell("failed", f"there is no public name {request.name!r}; the names are {', '.join(self._models.names)}")
             return
         try:
             await self._roll(self._models.pools[request.name], request, tell)
@@ -132,39 +132,39 @@ class Control:
     async def _roll(self, pool: UpstreamPool, request: _Request, tell: Tell) -> None:
         former, model = pool.model, request.model
         log.info("rolling", name=pool.name, model=model, former=former)
-        tell("told", f"asking each Triton to load and try {model}")
+        tell("told", f"asking each Triton to load and test {model}")
         gone = await pool.roll(model, request.limit_s)
         held = pool.held.get(former, 0)
-        tell("told", f"new sessions go to {model}; {held} of {former} follow at their next cut")
+        tell("told", f"new sessions use {model}; sequences of {former} that move at their next cut: {held}")
         kept = [str(why) for why in await gone if why]
         tell("done", "; ".join([f"{model} is in use", *(kept or [f"{former} is unloaded"])]))
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked: this model is to take over for a public name."""
+    """A request that this model takes over a public name."""
 
     model: str
     name: str
-    limit_s: float  # for sessions to get to a cut
+    limit_s: float  # for sessions to reach a cut
 
     @classmethod
     def parse(cls, line: bytes) -> _Request:
-        """ValueError, KeyError, TypeError or AttributeError if it is none."""
+        """Read a request. ValueError, KeyError, TypeError or AttributeError if it is not valid."""
         request = json.loads(line)
         model, limit_s = check_name(str(request["roll"])), float(request.get("limit_s", RETIRE_LIMIT_S))
         return cls(model, str(request.get("name", DEFAULT_MODEL)), limit_s)
 
 
 def _own_folder(folder: Path) -> None:
-    """Make or check the folder; ControlError if others could replace what is in it."""
+    """Make the folder, or check it. ControlError if other users could replace what is in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        raise ControlError(f"{folder} is no folder")
+        raise ControlError(f"{folder} is not a folder: give --control another path")
     sticky = found.st_mode & stat.S_ISVTX
     if found.st_uid not in (0, os.geteuid()) or (found.st_mode & 0o022 and not sticky):
-        raise ControlError(f"others may write in {folder}: give --control a path in a folder of your own")
+        raise ControlError(f"other users may write to {folder}: give --control a path in a folder of your own")
 
 
 async def _somebody_listens(path: Path) -> bool:

@@ -1,8 +1,8 @@
-"""A session and the websocket that it has at present: moves what the session hands out, and nothing more.
+"""Connects a session to its websocket and to the model: moves what the session hands out, and decides nothing.
 
-Two tasks: the reader takes frames and waits while the session is full; the pump alone sends, to the client and to
-the model. The pump outlives the connection until the sequence is ended, and waits for a client that lost its
-connection: it comes back with a websocket that another driver began with.
+There are two tasks. The reader takes frames, and waits while the session is full. Only the pump sends, to the client
+and to the model. The pump goes on after the connection is lost, until the sequence has ended, and waits for the client
+to return. A client returns over a new websocket, which another driver has accepted and hands over.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")
 
-PIECE = 16 * 1024  # bytes of audio that are decoded at a time: two milliseconds of work where they are 2 s of G.711
-MOST_FORMER = 3  # connections of a session that were replaced and are not closed yet; older ones are cut off
+PIECE = 16 * 1024  # bytes of audio that are decoded at a time: two milliseconds of work for 2 s of G.711
+MOST_FORMER = 3  # replaced connections of a session that are not closed yet; older ones are cut off
 
 
 class DriverState(Enum):
-    """What has become of the session that is driven. Whether its client is there, the session knows itself."""
+    """How far the session has got. The session itself knows whether its client is connected."""
 
-    BARRED = "barred"  # its connection may resume another session, and not open this one
-    OPENING = "opening"  # the client was not told yet that it is there
-    READY = "ready"  # the client was told, and may resume it
-    PASSED_ON = "passed on"  # the client meant another session, which has the connection now
+    BARRED = "barred"  # the connection may resume another session, but not open this one
+    OPENING = "opening"  # the client has not received `ready`
+    READY = "ready"  # the client has received `ready`, and may resume the session
+    PASSED_ON = "passed on"  # the client resumed another session, which has the connection now
     ENDED = "ended"  # everything was given back
 
 
@@ -74,7 +74,7 @@ class SessionDriver:
         key: str = "",
         barred: Denied | None = None,
     ) -> None:
-        """`key`: the name of its caller's; `barred`: why it may resume a session, but not open one."""
+        """`key`: the name of the caller's key. `barred`: why the client may only resume a session, not open one."""
         self.session = session
         self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, TRANSITIONS)
         self._connection: WebSocket | None = connection
@@ -84,40 +84,40 @@ class SessionDriver:
         self._holdings = Holdings(admission, visit)
         self._observed = SessionMetrics(session, metrics)
         self._failures = metrics.failures(SESSION)
-        self._told = 0  # the number of the last message that has left
+        self._told = 0  # the number of the last message that was sent
         self._pace = TextPace()
-        self._former: list[WebSocket] = []  # that are being closed
-        self._closings: set[asyncio.Task[None]] = set()  # of connections, also of those that were replaced
-        self._asking: set[asyncio.Task[None]] = set()  # requests to the model, one of each stream at most
-        self._wake = asyncio.Event()  # something happened that the pump has to look at
+        self._former: list[WebSocket] = []  # replaced connections that are being closed
+        self._closings: set[asyncio.Task[None]] = set()  # tasks that close connections, also replaced ones
+        self._asking: set[asyncio.Task[None]] = set()  # requests to the model, at most one for each stream
+        self._wake = asyncio.Event()  # something happened that the pump must handle
         self._room = asyncio.Event()  # the reader may go on
 
     @property
     def parked(self) -> bool:
-        """Whether nobody is connected, but somebody may come back."""
+        """Whether the client lost its connection and may return."""
         return self.session.parked
 
     @property
     def resumable(self) -> bool:
-        """Whether its client may come back, or take it over from an older connection."""
+        """Whether the client may resume the session, over a new connection or in place of an older one."""
         return self.session.resumable
 
     @property
     def waiting(self) -> bool:
-        """Whether a connection has no slot, and may want one."""
+        """Whether the connection has no slot and may want one."""
         return not self._holdings.reservations and not self.parked
 
     @property
     def barred(self) -> bool:
-        """Whether a connection may only resume a session, and has not done so."""
+        """Whether the connection may only resume a session, and has not done so yet."""
         return self._states.now is DriverState.BARRED
 
     async def read(self, connection: WebSocket) -> None:
-        """Take frames until the connection is closed, by whomever, or replaced."""
+        """Take frames until the connection is closed, by either side, or replaced."""
         session = self.session
         try:
             while True:
-                # Ends at the latest with the pump, whose own waits are all bounded.
+                # This wait ends when the pump does, and all waits of the pump have limits.
                 await self._room.wait()
                 try:
                     frame = await connection.receive()
@@ -129,7 +129,7 @@ class SessionDriver:
                     self._look()
                     continue
                 if self._connection is not connection:
-                    await connection.until_closed()  # who returns from here has it closed with 1000
+                    await connection.until_closed()  # a return before that would close it with 1000
                     return
                 if isinstance(frame, str):
                     now = time.monotonic()
@@ -159,18 +159,18 @@ class SessionDriver:
             if self._connection is connection:
                 session.break_down()
                 self._look()
-                await connection.until_lost()  # who returns from here has it closed, before it is told why
+                await connection.until_lost()  # a return before that would close it before the error is sent
                 self._lose(connection)
 
     async def _hear(self, connection: WebSocket, audio: bytes) -> None:
-        """Take audio piece by piece: to decode all of a large frame at once would hold up the other sessions."""
+        """Take audio piece by piece, because decoding a large frame at once would delay the other sessions."""
         session = self.session
         for start in range(0, max(1, len(audio)), PIECE):
             if start:
                 await asyncio.sleep(0)
                 await self._room.wait()
                 if self._connection is not connection:
-                    return  # the client goes on over another one, from the sample that had come until then
+                    return  # the client goes on over another one, after the samples taken so far
             piece, now = audio[start : start + PIECE], time.monotonic()
             session.receive_audio(piece, now)
             self._observed.received(len(piece), now)
@@ -181,7 +181,7 @@ class SessionDriver:
             self._look()
 
     async def pump(self) -> None:
-        """Serve the session until both sides have ended; the sequence is ended also if this is cancelled."""
+        """Serve the session until both sides have ended. The sequence is ended even if this task is cancelled."""
         session = self.session
         try:
             while True:
@@ -195,7 +195,7 @@ class SessionDriver:
                 self._advance()
                 self._look(wake=False)
                 await self._deliver()
-                # What was said while other messages were on their way comes before the close, unless nobody reads it.
+                # Messages that were added meanwhile are sent before the close, unless the client does not read.
                 if (
                     session.close is not None
                     and not session.unsaid
@@ -229,12 +229,12 @@ class SessionDriver:
                 await asyncio.wait(self._closings)
 
     def take_over(self, connection: WebSocket, after: int) -> bool:
-        """Its client has come back with this connection; False if it cannot have seen that message, or too long ago."""
+        """Resume the session over this connection. False if message `after` was never sent or is too old."""
         if not self.session.resume(after, time.monotonic()):
             return False
         former, self._connection = self._connection, connection
         if former is not None:
-            former.interrupt()  # whatever is being sent there is sent here again
+            former.interrupt()  # what is being sent there is sent again here
             self._close(former, CloseCode.RESUMED_ELSEWHERE, "resumed elsewhere")
             self._former = [each for each in self._former if not each.closed] + [former]
             if len(self._former) > MOST_FORMER:
@@ -246,31 +246,31 @@ class SessionDriver:
         return True
 
     def drain(self) -> None:
-        """The service shuts down."""
+        """End the session in order, because the service shuts down."""
         self.session.drain()
         self._wake.set()
 
     def _meant(self, resume: Resume, connection: WebSocket) -> SessionDriver | None:
-        """The session that the client wants to go on with, which has its connection now; None if it is told why not."""
+        """Give the connection to the session that the client wants to resume. None if that is refused."""
         session = self.session
         other = self._resumption.find(resume.token, self._key)
         if other is None:
-            limit = f"A session is kept for {session.limits.resume_s:g} s after its connection"
-            session.misdirect("unknown_token", f"No session has this token: it has ended. {limit}; open a new one.")
+            limit = f"A session is kept for {session.limits.resume_s:g} s after its connection is lost"
+            session.misdirect("unknown_token", f"No session with this token exists any more. {limit}; open a new one.")
         elif not other.take_over(connection, resume.after):
-            what = f"Message {resume.after} was never sent, or what follows it is not kept any more"
-            session.misdirect("bad_resume", f"{what}; 'after' must be the last 'n' that was seen.")
+            what = f"Message {resume.after} was never sent, or the messages after it are no longer kept"
+            session.misdirect("bad_resume", f"{what}; 'after' must be the 'n' of the last message that you received.")
             other = None
         return other
 
     def _lose(self, connection: WebSocket) -> None:
-        """This connection is closed: the session ends, or is kept for a client that did not want that."""
+        """Handle a closed connection: end the session, or keep it for a client that did not mean to go."""
         if self._connection is not connection:
             return
         session = self.session
-        # Our own close was answered, or it is a goodbye. Whoever has not answered `done` may not have it.
+        # Either the client said goodbye, or it answered our close. If it answered neither, it may have missed `done`.
         wanted = connection.goodbye or (connection.agreed and session.close is not None)
-        # Without the first message a client has no token.
+        # A client that has not received the first message has no token.
         possible = session.parkable and self._told > 0
         if possible and not (connection.fault or wanted or self._resumption.full):
             self._connection = None
@@ -282,7 +282,7 @@ class SessionDriver:
             self._leave(connection.fault or VANISHED)
 
     def _leave(self, reason: str = VANISHED) -> None:
-        """Nobody comes back any more."""
+        """Give up the client: it cannot return any more."""
         self.session.vanish(reason)
         self._look()
 
@@ -297,20 +297,20 @@ class SessionDriver:
     async def _rest(self) -> None:
         due = self.session.due_at()
         wait = None if due is None else max(0.0, due - time.monotonic())
-        # Without a time there is a request under way, and its answer or its failure wakes the pump.
+        # If there is no due time, a request is under way, and its answer or failure wakes the pump.
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._wake.wait(), wait)
 
     def _advance(self) -> None:
         """Send what the session has for the model now."""
         self._admit()
-        if not self._holdings.reservations:  # not let in yet, or everything is given back
+        if not self._holdings.reservations:  # not admitted yet, or everything was given back
             return
         for stream, request in self.session.requests(time.monotonic()):
             self._asking.add(asyncio.create_task(self._ask(stream, request)))
 
     def _admit(self) -> None:
-        """The slots of all streams before any request, or none of them."""
+        """Take the slots of all streams before the first request, or refuse the session."""
         session = self.session
         if self._holdings.reservations or not session.wanted:
             return
@@ -332,11 +332,11 @@ class SessionDriver:
             else:
                 events = await reservation.send(request.pcm, flush=request.flush, end=request.end)
         except LinkError as error:
-            # The model quotes options that it refuses, and these may be a client's own words.
+            # The model quotes options that it refuses. They may contain a client's private words, such as hotwords.
             detail = "" if error.code == FailureCode.BAD_OPTIONS else error.message
             log.warning("request failed", stream=stream, code=error.code, detail=detail)
             now = time.monotonic()
-            self._observed.failed(stream, error.code, now)  # first: then it still sees what is going to be played again
+            self._observed.failed(stream, error.code, now)  # before fail(), which clears the audio that will be resent
             session.fail(stream, error.code, error.message, now, lost=isinstance(error, ConnectionLost))
         else:
             now = time.monotonic()
@@ -356,14 +356,14 @@ class SessionDriver:
         messages = self.session.take_messages() if connection is not None else []
         if connection is None or not messages:
             return
-        # What comes once more was counted when it left for the first time.
+        # Messages that are sent again were counted the first time.
         fresh = [message for message in messages if message.n > self._told]
         self._observed.outgoing = len(fresh)
         if self._states.now is DriverState.OPENING and any(isinstance(message.message, Ready) for message in fresh):
             self._welcome()
         try:
             if not await connection.send(messages, self._sent):
-                self._wake.set()  # the connection was replaced: there is more to send
+                self._wake.set()  # the connection was replaced, so there is more to send
         except NotRead as late:
             if self._connection is connection:
                 self.session.stall(late.limit_s)
@@ -371,7 +371,7 @@ class SessionDriver:
             self._lose(connection)
 
     def _welcome(self) -> None:
-        """The session is about to be told that it is there."""
+        """Register the session, just before the client is told that it is ready."""
         self._states.become(DriverState.READY)
         self._observed.opened()
         self._resumption.add(self.session.token, self._key, self)
@@ -390,7 +390,7 @@ class SessionDriver:
         closing.add_done_callback(lambda _: self._wake.set())
 
     def _finish(self) -> None:
-        """Give back what is left, once, however the session ended."""
+        """Give back everything once, however the session ended."""
         session = self.session
         session.vanish("cut_off")
         self._holdings.give_back()

@@ -1,7 +1,7 @@
-"""Memory goes back to the system when a crowd has gone: otherwise it is kept for later, and looks as if it were used.
+"""Returns memory to the system after many connections have ended. Otherwise the process keeps it, and looks larger.
 
-Hundreds of handshakes of TLS hold 80 MB or more. Their objects point at each other, so that Python frees them late, and
-the C library keeps what was freed.
+Hundreds of TLS handshakes hold 80 MB or more. Their objects refer to each other, so Python frees them late, and the C
+library keeps the freed memory.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import ctypes
 import gc
 from contextlib import suppress
 
-# So many connections are a crowd, and it has gone when an eighth of it is left.
+# So many connections are a crowd. It has gone when no more than an eighth of it is left.
 CROWD = 64
 GONE = 8
-# Connections that have just ended are still held here and there.
+# Wait for so long, because connections that have just ended still hold some memory.
 SOON_S = 1.0
-# It takes some ten milliseconds, in which nobody is served: whoever comes and goes in crowds cannot have it more often.
+# Returning memory blocks the service for some ten milliseconds. Crowds must not be able to cause that more often.
 SELDOM_S = 20.0
 
 
 class FreedMemory:
-    """Is told how many connections there are."""
+    """Watches the number of connections, and returns memory when a crowd has gone."""
 
     def __init__(self) -> None:
         self._most = 0
@@ -29,7 +29,7 @@ class FreedMemory:
         self._given_back_at = -SELDOM_S
 
     def crowd(self, number: int) -> None:
-        """So many there are now."""
+        """Note how many connections there are now."""
         self._most = max(self._most, number)
         if self._most >= CROWD and number <= self._most // GONE:
             self._most = number
@@ -44,7 +44,7 @@ class FreedMemory:
 
 
 def give_back() -> None:
-    """Whatever is not used any more."""
+    """Return unused memory to the system."""
     gc.collect()
-    with suppress(AttributeError, OSError):  # where it is not the C library of GNU, it does as it likes
+    with suppress(AttributeError, OSError):  # only the GNU C library has this function
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,6 +1,6 @@
-"""Where sessions are found by their tokens: who comes back goes on where the connection was lost.
+"""Finds sessions by their tokens, so that a client that lost its connection can go on.
 
-A token is a secret, so it is kept as a hash: how long it takes to find one tells nothing about those that there are.
+A token is a secret. Only its hash is kept, so the time of a look-up tells nothing about the tokens that exist.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-# Sessions whose client is away, at a time. More than that end with their connection: each keeps its messages.
+# The most sessions that wait for their clients. Further ones end with their connection, because each keeps messages.
 MOST_PARKED = 256
 
 
 class Resumable(Protocol):
-    """What is looked for: whoever drives a session."""
+    """The driver of a session that can be resumed."""
 
     @property
     def parked(self) -> bool:
-        """Whether nobody is connected, but somebody may come back."""
+        """Whether the client lost its connection and may return."""
 
     @property
     def resumable(self) -> bool:
-        """Whether its client may come back, or take it over from an older connection."""
+        """Whether the client may resume the session, over a new connection or in place of an older one."""
 
 
 Driver = TypeVar("Driver", bound=Resumable)
@@ -36,7 +36,7 @@ class _Entry(Generic[Driver]):
 
 
 class Resumption(Generic[Driver]):
-    """The sessions of one service that somebody may resume."""
+    """The sessions of one service that clients may resume."""
 
     def __init__(self) -> None:
         self._entries: dict[bytes, _Entry[Driver]] = {}
@@ -44,16 +44,16 @@ class Resumption(Generic[Driver]):
 
     @property
     def full(self) -> bool:
-        """Whether no more clients may be away."""
+        """Whether no further session may wait for its client."""
         return sum(entry.driver.parked for entry in self._entries.values()) >= MOST_PARKED
 
     def add(self, token: str, key: str, driver: Driver) -> None:
-        """This session can be resumed from now on, with this token and this access key."""
+        """Allow a client to resume this session with this token and this access key."""
         self._entries[_hashed(token)] = _Entry(driver, key)
         self._of_keys[key] += 1
 
     def remove(self, token: str) -> None:
-        """It cannot be any more."""
+        """Stop allowing it."""
         entry = self._entries.pop(_hashed(token), None)
         if entry is not None:
             self._of_keys[entry.key] -= 1
@@ -61,14 +61,14 @@ class Resumption(Generic[Driver]):
                 del self._of_keys[entry.key]
 
     def find(self, token: str, key: str) -> Driver | None:
-        """The session of this token. Under another key it is as unknown as one that never was."""
+        """Return the session of this token; None if it does not exist or belongs to another key."""
         entry = self._entries.get(_hashed(token))
         if entry is None or entry.key != key or not entry.driver.resumable:
             return None
         return entry.driver
 
     def knows(self, key: str) -> bool:
-        """Whether a session of this access key could be resumed."""
+        """Whether there is a session of this access key to resume."""
         return key in self._of_keys
 
 

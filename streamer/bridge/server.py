@@ -1,4 +1,4 @@
-"""The port: websockets become drivers, plain HTTP becomes pages, and all of it ends in bounded time."""
+"""The service's port: websockets get drivers, plain HTTP gets pages, and everything ends in bounded time."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from streamer.wire.native import PATH
 
 log = Log("streamer.bridge")
 
-MOST_WAITING = 64  # connections that have no sequence: not started, or refused and still closing
+MOST_WAITING = 64  # connections without a sequence: not started, or refused and still closing
 MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
-MOST_TURNED_AWAY = 64  # connections that are being told why they may not come in; more are just cut off
-# All limits of an end together, Triton's own included, stay below the 30 s that a supervisor waits by custom.
+MOST_TURNED_AWAY = 64  # refused connections that are being told why; further ones are cut off
+# All limits of a shutdown together, Triton's own included, stay below the 30 s that supervisors usually wait.
 FINALS_LIMIT_S = 8.0
 CUT_LIMIT_S = 2.0
-HURRY_LIMIT_S = 0.5  # for all of it, where nobody has time
+HURRY_LIMIT_S = 0.5  # replaces these limits in a hurry
 
 
 class PortError(Exception):
-    """The address cannot be listened on; the message is a sentence for the user."""
+    """The service cannot listen at the address. The message is a sentence for the user."""
 
 
 class BridgeServer:
-    """Listens on one port. Sessions are admitted once the admission is open, which also knows whether it is ready."""
+    """Listens on one port. `admission` admits sessions once it is open, and knows whether the service is ready."""
 
     def __init__(
         self,
@@ -75,18 +75,18 @@ class BridgeServer:
 
     @property
     def url(self) -> str:
-        """Where the websocket is."""
+        """The URL of the websocket."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         scheme = "ws" if self._policy.certificate is None else "wss"
         return f"{scheme}://{host}:{self._port}{PATH}"
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return self._port
 
     async def start(self) -> None:
-        """Listen; PortError if that is not possible. A port of 0 is replaced by a free one."""
+        """Start listening. PortError if that is not possible. Port 0 means any free port."""
         policy, metrics = self._policy, self._metrics
         terms = Terms(
             self._routes(),
@@ -105,7 +105,7 @@ class BridgeServer:
         self._listener = listener
 
     async def stop(self, grace: float = 0.0) -> None:
-        """End within a bounded time: sessions may end by themselves for `grace` seconds, then get their finals."""
+        """End within a bounded time. Sessions may go on for `grace` seconds; then the others get their finals."""
         self.admission.close()
         self._metrics.ready.set(0)
         if self._listener is None:
@@ -124,11 +124,11 @@ class BridgeServer:
         await self._listener.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
 
     def hurry(self) -> None:
-        """A stop() that is under way, or comes, waits for nobody: sessions are cut off."""
+        """Make a present or later stop() cut off all sessions instead of waiting for them."""
         self._hurried.set()
 
     async def _wait(self, limit: float) -> None:
-        """For all sessions to end by themselves, unless somebody is in a hurry."""
+        """Wait until all sessions have ended, or hurry() is called."""
         ended = asyncio.create_task(_wait(self._drivers, limit))
         hurried = asyncio.create_task(self._hurried.wait())
         try:
@@ -138,11 +138,11 @@ class BridgeServer:
             hurried.cancel()
 
     def _routes(self) -> Routes:
-        """Everything that is at the port."""
+        """Return all paths of the port."""
         policy = self._policy
         probes = Probes(self._metrics, self._state, policy.access)
         native = Endpoint(self._converse, policy.largest_message, (SUBPROTOCOL,))
-        routes = Routes(f"There are / (a page), {PATH} (the websocket), /healthz, /readyz and /metrics.")
+        routes = Routes(f"The paths are / (a page), {PATH} (the websocket), /healthz, /readyz and /metrics.")
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
@@ -155,7 +155,7 @@ class BridgeServer:
             visit = access.enter(request)
             caller = visit.caller
         except Denied as denied:
-            # Whoever has all that he may have is let in to go on with a session of his own, which is counted already.
+            # A caller that has used its quota may still resume one of its sessions, which is counted already.
             known = denied.retry_s > 0 and self._resumption.knows(access.caller(request).key)
             if not known or sum(other.barred for other in self._drivers.values()) >= MOST_RETURNING:
                 await self._turn_away(websocket, denied)
@@ -165,7 +165,7 @@ class BridgeServer:
         session = Session(
             secrets.token_hex(8), secrets.token_urlsafe(24), self._models.names, time.monotonic(), self._limits
         )
-        # In this connection's context, and in that of the pump.
+        # Set in this connection's context, from which the pump's task inherits.
         logs.session.set(session.number)
         origin.set(f"{session.number}-")
         if caller.key:
@@ -174,14 +174,14 @@ class BridgeServer:
             websocket, session, self.admission, self._metrics, self._resumption, visit, key=caller.key, barred=barred
         )
         if sum(other.waiting for other in self._drivers.values()) >= MOST_WAITING:
-            session.refuse("full", "Too many connections wait for a session; try again later.")
+            session.refuse("full", "Too many connections are waiting for a session; try again later.")
         pump = asyncio.create_task(driver.pump())
         self._drivers[pump] = driver
         pump.add_done_callback(self._drivers.pop)
         await driver.read(websocket)
 
     async def _turn_away(self, websocket: WebSocket, denied: Denied) -> None:
-        """Say why not and close: a browser cannot read the status of a refused handshake."""
+        """Tell the client why it is refused, and close. A browser cannot read the status of a refused handshake."""
         self._metrics.refusals.labels(denied.code).inc()
         log.info("refused", reason=denied.code)
         self._turned_away += 1
@@ -220,9 +220,9 @@ async def _wait(tasks: Iterable[asyncio.Task[None]], limit: float) -> None:
 
 def _why(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is taken: end what listens there or choose another port."
+        return f"Port {port} of {host} is already in use: stop the program that uses it, or choose another port."
     if error.errno == errno.EACCES:
-        return f"Port {port} of {host} may not be opened by this user: choose one above 1023."
+        return f"This user may not open port {port} of {host}: choose a port above 1023."
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"'{host}' is not an address of this machine."
     return f"Port {port} of {host} cannot be opened: {error.strerror or error}."

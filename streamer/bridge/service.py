@@ -1,4 +1,4 @@
-"""The service as one thing to enter and leave: the Tritons, the links to them, and the port in front.
+"""The whole service as a context manager: the Tritons, the links to them, and the port in front.
 
 async with Service(TritonServer(asr_repository())) as service:
     ...  # service.url
@@ -27,10 +27,10 @@ from streamer.triton.server import TritonServer
 
 
 class Service:
-    """Entered once the model has answered; left when every session got its finals and nothing is running.
+    """Entering waits until the model has answered. Leaving waits until every session has its finals and has ended.
 
-    A TritonServer (started or not) belongs to the service from now on: it is started again when it dies, and stopped
-    at the end. An address or several (gRPC, host:port) are Tritons of somebody else. PortError, TritonError and
+    The service owns a TritonServer (started or not) that it is given: it starts it again if it dies, and stops it at
+    the end. One or more addresses (gRPC, host:port) are Tritons that run elsewhere. PortError, TritonError and
     LinkError have a sentence for the user.
     """
 
@@ -49,9 +49,9 @@ class Service:
         models: Mapping[str, str] | None = None,
         resolve_s: float = RESOLVE_EVERY_S,
     ) -> None:
-        """`sessions` at most, or what finds out once the Tritons are there how many those carry (what the models have
-        slots for, if not given). `models` are Triton models by public name, with `default` among them. `grace` is for
-        the end: see BridgeServer.stop().
+        """`sessions`: the most sessions, or a function that measures it once the Tritons are ready; by default, as many
+        as the models have slots. `models`: Triton models by public name, including `default`. `grace`: see
+        BridgeServer.stop().
         """
         self.metrics = Metrics(tracing)
         tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
@@ -63,19 +63,19 @@ class Service:
 
     @property
     def url(self) -> str:
-        """Where the websocket is."""
+        """The URL of the websocket."""
         return self._server.url
 
     @property
     def port(self) -> int:
-        """That of its URL."""
+        """The port of the URL."""
         return self._server.port
 
     async def __aenter__(self) -> Service:
         try:
             await self._enter()
         except BaseException:
-            # Also when cancelled: whoever waits for Triton in a thread is only released by its stop.
+            # Also when cancelled: only stopping Triton ends a thread that waits for it.
             await self._exit.aclose()
             raise
         return self
@@ -86,26 +86,26 @@ class Service:
         await self._exit.aclose()
 
     async def hurry(self) -> None:
-        """Whoever leaves it, or is about to, has no time: sessions are cut off, and what belongs to it is killed."""
+        """Make a present or later exit quick: cut off all sessions, and kill the embedded Triton."""
         self._server.hurry()
         await self.models.cut_off()
 
     async def _enter(self) -> None:
-        # Whatever nobody waits for tells its failure to the loop alone.
+        # Failures of tasks that nothing awaits are reported only to the loop.
         loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
             loop.set_exception_handler(self._failed)
             self._exit.callback(loop.set_exception_handler, None)
-        # Left in reverse order: sessions, links, Tritons, port.
+        # On exit this happens in reverse order: sessions, links, Tritons, port.
         self._exit.push_async_callback(self._server.stop)
         self._exit.push_async_callback(self.models.close)
-        # The port first: when it is taken the user need not wait for Triton to hear that.
+        # The port comes first, so that a user need not wait for Triton to learn that the port is in use.
         await self._server.start()
         await self.models.open()
         self.metrics.held = lambda: {name: pool.held for name, pool in self.models.pools.items()}
         self.metrics.recognisers.set_function(lambda: self.models.tritons)
         self.metrics.recognisers_ready.set_function(lambda: self.models.tritons_ready)
-        # Sessions end before their links; what is left for the other call is a start that failed half-way.
+        # This call ends sessions before their links. The call above is for a start that failed half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
         if callable(self._sessions):
             self._server.admission.open(self.models, carried=await self._sessions(self.models.default))

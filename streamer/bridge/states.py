@@ -1,4 +1,4 @@
-"""A state machine: one state of an enum at a time, which changes only as its table of transitions allows.
+"""A state machine: its state is a member of an enum, and changes only as a table of transitions allows.
 
     ALLOWED = {Light.RED: (Light.GREEN,), Light.GREEN: (Light.RED,)}
 
@@ -6,7 +6,7 @@
     light.become(Light.GREEN)
     light.now  # Light.GREEN
 
-What is not allowed raises StateError. Every change is a line at debug level.
+A change that is not allowed raises StateError. Every change is logged at debug level.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ S = TypeVar("S", bound=Enum)
 
 
 class StateError(Exception):
-    """Something happened that the present state does not allow; names the states expected and the state met."""
+    """The present state does not allow this. The message names the expected states and the present one."""
 
     def __init__(self, what: str, expected: Iterable[str], met: str) -> None:
         super().__init__(f"{what}: expected {' or '.join(expected)}, met {met}")
 
 
 class States(Generic[S]):
-    """The present state, and the way to the next one."""
+    """The present state, and the method that changes it."""
 
     __slots__ = ("_allowed", "_fields", "_machine", "now")
 
     def __init__(self, machine: str, first: S, allowed: Mapping[S, Collection[S]], **fields: object) -> None:
-        """`machine`: what it is called in errors and logs; `fields` go into each line of the log.
+        """`machine`: its name in errors and logs. `fields` are added to each log line.
 
-        `allowed`: for every state those that may follow it. A state without any is the end.
+        `allowed`: for every state, the states that may follow. A state that none may follow is final.
         """
         self.now = first
         self._machine = machine
@@ -44,7 +44,7 @@ class States(Generic[S]):
         self._fields = fields
 
     def become(self, state: S) -> S:
-        """From now on it is in this state; returns the one before. StateError if it may not follow."""
+        """Change to this state and return the former one. StateError if the change is not allowed."""
         before = self.now
         if state not in self._allowed[before]:
             former = [each.value for each, following in self._allowed.items() if state in following]
@@ -52,10 +52,10 @@ class States(Generic[S]):
         self.now = state
         if _log.isEnabledFor(logging.DEBUG):
             fields = {**self._fields, "before": before.value, "now": state.value}
-            _log.debug(self._machine, extra={"fields": fields})  # as telemetry/logs.py writes them
+            _log.debug(self._machine, extra={"fields": fields})  # in the form that telemetry/logs.py expects
         return before
 
     def expect(self, *states: S) -> None:
-        """StateError unless it is in one of these."""
+        """Raise StateError unless the present state is one of these."""
         if self.now not in states:
             raise StateError(self._machine, [state.value for state in states], self.now.value)

@@ -1,21 +1,21 @@
-"""How fast text is taken from one client: a flush is a few bytes, and costs the recogniser an answer."""
+"""Limits how fast text messages of one client are read, because even a tiny `flush` costs the recogniser an answer."""
 
 from __future__ import annotations
 
-# So many messages at a time, and in a second from then on.
+# A client may send so many messages at once, and then so many in a second.
 MOST_TEXTS = 32
 TEXTS_PER_S = 10.0
 
 
 class TextPace:
-    """A client has little to say in text. One that says more is read no further for a moment."""
+    """The pace of one client. If its text comes faster, reading pauses for a moment."""
 
     def __init__(self) -> None:
-        self._ahead_s = 0.0  # of what it may say
+        self._ahead_s = 0.0  # how far it is ahead of the pace
         self._said_at = 0.0
 
     def wait_s(self, now: float) -> float:
-        """A message came; how long not to read the next one."""
+        """Note a message. Returns how long to wait before the next one is read."""
         self._ahead_s = max(0.0, self._ahead_s - (now - self._said_at)) + 1 / TEXTS_PER_S
         self._said_at = now
         return max(0.0, self._ahead_s - MOST_TEXTS / TEXTS_PER_S)

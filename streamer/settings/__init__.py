@@ -1,1 +1,1 @@
-"""The settings of `streamer serve`: one list, read from flags, the environment and a TOML file."""
+"""The settings of `streamer serve`: one list, with values from flags, environment variables and a TOML file."""

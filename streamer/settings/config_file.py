@@ -1,4 +1,4 @@
-"""A settings file: TOML, all keys at the top level. Knows in which line each of them is."""
+"""A settings file: TOML, with all keys at the top level. It knows the line of each key."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from streamer.settings.setting import SettingsError
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """What a file says."""
+    """The content of a settings file."""
 
     path: Path
     values: dict[str, Any]
-    lines: dict[str, int]  # of the keys whose line is known
+    lines: dict[str, int]  # the line of each key, where it is known
 
     def location(self, key: str) -> str:
-        """Where a key is, as it stands in a sentence."""
+        """Return where a key is, as words for a sentence."""
         line = self.lines.get(key)
         return f"{self.path}, line {line}" if line else str(self.path)
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Reads it; SettingsError if that is not possible."""
+    """Read a settings file. SettingsError if that is not possible."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -39,12 +39,12 @@ def read_config_file(path: Path) -> ConfigFile:
     except UnicodeDecodeError:
         raise SettingsError(f"{path} cannot be read: it is not UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is not TOML: {error}.") from None
+        raise SettingsError(f"{path} is not valid TOML: {error}.") from None
     found = {key: _lines_of(key, text) for key in values}
     return ConfigFile(path, values, {key: lines[0] for key, lines in found.items() if len(lines) == 1})
 
 
 def _lines_of(key: str, text: str) -> list[int]:
-    """The lines in which the key seems to be set: several if the key also stands in a text of several lines."""
+    """Return the lines that seem to set the key. A multi-line string may contain a line that looks like one."""
     begins = re.compile(rf"\s*(\[\s*)?([\"']?){re.escape(key)}\2\s*[=.\]]")
     return [number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)]

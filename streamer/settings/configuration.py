@@ -1,6 +1,6 @@
 """The configuration of a service: the value of each setting, and which source it came from.
 
-A flag is stronger than a variable, a variable than the file, the file than the default.
+A flag takes precedence over a variable, a variable over the file, and the file over the default.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from streamer.settings.nearest import QUOTED, did_you_mean
 from streamer.settings.serve import SETTINGS, ServeSettings
 from streamer.settings.setting import PREFIX, Setting, SettingsError
 
-CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"  # the file, unless there is the flag
-# What Kubernetes tells every container about a service that is called streamer-serve.
+CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"  # names the settings file, unless the flag does
+# Variables that Kubernetes sets in every container if a service is called streamer-serve.
 _KUBERNETES: Final = re.compile(rf"{PREFIX}(SERVICE_HOST|(SERVICE_)?PORT(_.+)?)")
 _OF_KUBERNETES: Final = (
-    "; Kubernetes sets it where a service is called streamer-serve: "
-    "call that service something else, or set enableServiceLinks to false."
+    "; Kubernetes sets it if a service is called streamer-serve: "
+    "rename that service, or set enableServiceLinks to false."
 )
 
 
 @dataclass(frozen=True)
 class Given:
-    """What one source says about a setting: the value as it stands there, and names of the source for sentences."""
+    """A value that one source gives for a setting, unread, and the names of the source for use in sentences."""
 
     value: Any
-    name: str  # the setting as this source has it: "--port", or "port in streamer.toml, line 3,"
+    name: str  # the setting as this source names it: "--port", or "port in streamer.toml, line 3,"
     source: str  # "--port", or "streamer.toml, line 3"
-    folder: Path | None = None  # of the file that says so
+    folder: Path | None = None  # the folder of the settings file, if the value is from one
 
     def read(self, setting: Setting) -> Any:
-        """The value; WrongValueError if it is none."""
+        """Return the value as the setting's kind. WrongValueError if it is not valid."""
         if self.folder is not None:
             return setting.kind.of_toml(self.value, self.folder)
         if isinstance(self.value, bool):
@@ -47,19 +47,19 @@ class Given:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The values, and of those that somebody gave where they came from."""
+    """The values of all settings, and the source of each value that was given."""
 
     settings: ServeSettings
     given: Mapping[str, Given]
 
     def named(self, name: str) -> str:
-        """A setting at the beginning of a sentence, as its source calls it; the flag, if nobody gave it."""
+        """Return a setting's name for the start of a sentence: as its source names it, or the flag if none gave it."""
         return self.given[name].name if name in self.given else SETTINGS[name].flag
 
 
 def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None) -> Configuration:
-    """The configuration that comes of these flags (by the names of the settings; None is not given), of the
-    environment, and of the file that either of them names. SettingsError says all that is wrong.
+    """Combine these flags (by setting name; None means not given), the environment, and the file that one of them
+    names. SettingsError lists everything that is wrong.
     """
     if config is None and environment.get(CONFIG_VARIABLE):
         config = Path(environment[CONFIG_VARIABLE])
@@ -68,7 +68,7 @@ def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: 
     values: dict[str, Any] = {}
     given: dict[str, Given] = {}
     for name, setting in SETTINGS.items():
-        # Each source is checked, also where a stronger one wins: a mistake in a file must not wait for that.
+        # Every source is checked, even if another takes precedence, so that a mistake shows at once.
         for found in _sources(setting, flags, environment, file):
             try:
                 value = found.read(setting)
@@ -86,10 +86,10 @@ def configure(flags: Mapping[str, Any], environment: Mapping[str, str], config: 
 def _sources(
     setting: Setting, flags: Mapping[str, Any], environment: Mapping[str, str], file: ConfigFile | None
 ) -> Iterator[Given]:
-    """What is said about a setting, the strongest first."""
+    """Yield the values given for a setting, in order of precedence."""
     if (value := flags.get(setting.name)) is not None:
         yield Given(value, setting.flag, setting.flag)
-    # An empty variable is none: templates of containers leave such behind.
+    # An empty variable counts as not set: container templates often leave empty ones.
     if value := environment.get(setting.variable):
         yield Given(value, setting.variable, setting.variable)
     if file is not None and setting.key in file.values:

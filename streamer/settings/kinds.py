@@ -1,6 +1,6 @@
 """The kinds of values that settings have: each is read from text or from TOML, and written as TOML.
 
-Arguments of other commands are read by the same rules, so that a port is a port everywhere.
+Arguments of other commands follow the same rules, so that a port is checked in the same way everywhere.
 """
 
 from __future__ import annotations
@@ -14,108 +14,108 @@ from typing import Any, Final
 
 LONGEST_SHOWN: Final = 80
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
-# A password in an address, and an API key of ours where a file was asked for.
+# A password in an address, and an API key given by mistake where a file is expected.
 _SECRETS: Final = ((re.compile(r"://[^/@\s]*@"), "://…@"), (re.compile(r"\bstreamer_[\w-]{20,}"), "streamer_…"))
 
 
 class WrongValueError(ValueError):
-    """A value that cannot be: the message follows the name of the setting, as "must be 1 or more, not 0"."""
+    """A value that is not valid. The message follows the setting's name, for example "must be 1 or more, not 0"."""
 
 
 class Kind(ABC):
-    """What a value is."""
+    """A kind of value."""
 
     def __init__(self, right: str, metavar: str = "", words: Sequence[str] = ()) -> None:
-        """`right` follows "must be"; `metavar` stands for a value in --help; `words` are values that have a name."""
+        """`right` describes valid values and follows "must be"; `metavar` is for --help; `words` are valid words."""
         self.right = right
         self.metavar = metavar
         self.words = words
 
     @abstractmethod
     def of_text(self, text: str) -> Any:
-        """The value that a flag or a variable has; WrongValueError if it is none."""
+        """Read the value of a flag or a variable. WrongValueError if it is not valid."""
 
     @abstractmethod
     def of_toml(self, value: object, folder: Path) -> Any:
-        """The value that a file in this folder has; WrongValueError if it is none."""
+        """Read a value from a settings file in this folder. WrongValueError if it is not valid."""
 
     def to_toml(self, value: Any) -> str:
-        """The value as TOML."""
+        """Write the value as TOML."""
         return toml_string(str(value))
 
     def to_text(self, value: Any) -> str:
-        """The value as one would type it."""
+        """Write the value as a user would type it."""
         return str(value)
 
     def wrong(self, met: str) -> WrongValueError:
-        """For a value of this form."""
+        """Make the error for the value `met`."""
         return WrongValueError(f"must be {self.right}, not {met}")
 
 
 class Text(Kind):
-    """A string; `accept` gives what to keep of it, or None if it is wrong."""
+    """A string. `accept` returns the value to keep, or None if it is not valid."""
 
     def __init__(self, right: str, metavar: str = "", accept: Callable[[str], str | None] = str) -> None:
         super().__init__(right, metavar)
         self._accept = accept
 
     def of_text(self, text: str) -> str:
-        """As it is, if it is accepted."""
+        """Check the text with `accept`."""
         if (value := self._accept(text)) is None:
             raise self.wrong(shown_text(text))
         return value
 
     def of_toml(self, value: object, folder: Path) -> str:
-        """Nothing but a string."""
+        """Check a string with `accept`; other types are wrong."""
         if type(value) is not str or (kept := self._accept(value)) is None:
             raise self.wrong(shown_toml(value))
         return kept
 
 
 class FilePath(Kind):
-    """A file or folder. In a settings file it is relative to the folder of that file."""
+    """A path of a file or folder. In a settings file it is relative to the folder of that file."""
 
     def __init__(self, metavar: str = "FILE") -> None:
         super().__init__("a path", metavar)
 
     def of_text(self, text: str) -> Path:
-        """Relative to the working directory."""
+        """Read a path that is relative to the working directory."""
         if not text:
             raise self.wrong(shown_text(text))
         return Path(text)
 
     def of_toml(self, value: object, folder: Path) -> Path:
-        """Nothing but a string."""
+        """Read a string as a path; other types are wrong."""
         if type(value) is not str or not value:
             raise self.wrong(shown_toml(value))
         return folder / value
 
     def to_toml(self, value: Any) -> str:
-        """Absolute: it names the same file wherever it is written to."""
+        """Write an absolute path, which names the same file from any folder."""
         return toml_string(str(Path(value).absolute()))
 
 
 class Choice(Kind):
-    """One of some words."""
+    """One of several words."""
 
     def __init__(self, *choices: str) -> None:
         super().__init__(f"{', '.join(choices[:-1])} or {choices[-1]}", "|".join(choices), choices)
 
     def of_text(self, text: str) -> str:
-        """Exactly one of them."""
+        """Read one of the words."""
         if text not in self.words:
             raise self.wrong(shown_text(text))
         return text
 
     def of_toml(self, value: object, folder: Path) -> str:
-        """Exactly one of them."""
+        """Read one of the words."""
         if value not in self.words:
             raise self.wrong(shown_toml(value))
         return str(value)
 
 
 class Number(Kind):
-    """A number within bounds; `word` may stand in its place."""
+    """A number within bounds, or `word` instead of one."""
 
     kind: type[int] | type[float] = float
     name = "a number"
@@ -129,7 +129,7 @@ class Number(Kind):
         self._least, self._most = least, most
 
     def of_text(self, text: str) -> Any:
-        """A number as Python writes it, within the bounds."""
+        """Read a number in Python's notation, and check its bounds."""
         if text in self.words:
             return text
         try:
@@ -141,7 +141,7 @@ class Number(Kind):
         return value
 
     def of_toml(self, value: Any, folder: Path) -> Any:
-        """A number within the bounds; where fractions are allowed a whole one is as good."""
+        """Check a number's type and bounds. A whole number is fine where fractions are allowed."""
         if value in self.words:
             return value
         allowed = (int,) if self.kind is int else (int, float)
@@ -150,21 +150,21 @@ class Number(Kind):
         return self.kind(value)
 
     def to_toml(self, value: Any) -> str:
-        """A number, or the word as a string."""
+        """Write a number, or the word as a string."""
         return toml_string(value) if value in self.words else self.to_text(value)
 
     def to_text(self, value: Any) -> str:
-        """Without more digits than it needs."""
+        """Write the number with no more digits than it needs."""
         short = f"{value:.10g}" if isinstance(value, float) else str(value)
         return short if value in self.words or value == self.kind(short) else repr(value)
 
     def _fits(self, value: Any) -> bool:
-        # What is no number compares as false.
+        # NaN fails the comparison.
         return value is not None and value >= self._least and (self._most is None or value <= self._most)
 
 
 class Whole(Number):
-    """A whole number within bounds; `word` may stand in its place."""
+    """A whole number within bounds, or `word` instead of one."""
 
     kind = int
     name = "a whole number"
@@ -180,49 +180,49 @@ class Switch(Kind):
         super().__init__("true or false")
 
     def of_text(self, text: str) -> bool:
-        """A word for yes or no."""
+        """Read a word for true or false."""
         if text.lower() not in (*self.ON, *self.OFF):
             raise self.wrong(shown_text(text))
         return text.lower() in self.ON
 
     def of_toml(self, value: object, folder: Path) -> bool:
-        """Nothing but a boolean."""
+        """Check that the value is a boolean."""
         if type(value) is not bool:
             raise self.wrong(shown_toml(value))
         return value
 
     def to_toml(self, value: Any) -> str:
-        """As TOML has it."""
+        """Write true or false."""
         return self.to_text(value)
 
     def to_text(self, value: Any) -> str:
-        """As one would type it."""
+        """Write true or false."""
         return "true" if value else "false"
 
 
 class ListOf(Kind):
-    """Several of a kind: commas between them in text, an array in TOML."""
+    """Several values of one kind: separated by commas in text, an array in TOML."""
 
     def __init__(self, item: Kind) -> None:
         super().__init__(f"a list, each {item.right}", f"{item.metavar}[,…]")
         self._item = item
 
     def of_text(self, text: str) -> tuple[Any, ...]:
-        """What stands between the commas."""
+        """Read the values between the commas."""
         return tuple(self._item.of_text(part.strip()) for part in text.split(","))
 
     def of_toml(self, value: object, folder: Path) -> tuple[Any, ...]:
-        """Nothing but an array."""
+        """Read an array; other types are wrong."""
         if type(value) is not list:
             raise self.wrong(shown_toml(value))
         return tuple(self._item.of_toml(each, folder) for each in value)
 
     def to_toml(self, value: Any) -> str:
-        """An array in one line."""
+        """Write an array on one line."""
         return f"[{', '.join(map(self._item.to_toml, value))}]"
 
     def to_text(self, value: Any) -> str:
-        """With commas."""
+        """Write the values with commas between them."""
         return ",".join(map(self._item.to_text, value))
 
 
@@ -231,19 +231,19 @@ COUNT: Final = Whole(1, metavar="N")
 
 
 def concealed(text: str) -> str:
-    """The text without the passwords and keys that may be in it."""
+    """Replace passwords and keys in a text."""
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text
 
 
 def shown_text(text: str) -> str:
-    """Text that somebody typed, in a sentence: numbers as they are, the rest in quotes."""
+    """Show text that a user typed within a sentence: numbers as they are, anything else in quotes."""
     return text if _NUMBER.fullmatch(text) else repr(_short(concealed(text)))
 
 
 def shown_toml(value: object) -> str:
-    """A value of a file, in a sentence: in the form that it has there."""
+    """Show a value from a settings file within a sentence, in the form that it has there."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -254,8 +254,8 @@ def shown_toml(value: object) -> str:
 
 
 def toml_string(text: str) -> str:
-    """Text as a basic string of TOML."""
-    # JSON has the same escapes, but leaves one control character as it is.
+    """Write text as a basic string of TOML."""
+    # JSON uses the same escapes, but does not escape one of the control characters.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

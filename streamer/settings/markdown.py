@@ -1,4 +1,4 @@
-"""The settings as tables for a page in Markdown."""
+"""Tables of the settings for a page in Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamer.settings.setting import Setting
 
 
 def tables() -> str:
-    """A table for each group."""
+    """Write one table for each group of settings."""
     lines: list[str] = []
     group = ""
     for setting in SETTINGS.values():

@@ -1,4 +1,4 @@
-"""The name that somebody probably meant."""
+"""Finds the name that a user probably meant."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from typing import Final
 
 QUOTED: Final = "'{}'"
-# Two letters in the wrong order are like it in a word of four: `prot` is `port`, but `port` is not `format`.
+# With this value, two swapped letters in a word of four are still similar: `prot` finds `port`, not `format`.
 LIKENESS: Final = 0.75
-# Of three letters one may be another: `mik` is `mic`.
+# In a word of three letters, one may be wrong: `mik` finds `mic`.
 SHORT: Final = 3
 SHORT_LIKENESS: Final = 0.6
 
 
 def did_you_mean(name: str, names: Iterable[str], form: str = "{}") -> str:
-    """The end of a sentence about a name that does not exist: "; did you mean port?". Empty if none is like it."""
+    """Write the end of a sentence about an unknown name: "; did you mean port?". Empty if no name is similar."""
     known = list(names)
-    # Only now: it takes longer to import than all else that a mistake needs.
+    # Imported only when it is needed, because the import is slow.
     from difflib import get_close_matches
 
     longer = [each for each in known if each.startswith(name)]

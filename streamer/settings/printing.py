@@ -1,4 +1,4 @@
-"""A configuration as a settings file: what is in effect, where it came from, and what else could be set."""
+"""Prints a configuration as a settings file: the values in effect, their sources, and what else can be set."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from streamer.settings.setting import Setting
 
 _WIDTH: Final = 100
 _HEAD: Final = (
-    "The settings of `streamer serve` that are in effect here, and where each came from. Saved as a file, "
-    "`streamer serve --config FILE` takes them again. A setting that has no value is shown with an example."
+    "The settings of `streamer serve` that are in effect here, and the source of each. Save them as a file to use "
+    "them again with `streamer serve --config FILE`. A setting without a value is shown with an example."
 )
 
 
 def as_toml(configuration: Configuration) -> str:
-    """The file."""
+    """Write the settings file."""
     lines = [*_comment(_HEAD)]
     group = ""
     for name, setting in SETTINGS.items():
@@ -46,11 +46,11 @@ def _entry(setting: Setting, value: Any, source: str) -> Iterator[str]:
     if shown == written:
         yield f"{setting.key} = {written}"
     else:
-        yield "# It has a secret in it, or cannot be written here: fill it in."
+        yield "# This value contains a secret, or characters that cannot be written here: fill it in."
         yield f"# {setting.key} = {shown}"
 
 
 def _comment(text: str) -> list[str]:
-    # A path may have anything in it, a line break too, and must not end the comment.
+    # A path may contain any character. A line break in it must not end the comment.
     plain = "".join(character if character.isprintable() else "?" for character in text)
     return textwrap.wrap(plain, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)

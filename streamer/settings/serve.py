@@ -1,4 +1,4 @@
-"""The settings of `streamer serve`: the list that its flags, variables, files and documentation come from."""
+"""The settings of `streamer serve`: the list from which its flags, variables, files and documentation are made."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from streamer.triton import MODEL
 
 AUTO: Final = "auto"
 
-_LISTENING: Final = "Where it listens"
+_LISTENING: Final = "Listening"
 _RECOGNISER: Final = "The recogniser"
-_ACCESS: Final = "Who may come in (docs/how-to/security.md)"
-_SHARES: Final = "What one caller may have"
+_ACCESS: Final = "Access (docs/how-to/security.md)"
+_SHARES: Final = "Limits for one caller"
 _ELSEWHERE: Final = "Tritons elsewhere"
-_RUNNING: Final = "Its log, and its end"
+_RUNNING: Final = "Shutdown, log and traces"
 
 _SESSIONS: Final = Whole(1, 100_000, "N")
 _CHARACTERS: Final = Whole(1, 1_000_000_000, "N")
@@ -67,8 +67,8 @@ class ServeSettings:
     model: tuple[ServedModel, ...] = setting(
         ModelList(),
         _RECOGNISER,
-        "The models: names in Triton's repository, or folders. Clients ask for one by its public name: the first is "
-        f"'{DEFAULT_MODEL}', others are called as in Triton or as NAME= says.",
+        "The models: names in Triton's repository, or folders. Clients ask for a model by its public name: "
+        f"'{DEFAULT_MODEL}' for the first one, the name in Triton for others, unless PUBLIC= gives another.",
         (ServedModel(MODEL),),
         example='["streaming_asr", "fast=streaming_asr_fast"]',
     )
@@ -76,19 +76,27 @@ class ServeSettings:
         FilePath("FOLDER"),
         _RECOGNISER,
         "The model repository of the embedded Triton.",
-        unset="the one that is shipped",
+        unset="the repository shipped with Streamer",
         example='"/srv/models"',
     )
     instances: int | None = setting(
-        COUNT, _RECOGNISER, "How many processes recognise.", unset="as in the model's config.pbtxt", example="2"
+        COUNT,
+        _RECOGNISER,
+        "The number of instances of each model; each is a process.",
+        unset="as in the model's config.pbtxt",
+        example="2",
     )
     slots: int | None = setting(
-        COUNT, _RECOGNISER, "How many streams each of them takes.", unset="as in the model's config.pbtxt", example="64"
+        COUNT,
+        _RECOGNISER,
+        "The most streams of each instance at a time.",
+        unset="as in the model's config.pbtxt",
+        example="64",
     )
     sessions: int | str | None = setting(
         Whole(1, metavar=f"N|{AUTO}", word=AUTO),
         _RECOGNISER,
-        f"The most sessions at a time, and slots for them; '{AUTO}' measures how many this machine carries.",
+        f"The most sessions at a time, and slots for them; '{AUTO}' measures how many this machine can serve.",
         unset="all slots",
         example=f'"{AUTO}"',
     )
@@ -96,15 +104,15 @@ class ServeSettings:
     keys: Path | None = setting(
         FilePath(),
         _ACCESS,
-        "Only callers with one of the keys in this file may come in; `streamer key NAME` makes them.",
+        "Admit only callers with a key from this file; `streamer key NAME` makes keys.",
         unset="no keys",
         example='"/etc/streamer/keys"',
     )
-    open: bool = setting(Switch(), _ACCESS, "Listen for other machines although there are no keys.", False)
+    open: bool = setting(Switch(), _ACCESS, "Accept connections from other machines even without keys.", False)
     origin: tuple[str, ...] = setting(
         ListOf(Text(f"an origin such as https://example.org, without a path, or '{ANY_ORIGIN}'", "URL", origin_of)),
         _ACCESS,
-        f"Sites whose pages may use the service too; '{ANY_ORIGIN}' is any site.",
+        f"Sites whose pages may also use the service; '{ANY_ORIGIN}' means any site.",
         (),
         unset="only pages of the service itself",
         example='["https://example.org"]',
@@ -112,7 +120,7 @@ class ServeSettings:
     tls_cert: Path | None = setting(
         FilePath(),
         _ACCESS,
-        "The certificate with what leads to its root, as PEM: the service then speaks wss and https.",
+        "The certificate and its chain, as PEM. The service then uses wss and https.",
         unset="no TLS",
         example='"/etc/streamer/chain.pem"',
     )
@@ -126,11 +134,11 @@ class ServeSettings:
     behind_proxy: int = setting(
         Whole(0, 8, "N"),
         _ACCESS,
-        "How many proxies in front tell in X-Forwarded-For who asks; with 0 that header is not believed.",
+        "The number of proxies in front that add to X-Forwarded-For. With 0 the service ignores that header.",
         0,
         bare="1",
     )
-    open_metrics: bool = setting(Switch(), _ACCESS, "Anybody may read /metrics, without a key.", False)
+    open_metrics: bool = setting(Switch(), _ACCESS, "Let anybody read /metrics, without a key.", False)
 
     per_key: int | None = setting(
         _SESSIONS, _SHARES, "The most sessions of one key at a time.", unset="no limit", example="4"
@@ -141,20 +149,20 @@ class ServeSettings:
     audio_per_key: float | None = setting(
         Number(1, 1e9, "SECONDS", unit="seconds"),
         _SHARES,
-        "The most audio of one key within an hour, all its sessions and channels together.",
+        "The most audio of one key within an hour, in all its sessions and channels together.",
         unset="no limit",
         example="36000",
     )
     hotwords_per_key: int = setting(
         _CHARACTERS,
         _SHARES,
-        "The most characters of hotwords that are prepared for one key within a minute.",
+        "The most characters of hotwords of one key within a minute.",
         HOTWORDS_PER_KEY,
     )
     hotwords_per_address: int = setting(
         _CHARACTERS,
         _SHARES,
-        "The most characters of hotwords that are prepared for one address within a minute.",
+        "The most characters of hotwords of one address within a minute.",
         HOTWORDS_PER_ADDRESS,
     )
     max_message: int = setting(
@@ -164,23 +172,23 @@ class ServeSettings:
         LARGEST_MESSAGE,
     )
     handshake_limit: float = setting(
-        _WAIT, _SHARES, "How long TLS may take, and then the request after it.", HANDSHAKE_LIMIT_S
+        _WAIT, _SHARES, "How long the TLS handshake may take, and then the first request.", HANDSHAKE_LIMIT_S
     )
-    start_limit: float = setting(_WAIT, _SHARES, "How long after the connection 'start' may come.", START_LIMIT_S)
-    idle_limit: float = setting(
-        _WAIT, _SHARES, "How long a session may send neither audio nor keepalive.", IDLE_LIMIT_S
+    start_limit: float = setting(
+        _WAIT, _SHARES, "How long a client may take to send 'start' after it connected.", START_LIMIT_S
     )
+    idle_limit: float = setting(_WAIT, _SHARES, "How long a client may send neither audio nor keepalive.", IDLE_LIMIT_S)
     resume_limit: float = setting(
         Number(0, LONGEST_LIMIT_S, "SECONDS", unit="seconds"),
         _SHARES,
-        "How long a client that lost its connection may take to come back; 0 ends its session at once.",
+        "How long a client may take to resume its session after it lost the connection; 0 ends the session at once.",
         RESUME_LIMIT_S,
     )
 
     triton: tuple[str, ...] = setting(
         ListOf(Text("an address of a Triton, HOST:PORT", "HOST:PORT", _address)),
         _ELSEWHERE,
-        "The gRPC addresses of Tritons that run already; a name may stand for several.",
+        "The gRPC addresses of Tritons that already run; a name may resolve to several addresses.",
         (),
         unset="an embedded Triton is started",
         example='["gpu1:8001", "gpu2:8001"]',
@@ -191,28 +199,32 @@ class ServeSettings:
         "How often the names of these Tritons are looked up again.",
         RESOLVE_EVERY_S,
     )
-    triton_tls: bool = setting(Switch(), _ELSEWHERE, "Use TLS towards these Tritons.", False)
+    triton_tls: bool = setting(Switch(), _ELSEWHERE, "Use TLS to connect to these Tritons.", False)
     triton_ca: Path | None = setting(
         FilePath(),
         _ELSEWHERE,
-        "The roots of their certificates.",
-        unset="the roots that gRPC knows",
+        "The root certificates to verify these Tritons.",
+        unset="the root certificates of gRPC",
         example='"/etc/streamer/roots.pem"',
     )
     triton_cert: Path | None = setting(
         FilePath(),
         _ELSEWHERE,
-        "The certificate of this service, for Tritons that ask for one.",
+        "The certificate of this service, for Tritons that require one.",
         unset="none",
         example='"/etc/streamer/client.pem"',
     )
     triton_key: Path | None = setting(
-        FilePath(), _ELSEWHERE, "Its private key.", unset="none", example='"/etc/streamer/client-key.pem"'
+        FilePath(),
+        _ELSEWHERE,
+        "The private key of that certificate.",
+        unset="none",
+        example='"/etc/streamer/client-key.pem"',
     )
     triton_metadata: Path | None = setting(
         FilePath(),
         _ELSEWHERE,
-        "A file of lines 'name: value' that go with every call, as keys do.",
+        "A file with lines 'name: value' to send with every call, for example a key.",
         unset="none",
         example='"/etc/streamer/triton.keys"',
     )
@@ -220,11 +232,11 @@ class ServeSettings:
     drain_limit: float = setting(
         Number(0, LONGEST_DRAIN_S, "SECONDS", unit="seconds"),
         _RUNNING,
-        "How long sessions may go on after SIGTERM; those still open then get their finals and end.",
+        "How long sessions may go on after SIGTERM; then the remaining ones get their finals and end.",
         DRAIN_LIMIT_S,
     )
-    log_format: str = setting(Choice(*FORMATS), _RUNNING, "The form of the log on standard error.", FORMATS[0])
-    log_level: str = setting(Choice(*LEVELS), _RUNNING, "The least that is logged.", "info")
+    log_format: str = setting(Choice(*FORMATS), _RUNNING, "The format of the log on standard error.", FORMATS[0])
+    log_level: str = setting(Choice(*LEVELS), _RUNNING, "The lowest level that is logged.", "info")
     traces: str | None = setting(
         Text("a URL", "URL"),
         _RUNNING,

@@ -1,10 +1,10 @@
-"""Triton: starting the real server on this machine, and the link to one that runs here or elsewhere."""
+"""Triton: starts the real server on this machine, and connects to one that runs here or elsewhere."""
 
 import re
 from typing import Final
 
-MODEL: Final = "streaming_asr"  # unless somebody chose another
-# It is a folder in the repository, and a part of addresses.
+MODEL: Final = "streaming_asr"  # the default
+# A name must be valid as a folder in the repository and as a part of a URL.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -13,7 +13,10 @@ class TritonError(Exception):
 
 
 def check_name(model: str) -> str:
-    """The name of a model, if it can be one; else ValueError with a sentence for the user."""
+    """Return the name of a model if it is valid; otherwise ValueError with a sentence for the user."""
     if _NAME.fullmatch(model) is None:
-        raise ValueError(f"{model[:100]!r} cannot be the name of a model: that is letters, digits and . _ -")
+        raise ValueError(
+            f"{model[:100]!r} is not a valid name of a model: "
+            "use up to 100 letters, digits and . _ -, and begin with a letter or digit"
+        )
     return model

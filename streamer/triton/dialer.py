@@ -1,4 +1,4 @@
-"""How a Triton is reached: in the clear, or with TLS and then perhaps with metadata, such as a key that it asks for."""
+"""How to connect to a Triton: unencrypted, or with TLS, which also allows metadata such as a key."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import grpc  # type: ignore[import-untyped]
 from streamer.triton import TritonError
 
 CHANNEL_OPTIONS = (
-    ("grpc.enable_http_proxy", 0),  # Triton is asked directly, whatever the environment says about the web
-    ("grpc.use_local_subchannel_pool", 1),  # a connection of its own for each link
+    ("grpc.enable_http_proxy", 0),  # connect directly, even if the environment names a proxy
+    ("grpc.use_local_subchannel_pool", 1),  # every link gets its own connection
 )
 
 
 @dataclass(frozen=True)
 class Dialer:
-    """Without credentials nothing is encrypted."""
+    """Opens channels. Without credentials they are not encrypted."""
 
     credentials: Any = None  # grpc.ChannelCredentials
-    host: str = ""  # whose certificate it has to be, if an address stands for a name
+    host: str = ""  # the host that the certificate must name, if the address was resolved from a name
 
     def to(self, name: str) -> Dialer:
-        """For the addresses of this name, host:port."""
+        """Return a dialer for the addresses that this name, host:port, resolves to."""
         return replace(self, host=name.rpartition(":")[0].strip("[]"))
 
     def channel(self, address: str) -> Any:
-        """A new channel to this address."""
+        """Open a new channel to this address."""
         if self.credentials is None:
             return grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
         named = (("grpc.ssl_target_name_override", self.host),) if self.host else ()
@@ -42,10 +42,10 @@ PLAIN = Dialer()
 def secure(
     roots: Path | None = None, chain: Path | None = None, key: Path | None = None, metadata: Path | None = None
 ) -> Dialer:
-    """With TLS; TritonError if a file cannot be used.
+    """Make a dialer that uses TLS. TritonError if a file cannot be used.
 
-    `roots` instead of those that gRPC knows; `chain` and `key` for a Triton that wants a certificate of ours;
-    `metadata` has lines `name: value`, which go with every call.
+    `roots` replaces the root certificates of gRPC. `chain` and `key` are our certificate, for a Triton that requires
+    one. `metadata` is a file with lines `name: value`, which are sent with every call.
     """
     credentials = grpc.ssl_channel_credentials(_content(roots), _content(key), _content(chain))
     if metadata is not None:
@@ -55,7 +55,7 @@ def secure(
 
 
 class _Metadata(grpc.AuthMetadataPlugin):  # type: ignore[misc]
-    """Says the same for every call. gRPC lets it speak only where there is TLS."""
+    """Adds the same metadata to every call. gRPC allows this only with TLS."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._pairs = tuple(pairs)
@@ -78,8 +78,8 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
         if not line.strip() or line.startswith("#"):
             continue
         name, colon, value = (part.strip() for part in line.partition(":"))
-        # The line is not repeated: it has a secret in it.
+        # The message does not quote the line, because it contains a secret.
         if not (colon and name and value) or not (name + value).isascii() or not (name + value).isprintable():
-            raise TritonError(f"Line {number} of {path} is no metadata: it is 'name: value'.")
+            raise TritonError(f"Line {number} of {path} is not valid metadata: write 'name: value'.")
         pairs.append((name.lower(), value))
     return pairs

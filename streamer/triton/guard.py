@@ -1,16 +1,16 @@
-"""A small process between us and tritonserver that leaves nothing behind, however we end.
+"""The guard: a small process between Streamer and tritonserver that cleans up, however Streamer ends.
 
     main() with the arguments FOLDER GRACE COMMAND…
 
-Standard input is the lifeline: it ends when the program that started us closes it or dies, even by SIGKILL.
-Then the server is asked to stop, killed after GRACE seconds at the latest, and its Python processes, its
-shared memory and FOLDER are removed. The shared memory carries FOLDER's name. A lock on FOLDER, taken by our
-parent and held by us, says that it is in use: what a killed guard left is found by its free lock at the next
-start. The process number of the server goes to standard output, which the server's processes keep open: it ends when
-all of them have. Standard error is the server's log, a file.
+Standard input is the lifeline: it ends when the parent, the program that started the guard, closes it or dies, even by
+SIGKILL. Then the guard asks the server to stop, kills it after at most GRACE seconds, and removes its Python processes,
+its shared memory and FOLDER. The names of the shared memory begin with FOLDER's name. The parent takes a lock on FOLDER
+and the guard keeps it, as a sign that FOLDER is in use. If a guard was killed, the lock is free, and the next start
+removes what was left. The guard writes the server's process number to standard output. The server's processes keep that
+pipe open, so it ends when all of them have ended. Standard error is the server's log, a file.
 
-Should we be killed ourselves, the kernel kills all processes of the server; should we be stopped while our parent
-ends, it lets us go on. Started without site-packages, we are there at once.
+If the guard is killed, the kernel kills all processes of the server. If the guard is stopped (SIGSTOP) while its parent
+ends, the kernel lets it continue. It starts without site-packages, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from types import FrameType
 from streamer.triton import private_memory
 from streamer.triton.server_folder import remove, sweep
 
-# What the server writes before it takes the first request, and when nothing is in flight any more. Outside of that
-# there is nothing to wait for: while models load it doesn't heed SIGTERM, and its exit is two seconds of polling.
+# What the server logs before it accepts the first request, and once nothing is in flight any more. Before and after
+# that there is nothing to wait for: it ignores SIGTERM while models load, and polls for two seconds before it exits.
 SERVING, IDLE = b"Started GRPCInferenceService", b"All models are stopped"
 LOG_HEAD, LOG_TAIL = 1 << 20, 1 << 16
 POLL_SECONDS = 0.02
-GROUP_SECONDS = 5.0  # a killed process that is stuck in a driver must not keep us
+GROUP_SECONDS = 5.0  # do not wait longer for a killed process: it may be stuck in a driver
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 DRIVER, DRIVER_LOADER = "/dev/nvidia-uvm", "/usr/bin/nvidia-modprobe"
 
 
 def main() -> int:
-    """Run the server until it ends or standard input does; returns its exit status."""
+    """Run the server until it or standard input ends. Returns the server's exit status."""
     folder, grace, *command = sys.argv[1:]
     _ignore_terminal()
     wakeup = _wake_on(signal.SIGCHLD, signal.SIGTERM)
     libc = ctypes.CDLL(None)
-    # The server's Python processes become our children when it dies, so that we can wait for them.
+    # When the server dies, its Python processes become children of the guard, so that the guard can wait for them.
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     parent, log_start = os.getppid(), os.fstat(2).st_size
     _signal_at_end_of(0, os.getpid(), signal.SIGCONT)
     _load_graphics_driver()
     watch = None if private_memory.close(libc) else private_memory.Watch(libc, Path(folder))
     server = _spawn(command, libc)
-    with suppress(BrokenPipeError):  # our parent is gone already: the lifeline will say so too
+    with suppress(BrokenPipeError):  # the parent has ended already; the lifeline will end too
         os.write(1, b"%d\n" % server)
     os.close(1)
     sweep(Path(folder).parent)
@@ -65,14 +65,14 @@ def main() -> int:
 
 
 def _ignore_terminal() -> None:
-    # Ctrl-C and a closed terminal are our parent's business: it ends us in order, through the lifeline.
+    # The parent handles Ctrl-C and a closed terminal, and ends the guard through the lifeline.
     for name in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(name, signal.SIG_IGN)
 
 
 def _wake_on(*signals: signal.Signals) -> int:
     def note(number: int, frame: FrameType | None) -> None:
-        """The wakeup descriptor has it."""
+        """Do nothing: the signal arrives through the wakeup descriptor."""
 
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
@@ -84,22 +84,22 @@ def _wake_on(*signals: signal.Signals) -> int:
 
 
 def _signal_at_end_of(pipe: int, whom: int, what: signal.Signals) -> None:
-    """The kernel sends a process, or with a negative number a group, this signal when nobody can write any more."""
+    """Have the kernel send this signal to a process (or group, if negative) when the pipe has no writer any more."""
     fcntl.fcntl(pipe, fcntl.F_SETOWN, whom)
     fcntl.fcntl(pipe, fcntl.F_SETSIG, what)
     fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _load_graphics_driver() -> None:
-    # Where nobody has used it since the machine started, CUDA would have it loaded by this program, which has rights
-    # that a server with private memory cannot get any more.
+    # If nothing has used the driver since boot, CUDA would run this setuid program to load it. A server with private
+    # memory can no longer gain the rights for that (private_memory.py), so the guard runs it first.
     if os.path.exists(DRIVER_LOADER) and not os.path.exists(DRIVER):  # noqa: PTH110
         os.spawnv(os.P_WAIT, DRIVER_LOADER, [DRIVER_LOADER, "-c", "0", "-u"])
 
 
 def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
     guard = os.getpid()
-    # Nobody but us can write into it, so it ends with us. Only the server's processes have the other end.
+    # Only the guard holds the writing end, so the pipe ends with it. Only the server's processes have the other end.
     bond, held = os.pipe()
     child = os.fork()
     if child:
@@ -110,7 +110,7 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
         os.setpgid(0, 0)  # one group for the server and its Python processes
         _signal_at_end_of(bond, -os.getpid(), signal.SIGKILL)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() == guard:  # else it died before the lines above
+        if os.getppid() == guard:  # otherwise the guard died before the lines above
             for kept in (bond, os.dup(1)):
                 os.set_inheritable(kept, True)
             os.dup2(2, 1)
@@ -125,12 +125,12 @@ def _spawn(command: list[str], libc: ctypes.CDLL) -> int:
 
 
 def _watch(server: int, parent: int, wakeup: int, watch: private_memory.Watch | None) -> int | None:
-    """Wait for the server's end (its status) or for a reason to stop it (None)."""
+    """Wait until the server ends, and return its status; or until there is a reason to stop it, and return None."""
     watched: list[int | private_memory.Watch] = [0, wakeup, *([watch] if watch else [])]
     while True:
         if watch:
             watch.look()
-        # A process that our parent forked may hold the lifeline open after its death: look for that too.
+        # A process that the parent forked may hold the lifeline open after the parent died. So check the parent too.
         ready, _, _ = select.select(watched, [], [], 1.0)
         status = _reap(server)
         if status is not None:
@@ -160,12 +160,12 @@ def _is_idle(log_start: int) -> bool:
         if SERVING not in os.pread(2, LOG_HEAD, log_start):
             return True
         return IDLE in os.pread(2, LOG_TAIL, max(log_start, os.fstat(2).st_size - LOG_TAIL))
-    except OSError:  # not a file: be patient instead
+    except OSError:  # not a file: wait for the whole grace
         return False
 
 
 def _reap(server: int) -> int | None:
-    """Take the status of every child that has ended; returns the server's if it is among them."""
+    """Take the status of every child that has ended. Returns the server's, if it is among them."""
     found = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -175,7 +175,7 @@ def _reap(server: int) -> int | None:
 
 
 def _end_group(server: int) -> None:
-    """End the server's Python processes. By themselves they would notice its death a second later."""
+    """End the server's Python processes. On their own they would notice its death a second later."""
     with suppress(ProcessLookupError):
         os.killpg(server, signal.SIGKILL)
     deadline = time.monotonic() + GROUP_SECONDS

@@ -1,6 +1,6 @@
-"""The Triton server that the wheel `nvidia-pytriton` carries: where its parts are and what they need to run.
+"""The Triton server in the wheel `nvidia-pytriton`: where its parts are, and what they need to run.
 
-It is found without importing the wheel's own package, and nothing is written into it.
+The server is found without importing the wheel's own package, and nothing is written into the wheel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamer.distribution import install_command
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
-# Its package, in the one version that is tried, and what mends it.
+# The command that repairs the package, with the only version that is tested.
 REINSTALL = "pip install --force-reinstall nvidia-pytriton==0.7.0"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -35,7 +35,7 @@ class Installation:
     libraries: Path
 
     def link_backend(self, backends: Path) -> None:
-        """Make a backend directory: the server looks for the stub beside the backend's library only."""
+        """Make a backend directory. The server looks for the stub only beside the backend's library."""
         python = backends / "python"
         python.mkdir(parents=True)
         for path in (
@@ -46,10 +46,10 @@ class Installation:
             (python / path.name).symlink_to(path)
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """The variables that the server and its Python processes need; `folder` gets a Python environment for them."""
+        """Return the variables for the server and its Python processes. Makes a Python environment in `folder`."""
         variables = dict(os.environ)
         for name in THREADS:
-            variables.setdefault(name, "1")  # the instances are the parallelism
+            variables.setdefault(name, "1")  # the instances run in parallel instead
 
         def prepend(name: str, *folders: Path) -> None:
             kept = [path for path in variables.get(name, "").split(os.pathsep) if path]
@@ -61,7 +61,7 @@ class Installation:
 
 
 def find_tritonserver() -> Installation:
-    """The server in this Python environment; TritonError says what to install."""
+    """Find the server in this Python environment. TritonError says what to install."""
     spec = importlib.util.find_spec("pytriton")
     if spec is None or spec.origin is None:
         raise TritonError(f"there is no Triton server in this Python environment: {install_command('embedded')}")
@@ -75,7 +75,7 @@ def find_tritonserver() -> Installation:
     )
     for path in (found.binary, found.backend, found.libraries):
         if not path.exists():
-            raise TritonError(f"nvidia-pytriton is not complete, it lacks {path}: {REINSTALL}")
+            raise TritonError(f"nvidia-pytriton is incomplete, because {path} is missing: {REINSTALL}")
     if not found.stub.exists():
         known = sorted((path.name for path in found.stub.parent.parent.iterdir()), key=lambda name: (len(name), name))
         raise TritonError(f"nvidia-pytriton cannot run models in Python {PYTHON}, only in {', '.join(known)}")
@@ -83,7 +83,7 @@ def find_tritonserver() -> Installation:
 
 
 def _python_library() -> list[Path]:
-    """The folder of the running Python's shared library; none when the system's loader finds it by itself."""
+    """Return the folder of the running Python's shared library; nothing if the system's loader finds it on its own."""
     name = f"libpython{PYTHON}.so.1.0"
     beside = Path(sys.base_prefix) / "lib"
     for folder in (beside, Path(sysconfig.get_config_var("LIBDIR") or beside)):
@@ -99,11 +99,11 @@ def _python_library() -> list[Path]:
 
 
 def _make_python(folder: Path) -> Path:
-    """Make an environment for the models that imports what we import; returns where its `python3` is.
+    """Make an environment in which models import what this process can import. Returns the folder of its `python3`.
 
-    The backend runs the first `python3` of PATH, and isolated: it heeds neither PYTHONPATH nor what the user has
-    installed for himself. So that a checkout, `pip install --user` and a virtual environment all work, it gets an
-    environment of its own whose only content are our search paths.
+    The backend runs the first `python3` of PATH in isolated mode, which ignores PYTHONPATH and the user's own packages.
+    A checkout, `pip install --user` and a virtual environment must all work, so the backend gets an environment that
+    contains only the search paths of this process.
     """
     base = Path(getattr(sys, "_base_executable", None) or sys.executable)
     programs, packages = folder / "bin", folder / "lib" / f"python{PYTHON}" / "site-packages"
@@ -111,7 +111,7 @@ def _make_python(folder: Path) -> Path:
     packages.mkdir(parents=True)
     (programs / "python3").symlink_to(base)
     (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n", encoding="utf-8")
-    with_hooks = {*site.getsitepackages(), site.getusersitepackages()}  # their own .pth files are heeded too
+    with_hooks = {*site.getsitepackages(), site.getusersitepackages()}  # their .pth files must be read too
     lines = []
     for path in dict.fromkeys(str(Path(path).absolute()) for path in [str(PACKAGE.parent), *sys.path]):
         add = "site.addsitedir" if path in with_hooks else "sys.path.append"

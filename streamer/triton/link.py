@@ -6,11 +6,12 @@
     events = await sequence.send(b"", end=True)
     await link.close()
 
-One task writes and one reads, because writes from several tasks break a stream; answers find their request by its
-id. A request that Triton or the model refuses fails alone. When the stream itself fails, everything that waits on it
-fails at once with ConnectionLost, and the link is of no further use: connect anew and start the sequences again.
+One task writes and one reads, because writes from several tasks break a stream. An answer is matched to its request by
+the request's id. If Triton or the model refuses a request, only that request fails. If the stream itself fails, all
+requests that wait on it fail at once with ConnectionLost, and the link cannot be used any more: connect again and start
+new sequences.
 
-The raw messages are used instead of tritonclient's stream_infer(), which drops the request id of an error.
+This module uses the raw messages, because tritonclient's stream_infer() drops the request id of an error.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.wire.model_events import ModelEvent, parse
 
-# Requests that wait to be written, over all sequences: from here on no sequence is begun. Those that there are have one
-# request on its way each, which is their own bound: a session that was let in is not cut off for others.
+# When so many requests of all sequences wait to be written, no new sequence starts. Existing sequences go on, since
+# each of them has at most one request under way.
 QUEUE_LIMIT = 4096
-START_SHARE = 0.9  # of a request's time, after which Triton itself gives up a START that got no slot
-# When an answer is overdue we may have been stopped ourselves: so long what came meanwhile is looked at.
+START_SHARE = 0.9  # the share of a request's time after which Triton itself gives up a START that got no slot
+# An answer may seem overdue because this process was suspended. So for this long, answers that have arrived are read.
 SECOND_LOOK_S = 0.5
-# Whose requests those of this context are: the ids begin with it, for whoever looks into Triton's log and traces.
+# The ids of requests in this context begin with this, so that they can be found in Triton's log and traces.
 origin: ContextVar[str] = ContextVar("origin", default="")
 CODE_WORD = re.compile(r"([a-z][a-z_]*): (.*)", re.DOTALL)
-# Triton's own sentences that mean something to a caller, and the code word for it.
+# Triton's own error messages that a caller must tell apart, and the code word for each.
 KNOWN = (
-    ("must specify the START flag", "unknown_stream"),  # among others: after the idle limit
+    ("must specify the START flag", "unknown_stream"),  # for example after the idle limit
     ("timeout of the corresponding sequence has been expired", "full"),  # no slot was free in time
     ("is not healthy", "unavailable"),  # the model's process has died; Triton does not start it again
     ("Server is stopping", "unavailable"),
@@ -51,11 +52,11 @@ KNOWN = (
 
 
 class LinkError(Exception):
-    """A request that failed. `code` is the model's code word, or one of ours:
+    """A request that failed. `code` is the model's code word, or one of the link's:
 
-    unavailable (no Triton, or no model in it), overdue (no answer in time), full (no room now, try later),
-    unknown_stream (the sequence is not known any more), over (it was ended), busy (its last request is not yet
-    answered), refused (all else).
+    unavailable (no Triton, or the model is not ready), overdue (no answer in time), full (no room now, try later),
+    unknown_stream (the sequence is no longer known), over (it was ended), busy (its last request has no answer yet),
+    refused (any other reason).
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -65,14 +66,14 @@ class LinkError(Exception):
 
 
 class ConnectionLost(LinkError):
-    """The stream to Triton has ended; the link and all its sequences with it."""
+    """The stream to Triton has ended, and with it the link and all its sequences."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unavailable", message)
 
 
 class Overdue(LinkError):
-    """No answer came in time. It may still be computed: end the sequence, its answers are no longer in step."""
+    """No answer came in time. It may still come, so end the sequence: later answers may not match their requests."""
 
     def __init__(self, message: str) -> None:
         super().__init__("overdue", message)
@@ -89,7 +90,7 @@ async def ready(address: str, model: str = MODEL, timeout: float = 2.0) -> bool:
 
 
 class Link:
-    """A stream to the model of one Triton; made by connect()."""
+    """A stream to a model of one Triton. connect() makes it."""
 
     def __init__(self, channel: Any, call: Any, model: str) -> None:
         self._channel, self._call, self._model = channel, call, model
@@ -97,17 +98,17 @@ class Link:
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._open: set[Sequence] = set()  # started and not ended
         self._count = 0
-        self.answered_at = float("-inf")  # time.monotonic() of the last answer to anybody
+        self.answered_at = float("-inf")  # time.monotonic() of the last answer to any request
         self._lost: str | None = None
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
 
     @classmethod
     async def connect(cls, address: str, model: str = MODEL, *, timeout: float = 5.0, dial: Dialer = PLAIN) -> Link:
-        """Open a link. LinkError("unavailable") when there is no such Triton or the model is not ready in it."""
+        """Open a link. LinkError("unavailable") if no Triton answers there or the model is not ready."""
         channel = dial.channel(address)
         try:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            # A stream for a model that is not there, or not decoupled, would crash the server.
+            # A stream for a model that is missing, or not decoupled, would crash the server.
             if not await _is_ready(stub, model, timeout):
                 raise LinkError("unavailable", f"the Triton at {address} does not have the model {model} ready")
             answer = await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=timeout)
@@ -127,7 +128,7 @@ class Link:
         await self.close()
 
     def sequence(self, options: Mapping[str, object] | None = None) -> Sequence:
-        """A new sequence; nothing is sent yet."""
+        """Make a new sequence, without sending anything yet."""
         return Sequence(self, self._model, options)
 
     @property
@@ -137,19 +138,19 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        """Requests that somebody waits for."""
+        """The number of requests whose answer is awaited."""
         return len(self._waiting)
 
     async def lost(self) -> None:
-        """Returns when the link has ended, for whatever reason."""
+        """Wait until the link has ended, for whatever reason."""
         await asyncio.wait(self._tasks[1:])
 
     async def close(self, timeout: float = 10.0) -> None:
-        """End the sequences that are open, wait for the answers that are due, and close.
+        """End the open sequences, wait for the answers that are due, and close.
 
-        If they don't come in time the stream is cancelled after all, and who waits gets ConnectionLost: a server
-        that doesn't answer would otherwise keep us forever. It costs it nothing, since our model sends one message
-        a request; only a model that sends several is known to crash Triton then.
+        If they do not come in time, the stream is cancelled and the requests that wait fail with ConnectionLost, so
+        that a silent server cannot delay this forever. Cancelling is safe because our model sends one message for each
+        request. A model that sends several is known to crash Triton when its stream is cancelled.
         """
         for sequence in list(self._open):
             sequence.discard()
@@ -164,11 +165,11 @@ class Link:
             await self._channel.close()
 
     def _put(self, request: Any, *, start: bool) -> asyncio.Future[Any]:
-        """Queue a request, giving it an id. The future gets its answer or a LinkError, as a result."""
+        """Give a request an id and queue it. The result of the future is the answer or a LinkError."""
         if self._lost is not None:
             raise ConnectionLost(self._lost)
         if start and self._outgoing.qsize() >= QUEUE_LIMIT:
-            raise LinkError("full", f"{QUEUE_LIMIT} requests wait to be sent to Triton already")
+            raise LinkError("full", f"{QUEUE_LIMIT} requests already wait to be sent to Triton")
         self._count += 1
         request.id = f"{origin.get()}{self._count}"
         self._outgoing.put_nowait(request)
@@ -176,7 +177,7 @@ class Link:
         return future
 
     def _forget(self, request: Any) -> None:
-        """Nobody waits for the answer to this request any more; it is dropped if it comes."""
+        """Drop the answer to this request when it comes."""
         self._waiting.pop(request.id, None)
 
     def _end(self, why: str) -> None:
@@ -190,7 +191,7 @@ class Link:
                 await self._call.write(request)
             await self._call.done_writing()
         except (grpc.RpcError, asyncio.InvalidStateError):
-            pass  # the stream has failed; the reader knows why and tells those who wait
+            pass  # the stream has failed; _read() knows why and fails the waiting requests
 
     async def _read(self) -> None:
         why = "Triton closed the stream"
@@ -198,7 +199,7 @@ class Link:
             while (message := await self._call.read()) is not grpc.aio.EOF:
                 self.answered_at = time.monotonic()
                 future = self._waiting.pop(message.infer_response.id, None)
-                if future is not None:  # else nobody waits for it any more
+                if future is not None:  # otherwise the answer is not awaited any more
                     _settle(future, message)
         except grpc.aio.AioRpcError as error:
             why = f"the stream to Triton failed: {error.details()}"
@@ -211,10 +212,10 @@ class Link:
 
 
 class Sequence:
-    """One audio stream of a link. Send END when it is over, also after an error: it holds a slot until then."""
+    """One audio stream of a link. Always send END, also after an error: the sequence holds a slot until then."""
 
     def __init__(self, link: Link, model: str, options: Mapping[str, object] | None) -> None:
-        # 63 bits, never 0: two processes can't pick alike, Triton refuses 0, and ids travel as int64.
+        # 63 random bits, so that two processes do not pick the same id. Ids are sent as int64, and Triton refuses 0.
         self.id = secrets.randbelow(2**63 - 1) + 1
         self._link, self._model, self._options = link, model, dict(options or {})
         self._started = self._over = self._busy = False
@@ -224,8 +225,8 @@ class Sequence:
     ) -> list[ModelEvent]:
         """Send int16 samples (or none) as one request and return its events.
 
-        One request of a sequence is on its way at a time: a second one is refused as `busy`, so that nothing queues
-        unseen. After a cancelled or overdue request the next may follow at once; Triton keeps the order.
+        A sequence has one request under way at a time. A second one is refused as `busy`, so that no hidden queue
+        grows. After a cancelled or overdue request the next may follow at once; Triton keeps the order.
         """
         if self._over or self._busy:
             code, reason = ("over", "was ended") if self._over else ("busy", "has a request on its way")
@@ -253,20 +254,20 @@ class Sequence:
         if answer.error_message:
             error = _error(answer.error_message)
             if error.code == "unknown_stream":
-                self._link._open.discard(self)  # there is nothing to end
+                self._link._open.discard(self)  # Triton does not know it, so there is nothing to end
             raise error
         try:
             return _events(answer.infer_response)
         except ValueError as error:
-            raise LinkError("failed", f"what the model answers is no list of events: {error}") from error
+            raise LinkError("failed", f"the model's answer is not a list of events: {error}") from error
 
     async def begin_anew(self, options: Mapping[str, object], *, timeout: float = 30.0) -> list[ModelEvent]:
-        """Begin the sequence once more where it is, with other options. What it has heard is forgotten."""
+        """Start the sequence again in the same slot, with other options. It forgets the audio before."""
         self._options, self._started = dict(options), False
         return await self.send(timeout=timeout)
 
     def discard(self) -> None:
-        """End the sequence without waiting, for a client that has gone; does nothing when there is nothing to end."""
+        """End the sequence without waiting for the answer. Does nothing if the sequence is not open."""
         if self._started and not self._over:
             self._over = True
             request = self._request(b"", end=True)
@@ -276,7 +277,7 @@ class Sequence:
             self._link._forget(request)
 
     def abandon(self) -> None:
-        """Nobody sends anything more to it, and Triton may find that out by itself after its idle limit."""
+        """Send nothing more, not even END. Triton will forget the sequence after its idle limit."""
         self._over = True
         self._link._open.discard(self)
 
@@ -292,7 +293,7 @@ class Sequence:
         options = {} if self._started else self._options
         if flush:
             options = {**options, "flush": True}
-        # With every request, because Triton doesn't batch one that has this input with one that lacks it.
+        # Every request has this input, because Triton does not batch requests with it and without it.
         text = json.dumps(options).encode()
         request = service_pb2.ModelInferRequest(model_name=self._model)
         request.inputs.add(name="AUDIO", datatype="INT16", shape=[1, len(pcm) // 2])
@@ -301,7 +302,7 @@ class Sequence:
         request.parameters["sequence_id"].int64_param = self.id
         if not self._started:
             request.parameters["sequence_start"].bool_param = True
-            # Triton's backlog of sequences without a slot has no limit of its own.
+            # Without this limit, Triton's backlog of sequences without a slot could grow without a bound.
             request.parameters["timeout"].int64_param = max(1, int(timeout * START_SHARE * 1e6))
         if end:
             request.parameters["sequence_end"].bool_param = True
@@ -314,7 +315,7 @@ async def _is_ready(stub: Any, model: str, timeout: float) -> bool:
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:
-    if not future.done():  # its waiter may have been cancelled
+    if not future.done():  # it may have been cancelled
         future.set_result(result)
 
 
@@ -327,7 +328,7 @@ def _error(text: str) -> LinkError:
 
 
 def _events(answer: Any) -> list[ModelEvent]:
-    """The JSON objects of the tensor EVENTS: strings, each after its length."""
+    """Read the JSON objects of the tensor EVENTS: strings, each preceded by its length."""
     events: list[ModelEvent] = []
     data = answer.raw_output_contents[0] if answer.raw_output_contents else b""
     position = 0

@@ -1,6 +1,6 @@
-"""A model's `config.pbtxt`, read and written by protobuf: its name, its instances and their slots.
+"""Reads and writes a model's `config.pbtxt` with protobuf: its name, its instances and their slots.
 
-Protobuf and Triton's message types take 20 ms to import, so nothing is imported before the first file is read.
+Protobuf and Triton's message types take 20 ms to import, so they are imported when the first file is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MESSAGES = "tritonclient.grpc.model_config_pb2"
 
 
 def model_config(folder: Path) -> ModelConfig:
-    """The configuration of the model in this folder, which gives it its name if the file does not."""
+    """Read the configuration of the model in this folder. The folder names the model if the file does not."""
     path = folder / CONFIG
     messages = _messages()
     from google.protobuf import text_format  # type: ignore[import-untyped]
@@ -35,7 +35,7 @@ def model_config(folder: Path) -> ModelConfig:
     except OSError as error:
         raise TritonError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise TritonError(f"{path} is not a text in UTF-8") from error
+        raise TritonError(f"{path} is not UTF-8 text") from error
     except text_format.ParseError as error:
         line, column = error.GetLine(), error.GetColumn()
         reason = str(error).removeprefix(f"{line}:{column} : ").rstrip(".")
@@ -45,7 +45,7 @@ def model_config(folder: Path) -> ModelConfig:
 
 
 def config_text(config: ModelConfig) -> str:
-    """What stands in a config.pbtxt that says this."""
+    """Write a configuration as the text of a config.pbtxt."""
     from google.protobuf import text_format
 
     return str(text_format.MessageToString(config, as_utf8=True))
@@ -54,7 +54,7 @@ def config_text(config: ModelConfig) -> str:
 def configured(
     config: ModelConfig, *, name: str | None = None, instances: int | None = None, slots: int | None = None
 ) -> ModelConfig:
-    """A copy with another name, and other numbers of instances and of slots in each; None keeps what there is."""
+    """Copy a configuration with another name, number of instances, or slots in each. None keeps the value."""
     for setting, number in (("instances", instances), ("slots", slots)):
         if number is not None and number < 1:
             raise TritonError(f"{setting} must be 1 or more, not {number}")
@@ -78,7 +78,7 @@ def configured(
 
 
 def instance_kind(config: ModelConfig) -> str:
-    """On what the instances compute, in Triton's word: KIND_AUTO (a GPU where there is one), KIND_CPU or KIND_GPU."""
+    """Return where the instances compute, in Triton's words: KIND_AUTO (a GPU if available), KIND_CPU or KIND_GPU."""
     kinds = {group.kind for group in config.instance_group} or {0}
     if len(kinds) > 1:
         raise TritonError(f"the model {config.name} has instance groups of several kinds")
@@ -87,7 +87,7 @@ def instance_kind(config: ModelConfig) -> str:
 
 @cache
 def _messages() -> ModuleType:
-    """Triton's message types. Their module is loaded by itself: its package would import grpc and numpy besides."""
+    """Load the module of Triton's message types on its own, because its package would import grpc and numpy."""
     if _MESSAGES in sys.modules:
         return sys.modules[_MESSAGES]
     needed = f"a {CONFIG} cannot be read without the package tritonclient[grpc]: {install_command('embedded')}"

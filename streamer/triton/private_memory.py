@@ -1,9 +1,9 @@
-"""Shared memory that only our user can open, made by a server that would let everybody read it.
+"""Makes Triton's shared memory private to our user, although Triton would let every user read it.
 
-Triton's Python backend makes each region with mode 0644, and then sets this mode again so that no umask can narrow it.
-`close()` has the kernel ignore exactly that second call, in this process and all that it starts, and the umask does the
-rest: a region is private from its first moment. Where the kernel has no filters for system calls, `Watch` closes each
-region as soon as it appears; whoever opened it before that still reads it.
+Triton's Python backend creates each region with mode 0644, and then sets that mode again, so that a umask alone has no
+effect. `close()` makes the kernel ignore exactly that second call, in this process and all that it starts. With a
+umask, a region is then private from the start. If the kernel has no filters for system calls, `Watch` closes each
+region soon after it appears; a process that opened it before that can still read it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from streamer.triton.server_folder import SHARED_MEMORY, close_regions
 
-MODE_OF_ALL = 0o644  # that of the server's regions
-# The architecture as the filter sees it, and the number of fchmod there.
+MODE_OF_ALL = 0o644  # the mode of the server's regions
+# The architecture as the filter sees it, and its number of the system call fchmod.
 ARCHITECTURES = {"x86_64": (0xC000003E, 91), "aarch64": (0xC00000B7, 52)}
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000  # SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO to which the error is added
@@ -27,20 +27,20 @@ _IN_ATTRIB, _IN_CREATE, _IN_NONBLOCK = 0x4, 0x100, os.O_NONBLOCK
 
 
 def close(libc: ctypes.CDLL) -> bool:
-    """Whatever this process and its children make is for our user alone; False if it is not so for shared memory."""
+    """Make new files of this process and its children private. Returns whether this works for shared memory too."""
     os.umask(0o077)
     with suppress(KeyError):
         architecture, fchmod = ARCHITECTURES[os.uname().machine]
-        # With the error 0 the call succeeds, and does nothing.
+        # With error 0 the call succeeds without doing anything.
         program = filter_program(architecture, fchmod, 1, MODE_OF_ALL, error=0)
-        # Without the right to filter those who may become another user, one gives up becoming another.
+        # Without extra rights, a process may install a filter only if it gives up gaining rights from setuid programs.
         if install(libc, program) or (not libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) and install(libc, program)):
             return _works()
     return False
 
 
 class Watch:
-    """Closes the regions of one server as they appear, for where `close` does not work."""
+    """Closes the regions of one server as they appear, where `close` does not work."""
 
     def __init__(self, libc: ctypes.CDLL, folder: Path) -> None:
         self._folder = folder
@@ -48,18 +48,18 @@ class Watch:
         libc.inotify_add_watch(self._queue, os.fsencode(SHARED_MEMORY), _IN_CREATE | _IN_ATTRIB)
 
     def fileno(self) -> int:
-        """Readable when there is something new."""
+        """Return a descriptor that is readable when regions have appeared or changed."""
         return int(self._queue)
 
     def look(self) -> None:
-        """Closes what there is."""
+        """Close all regions that exist now."""
         with suppress(OSError):
             os.read(self._queue, 1 << 16)
         close_regions(self._folder)
 
 
 def filter_program(architecture: int, call: int, argument: int, value: int, error: int) -> bytes:
-    """This system call ends with this error if its argument (0 or 1) has this value; all else is as it is."""
+    """Write a filter: this system call returns this error if its argument (0 or 1) has this value."""
     steps = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_IF_EQUAL, 0, 5, architecture),
@@ -74,14 +74,14 @@ def filter_program(architecture: int, call: int, argument: int, value: int, erro
 
 
 def install(libc: ctypes.CDLL, program: bytes) -> bool:
-    """Have the kernel filter the calls of this process, and of all that it starts, for good; whether it does."""
+    """Make the kernel filter the calls of this process and all that it starts, for good. Returns whether it does."""
     steps = ctypes.create_string_buffer(program, len(program))
     whole = struct.pack("@HP", len(program) // 8, ctypes.addressof(steps))
     return bool(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, whole, 0, 0) == 0)
 
 
 def _works() -> bool:
-    """Not every sandbox that says so keeps such a filter."""
+    """Test whether the filter works: some sandboxes accept a filter and ignore it."""
     tried = os.memfd_create("tried")
     try:
         os.fchmod(tried, 0o600)

@@ -1,4 +1,4 @@
-"""Triton's model repository: where it lies, what is in it, and a copy of it with other settings."""
+"""Triton's model repository: where it is, what is in it, and how to copy it with other settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.triton.model_config import CONFIG, config_text, configured, model_
 
 
 def asr_repository() -> Path:
-    """The folder `asr_repo` that belongs to this version: in the package, or beside it in a checkout."""
+    """Return the folder `asr_repo` of this version: in the package, or beside it in a checkout."""
     try:
         return shipped("asr_repo")
     except FileNotFoundError as error:
@@ -20,7 +20,7 @@ def asr_repository() -> Path:
 
 
 def models_in(repository: Path) -> tuple[str, ...]:
-    """The names of the models of a repository."""
+    """Return the names of the models of a repository."""
     found = tuple(sorted(path.parent.name for path in repository.glob(f"*/{CONFIG}")))
     if not found:
         raise TritonError(f"{repository} is not a model repository: no folder in it has a {CONFIG}")
@@ -30,7 +30,7 @@ def models_in(repository: Path) -> tuple[str, ...]:
 def linked_copy(
     repository: Path, copy: Path, models: Sequence[str], *, instances: int | None, slots: int | None
 ) -> None:
-    """Make `copy` a repository of links whose `models` have other numbers of instances and of slots in each."""
+    """Make `copy` a repository of links, in which `models` have these numbers of instances and of slots in each."""
     copy.mkdir()
     for model in repository.iterdir():
         if model.name in models:
@@ -40,9 +40,9 @@ def linked_copy(
 
 
 def linked_model(model: Path, copy: Path, *, instances: int | None = None, slots: int | None = None) -> None:
-    """Make `copy` a model of links with other numbers, named as its folder is; whatever stood there is replaced.
+    """Make `copy` a model of links with these numbers, named like its folder. Replaces what was there.
 
-    A number that is None stays as it is, and what would not differ at all is one link.
+    None keeps a number. A copy that would not differ is a single link.
     """
     config = model_config(model)
     name = copy.name if copy.name != model.name else None

@@ -1,12 +1,11 @@
-"""Start the real Triton server of the wheel `nvidia-pytriton` on this machine, and end it whatever happens.
+"""Starts the real Triton server of the wheel `nvidia-pytriton` on this machine, and always ends it.
 
     with TritonServer(asr_repository()) as server:
         ...  # server.grpc_address
 
-Everything is synchronous and safe to call from any thread. It needs the standard library and, to read the models'
-configurations where settings of our own are asked for, protobuf: so a command line can call start() before it imports
-anything else. In asyncio use `asyncio.to_thread(server.wait_ready)`, where stop() makes a wait_ready() that is under
-way fail at once.
+Everything is synchronous and safe to call from any thread. It needs only the standard library, and protobuf if the
+models' configurations have to be changed, so a command can call start() before it imports anything else. In asyncio,
+use `asyncio.to_thread(server.wait_ready)`; stop() makes a wait_ready() under way fail at once.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from streamer.triton.server_process import NEVER_READY, Endpoints, ServerProcess
 
 __all__ = ["TritonError", "TritonServer", "find_tritonserver"]
 
-START_ATTEMPTS = 3  # a port may be taken between our choice and the server's use of it
+START_ATTEMPTS = 3  # another process may take a port before the server uses it
 POLL_SECONDS = 0.02
-COPY = "models"  # in the server's folder
+COPY = "models"  # the copied repository, in the server's folder
 EXIT_MARGIN_SECONDS = 20
-# Isolated and without site-packages, so that it is there at once and nothing but ours is imported.
+# Isolated and without site-packages, so that it starts at once and imports only our modules.
 GUARD = (
     *("-I", "-S", "-c"),
     "import sys; sys.path.append(sys.argv.pop(1)); from streamer.triton.guard import main; sys.exit(main())",
@@ -42,7 +41,7 @@ TAKEN = "already in use"
 
 
 class TritonServer:
-    """A Triton server of our own: it listens where it chooses itself, and is gone when we are."""
+    """A Triton server of this process: it chooses its own addresses, and ends with the process."""
 
     def __init__(
         self,
@@ -57,11 +56,11 @@ class TritonServer:
         grace: float = 5.0,
         log: Path | None = None,
     ) -> None:
-        """Load `models` (all of the repository when not given). `folders` has those that lie elsewhere, by their names.
+        """Load `models` (by default all of the repository). `folders` has the models that are elsewhere, by name.
 
-        `instances` and `slots` (sequences of an instance) replace what the config.pbtxt of each of them says.
-        `private`: only our user reaches it, at sockets in its folder; else everybody on this machine, at its ports.
-        `grace` is how long stop() lets requests in flight and open sequences end. `log` is appended to.
+        `instances` and `slots` (sequences of an instance) replace the numbers in the models' config.pbtxt.
+        `private`: only our user can connect, at sockets in its folder. Otherwise all users of this machine can, at its
+        ports. `grace`: how long stop() waits for requests in flight and open sequences. `log`: a file to append to.
         """
         self._repository = repository.resolve()
         self._models = tuple(models) if models is not None else models_in(self._repository)
@@ -84,13 +83,13 @@ class TritonServer:
         self.stop()
 
     def start(self) -> None:
-        """Spawn the server and return at once; does nothing when it has been started."""
+        """Spawn the server and return at once. Does nothing if it has been started."""
         with self._lock:
             if self._running is None:
                 self._running = self._spawn()
 
     def wait_ready(self) -> None:
-        """Wait until every model answers. TritonError has the server's own words; nothing is left running."""
+        """Wait until every model is ready. TritonError has the server's own words; then nothing is left running."""
         running = self._started()
         deadline = time.monotonic() + self._ready_timeout
         attempt = 1
@@ -109,17 +108,17 @@ class TritonServer:
                 self.stop()
                 raise TritonError(f"Triton was not ready after {self._ready_timeout:g} s: {words_of(log)}")
             time.sleep(POLL_SECONDS)
-        server_folder.close_regions(running.folder)  # as a rule they are private already (private_memory.py)
+        server_folder.close_regions(running.folder)  # usually they are private already (private_memory.py)
 
     def stop(self) -> None:
-        """End the server and wait until nothing of it is left; bounded, and may be called again."""
+        """End the server and wait, within a limit, until nothing of it is left. It may be called again."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
             running.close(self._grace)
 
     def kill(self) -> None:
-        """End the server at once, whatever state it is in, and what belongs to it; start() makes another."""
+        """End the server and all that belongs to it at once, whatever its state. start() can make another."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
@@ -133,7 +132,7 @@ class TritonServer:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """What it has, and what another start would load."""
+        """The models that it has, and that another start would load."""
         return self._models
 
     def load(self, model: str) -> None:
@@ -150,31 +149,31 @@ class TritonServer:
             self._models = (*(other for other in self._models if other != model), model)
 
     def unload(self, model: str) -> None:
-        """Take a model out while the server runs; its sequences are lost. TritonError if it stays."""
+        """Unload a model while the server runs. Its sequences are lost. TritonError if it stays loaded."""
         with self._lock:
             self._models = tuple(other for other in self._models if other != model)
         self._started().control(model, "unload")
 
-    # A start that finds a port taken picks others: the addresses are final once wait_ready() has returned.
+    # If a port is taken, the server starts again on others. So the addresses are final once wait_ready() has returned.
 
     @property
     def grpc_address(self) -> str:
-        """Of the gRPC endpoint: host:port, or unix: and the path of a socket."""
+        """The address of the gRPC endpoint: host:port, or unix: and the path of a socket."""
         return str(self._started().endpoints.grpc)
 
     @property
     def http_address(self) -> str:
-        """host:port of the HTTP endpoint, if it has one."""
+        """The host:port of the HTTP endpoint, if it listens at a port."""
         return str(self._started().endpoints.http)
 
     @property
     def metrics_address(self) -> str:
-        """host:port of the Prometheus endpoint, if it has one."""
+        """The host:port of the Prometheus endpoint, if it listens at a port."""
         return str(self._started().endpoints.metrics)
 
     @property
     def pid(self) -> int:
-        """Process number of tritonserver itself."""
+        """The process number of tritonserver itself."""
         return self._started().pid()
 
     def _started(self) -> ServerProcess:
@@ -183,7 +182,7 @@ class TritonServer:
         return self._running
 
     def _again(self, ended: ServerProcess) -> ServerProcess:
-        """Start once more, on other ports."""
+        """Start again, on other ports."""
         with self._lock:
             if self._running is not ended:
                 raise TritonError("Triton was stopped before it was ready")
@@ -213,7 +212,7 @@ class TritonServer:
                     cwd=folder,
                     env=installation.environment(folder),
                     pass_fds=[lock],
-                    start_new_session=True,  # Ctrl-C in a terminal is for us alone
+                    start_new_session=True,  # Ctrl-C in a terminal must reach only this process
                 )
                 undo.pop_all()
         except OSError as error:
@@ -223,14 +222,14 @@ class TritonServer:
 
     @property
     def _is_copied(self) -> bool:
-        """Whether the server has a repository of links instead of the one that was given."""
+        """Whether the server gets a repository of links instead of the given one."""
         return bool(self._folders) or self._instances is not None or self._slots is not None
 
     def _link(self, model: Path, copy: Path) -> None:
         linked_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
 
     def _repository_in(self, folder: Path) -> Path:
-        """The repository as it is, or for settings of our own a copy made of links."""
+        """Return the repository, or a copy made of links if settings are changed."""
         if not self._is_copied:
             return self._repository
         copy = folder / COPY
@@ -258,7 +257,7 @@ def _command(
         "http-port": endpoints.http.port,
         "metrics-address": endpoints.metrics.address,
         "metrics-port": endpoints.metrics.port,
-        # Longer than our grace: the server crashes when this limit passes with clients still sending.
+        # Longer than the grace: the server crashes if clients still send when this limit passes.
         "exit-timeout-secs": int(grace) + EXIT_MARGIN_SECONDS,
     }
     python = {
@@ -268,7 +267,7 @@ def _command(
     }
     return [
         str(installation.binary),
-        "--disable-auto-complete-config",  # a second less for each model
+        "--disable-auto-complete-config",  # saves a second for each model
         *(f"--{name}={value}" for name, value in options.items()),
         *(f"--backend-config=python,{name}={value}" for name, value in python.items()),
         *(f"--load-model={model}" for model in models),

@@ -1,8 +1,8 @@
-"""The folder of one server for temporary files, and the shared memory that carries the folder's name.
+"""The folder of one server for temporary files, and the shared memory that is named after it.
 
-Both lie where other users of the machine may put things, too: a name there does not say whose it is. Only what belongs
-to our user is touched, names are never patterns, and no link is followed. A lock on the folder says that it is in use.
-The server's processes keep it as well: what none of them has any more is found by its free lock.
+Both are in places where other users of the machine may create files too, so a name does not prove who owns a file. Only
+files of our user are touched, names are never used as patterns, and links are not followed. A lock on the folder marks
+it as in use. The server's processes hold the lock too, so a folder with a free lock is not used by any of them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from streamer.triton import TritonError
 
 FOLDER_PREFIX = "streamer-triton-"
 SHARED_MEMORY = Path("/dev/shm")
-SWEEP_SECONDS = 2.0  # whoever fills the folder of temporary files with names must not keep a guard busy
+SWEEP_SECONDS = 2.0  # other users may fill the folder of temporary files, and must not keep a guard busy with that
 _FOLDER = re.compile(re.escape(FOLDER_PREFIX) + r"[a-z0-9_]{8}")  # as mkdtemp makes them
 
 
 def claim() -> tuple[Path, int]:
-    """A new folder, and the lock that says that it is in use; TritonError where others could replace it."""
+    """Make a new folder and lock it. TritonError if other users could replace it."""
     parent = temporary_folder()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
         if not _is_kept_by_owner(folder.parent):
             folder.rmdir()
             raise TritonError(
-                f"anybody may replace the files of others in {folder.parent}: set TMPDIR to a folder of your own"
+                f"other users may replace your files in {folder.parent}: set TMPDIR to a folder of your own"
             )
         with suppress(FileNotFoundError):  # swept by another start before we had the lock
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -47,7 +47,7 @@ def claim() -> tuple[Path, int]:
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder and the shared memory that carries its name."""
+    """Remove the folder and the shared memory that is named after it."""
     for region in regions(folder):
         with suppress(OSError):
             region.unlink()
@@ -55,7 +55,7 @@ def remove(folder: Path) -> None:
 
 
 def regions(folder: Path) -> Iterator[Path]:
-    """The shared memory of the server that has this folder."""
+    """Yield the shared memory of the server with this folder."""
     with suppress(OSError), os.scandir(SHARED_MEMORY) as entries:
         for entry in entries:
             if entry.name.startswith(f"{folder.name}-"):
@@ -66,7 +66,7 @@ def regions(folder: Path) -> Iterator[Path]:
 
 
 def close_regions(folder: Path) -> None:
-    """Let nobody else open this server's shared memory."""
+    """Prevent other users from opening this server's shared memory."""
     for region in regions(folder):
         with suppress(OSError):
             if region.stat().st_mode & 0o077:
@@ -74,7 +74,7 @@ def close_regions(folder: Path) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what servers of our user left here that ended without a guard to clean up."""
+    """Remove what our user's servers left here if they ended without a guard to clean up."""
     deadline = time.monotonic() + SWEEP_SECONDS
     with suppress(OSError):
         if not _is_kept_by_owner(parent):
@@ -90,7 +90,7 @@ def sweep(parent: Path) -> None:
 def _remove_unused(folder: Path) -> None:
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # gone, a link, no folder, or another user's
+    except OSError:  # removed meanwhile, a link, not a folder, or another user's
         return
     try:
         if os.fstat(lock).st_uid == os.geteuid():
@@ -102,6 +102,6 @@ def _remove_unused(folder: Path) -> None:
 
 
 def _is_kept_by_owner(folder: Path) -> bool:
-    """Whether what a user puts there stays as it is, whoever else may put something there."""
+    """Whether other users cannot replace a user's files in this folder."""
     mode = folder.stat().st_mode
     return bool(mode & stat.S_ISVTX) or not mode & stat.S_IWOTH

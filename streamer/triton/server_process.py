@@ -1,4 +1,4 @@
-"""One tritonserver that was started, seen through its guard: what it says of itself, and its end."""
+"""One started tritonserver, seen through its guard: what it reports, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from typing import BinaryIO
 from streamer.triton import TritonError, server_folder
 
 LOOPBACK, UNIX = "127.0.0.1", "unix:"
-LONGEST_SOCKET = 107  # bytes of the name of a Unix socket
-ANSWER_SECONDS = 1.0  # limit for one readiness question
-CONTROL_SECONDS = 60.0  # for a model to be loaded or taken out while the server runs
+LONGEST_SOCKET = 107  # bytes of the path of a Unix socket
+ANSWER_SECONDS = 1.0  # for one readiness check
+CONTROL_SECONDS = 60.0  # for a model to be loaded or unloaded while the server runs
 STOP_MARGIN_SECONDS = 15.0  # on top of the grace, for the guard to kill and clean up
-START_SECONDS = 15.0  # until the guard has told the number of the server's process
-END_SECONDS = 5.0  # for killed processes to be gone; one that is stuck in a driver must not keep us
+START_SECONDS = 15.0  # until the guard has written the server's process number
+END_SECONDS = 5.0  # for killed processes to end; one may be stuck in a driver
 HTTP_OK = 200
 LOG_TAIL = 256 * 1024
 LAST_LINES = 15
-# When a Python process cannot even begin, Triton 2.51 says so in its log and goes on waiting for it.
+# If a Python process cannot start at all, Triton 2.51 logs one of these and waits forever.
 NEVER_READY = ("Failed to preinitialize Python stub", "error while loading shared libraries")
-# Nor does it say why a Python process is not there any more: nobody has told it.
+# Triton does not say why a Python process has ended, because it does not know.
 NOT_HEALTHY = "is not healthy."
-MODEL_KILLED = "A process of the model was killed while it was loaded: as a rule, memory ran out."
+MODEL_KILLED = "A process of the model was killed while it loaded, usually because memory ran out."
 LOG_LINE = re.compile(r"^(?:(?P<level>[EWI])\d{4} .*?\]|\[libprotobuf (?P<library>ERROR) [^\]]*\]) +(?P<words>.*)$")
-HARMLESS = "CudaDriverHelper has not been initialized"  # an error line on every machine without a GPU
+HARMLESS = "CudaDriverHelper has not been initialized"  # logged as an error on every machine without a GPU
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where one of its protocols is spoken, as it is told so itself: a loopback port, or a socket in its folder."""
+    """The address of one protocol, as Triton's options give it: a loopback port, or a socket in the server's folder."""
 
     address: str
     port: int
@@ -50,7 +50,7 @@ class Endpoint:
 
     @contextmanager
     def connected(self, seconds: float) -> Iterator[socket.socket]:
-        """A connection to it."""
+        """Open a connection to it."""
         if self.address.startswith(UNIX):
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(seconds)
@@ -63,7 +63,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where it listens."""
+    """The addresses of all protocols."""
 
     grpc: Endpoint
     http: Endpoint
@@ -80,11 +80,11 @@ class ServerProcess:
     log: BinaryIO
     log_start: int
     _pid: int | None = None
-    _process: int | None = None  # a descriptor that stands for it
+    _process: int | None = None  # a descriptor for the server's process (pidfd)
     _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def pid(self) -> int:
-        """Process number of tritonserver itself."""
+        """Return the process number of tritonserver itself."""
         assert self.guard.stdout is not None
         with self._asking:
             if self._pid is None:
@@ -98,7 +98,7 @@ class ServerProcess:
             return self._pid
 
     def has_ended(self) -> bool:
-        """Whether the server has ended, also where a guard that was stopped does not say so."""
+        """Whether the server has ended, even if its guard is stopped (SIGSTOP) and cannot say so."""
         assert self.guard.stdout is not None
         if self.guard.poll() is not None:
             return True
@@ -108,7 +108,7 @@ class ServerProcess:
         return self._process is not None and _has_something(self._process, 0.0)
 
     def read_log(self) -> str:
-        """What this server has written, at most the last part of it."""
+        """Return the last part of what this server has logged."""
         try:
             descriptor = self.log.fileno()
             start = max(self.log_start, os.fstat(descriptor).st_size - LOG_TAIL)
@@ -117,13 +117,13 @@ class ServerProcess:
             return ""
 
     def answers(self, models: Sequence[str]) -> bool:
-        """Whether these models are ready, and it tells its metrics."""
+        """Whether these models are ready, and the metrics are available."""
         ready = all(_get(self.endpoints.http, f"/v2/models/{model}/ready") for model in models)
         return ready and _get(self.endpoints.metrics, "/metrics")
 
     def control(self, model: str, what: str) -> None:
-        """Have a model loaded or unloaded."""
-        from http.client import HTTPConnection, HTTPException  # which no start needs
+        """Load or unload a model."""
+        from http.client import HTTPConnection, HTTPException  # imported here because no start needs it
 
         try:
             with self.endpoints.http.connected(CONTROL_SECONDS) as connected:
@@ -140,35 +140,35 @@ class ServerProcess:
             raise TritonError(f"Triton could not {what} {model}: {text}")
 
     def kill(self) -> None:
-        """Kill the server, also one that is stopped; its guard then removes what is left of it."""
-        self.guard.send_signal(signal.SIGCONT)  # one that is stopped could not end anything
-        # The guard ends right after the server: while it lives the number is not yet another process's.
+        """Kill the server, even if it is stopped (SIGSTOP). Its guard then removes what is left of it."""
+        self.guard.send_signal(signal.SIGCONT)  # a stopped guard could not clean up
+        # The guard ends right after the server. So while the guard runs, the number is still the server's.
         with suppress(TritonError, OSError):
             if self.guard.poll() is None:
                 os.kill(self.pid(), signal.SIGKILL)
 
     def close(self, grace: float) -> None:
-        """End it, within the grace and what its guard needs; nothing is left."""
+        """End the server within the grace and the time that its guard needs. Nothing is left of it."""
         assert self.guard.stdin is not None
         assert self.guard.stdout is not None
         self.guard.stdin.close()
-        self.guard.send_signal(signal.SIGCONT)  # one that is stopped could not end anything
+        self.guard.send_signal(signal.SIGCONT)  # a stopped guard could not clean up
         try:
             self.guard.wait(grace + STOP_MARGIN_SECONDS)
         except subprocess.TimeoutExpired:
             self.guard.kill()  # the server's processes die with it
             self.guard.wait()
-        if self.guard.returncode < 0:  # it could not wait for the server's processes
+        if self.guard.returncode < 0:  # it was killed before it could wait for the server's processes
             self._wait_for_processes()
         self.guard.stdout.close()
         self.log.close()
         if self._process is not None:
             os.close(self._process)
             self._process = None
-        server_folder.remove(self.folder)  # the guard has done it unless it was killed
+        server_folder.remove(self.folder)  # the guard has done this, unless it was killed
 
     def _wait_for_processes(self) -> None:
-        """All of them have the guard's standard output: it ends with the last one."""
+        """Wait for the end of the guard's standard output, which all of the server's processes hold open."""
         assert self.guard.stdout is not None
         output, deadline = self.guard.stdout.fileno(), time.monotonic() + END_SECONDS
         while _has_something(output, deadline - time.monotonic()) and os.read(output, 64):
@@ -176,7 +176,7 @@ class ServerProcess:
 
 
 def loopback_ports() -> Endpoints:
-    """Ports that nobody uses at the moment."""
+    """Choose ports that are free at the moment."""
     with ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(3)]
         for each in sockets:
@@ -186,8 +186,8 @@ def loopback_ports() -> Endpoints:
 
 
 def sockets_in(folder: Path) -> Endpoints | None:
-    """Sockets that only our user reaches; None where the name of the folder is too long for that."""
-    # Triton wants ports all the same; that of gRPC becomes a part of the name.
+    """Return sockets that only our user can open; None if the path of the folder is too long for sockets."""
+    # Triton requires ports even for sockets. The port of gRPC becomes a part of the name.
     grpc, http, metrics = (
         Endpoint(f"{UNIX}{folder}/{name}", port) for port, name in enumerate(("grpc", "http", "metrics"), 1)
     )
@@ -197,14 +197,14 @@ def sockets_in(folder: Path) -> Endpoints | None:
 
 
 def _has_something(descriptor: int, seconds: float) -> bool:
-    """Whether it can be read within this time. Not by select: a service may have thousands of descriptors."""
+    """Whether it can be read within this time. Uses poll, as select fails with thousands of descriptors."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 def _get(endpoint: Endpoint, path: str) -> bool:
-    """Whether this HTTP server of ours answers 200. The library for it would cost time at every start."""
+    """Whether this HTTP server answers 200. Importing an HTTP library would delay every start."""
     try:
         with endpoint.connected(ANSWER_SECONDS) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
@@ -214,9 +214,9 @@ def _get(endpoint: Endpoint, path: str) -> bool:
 
 
 def words_of(log: str) -> str:
-    """What of the server's log tells why it failed, in its own words."""
+    """Find the lines of the server's log that say why it failed."""
     end = log.rpartition("\nerror: ")[2].rstrip().rstrip(";").rstrip() if "\nerror: " in log else ""
-    if "load failed for model" in end:  # it carries the model's traceback; the lines before say the same
+    if "load failed for model" in end:  # it has the model's traceback, so the lines before add nothing
         return f"{end} {MODEL_KILLED}" if end.endswith(NOT_HEALTHY) else end
     found: list[str] = []
     for line in log.splitlines():
@@ -226,6 +226,6 @@ def words_of(log: str) -> str:
             found.append(parts["words"].strip('" ').replace("\\n", "\n") if parts else line)
     if end:
         found.append(end)
-    if not found:  # what it did last, without the tables
+    if not found:  # the last lines, without the tables
         found = [line for line in log.splitlines() if line and line[0] not in "+|"][-LAST_LINES:]
-    return "\n".join(dict.fromkeys(found)) or "it wrote nothing"
+    return "\n".join(dict.fromkeys(found)) or "it logged nothing"

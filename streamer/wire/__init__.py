@@ -1,1 +1,1 @@
-"""Wire formats as pure code: text in, typed messages out. They import nothing else of streamer."""
+"""Wire formats as pure code: text in, typed messages out. They import nothing of streamer but its limits."""

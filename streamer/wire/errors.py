@@ -1,4 +1,4 @@
-"""What is said to a client whose message cannot be served: close codes, code words and sentences."""
+"""What a client is told when its message cannot be served: close codes, code words and sentences."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class WireError(Exception):
 
 
 def bad(code: str, message: str) -> WireError:
-    """A message of a client that cannot be understood."""
+    """Make the error for a message that cannot be understood."""
     return WireError(code, CloseCode.BAD_MESSAGE, message)
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words."""
+    """Describe the kind of a JSON value in words."""
     return named(type(value))
 
 
 def named(kind: type) -> str:
-    """A kind of JSON value in words."""
+    """Describe a type of JSON value in words."""
     return _KINDS[kind]
 
 
 def shown(value: object) -> str:
-    """A client's own value in a sentence: cut short, and escaped, for it may hold what UTF-8 cannot."""
+    """Quote a client's value in a sentence. It is shortened, and escaped because it may not be valid UTF-8."""
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:39] + "…"
 

@@ -1,7 +1,7 @@
-"""What the service says to a client, typed: each kind of message is a class, and `render` writes it.
+"""The messages from the service to a client: each kind is a class, and `render` turns one into text.
 
-`docs/reference/protocol.md` says what each of them means. Partial, Final, Speech and Flushed come from the model in the
-same form (`model_events.py`), but with the times of its sequence.
+`docs/reference/protocol.md` explains them. The model sends Partial, Final, Speech and Flushed in the same form
+(`model_events.py`), but with the times of its sequence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Ready:
-    """The session is open, or goes on after its connection was lost: then `flushes` tells how many have arrived."""
+    """The session is open, or goes on after a lost connection. Then `flushes` is how many flushes have arrived."""
 
     type: ClassVar[str] = "ready"
     session: str
@@ -74,12 +74,12 @@ class Final:
     words: tuple[Word, ...] | None = None
     spoken: str | None = None
     alternatives: tuple[Alternative, ...] | None = None
-    cut_ms: int | None = None  # what is heard from here on belongs to later segments; a model says that in its cut
+    cut_ms: int | None = None  # audio from here on belongs to later segments; a model sends this as a cut
     channel: int | None = None
 
 
 class SpeechState(str, Enum):
-    """What has changed about somebody speaking."""
+    """Whether speech began or ended."""
 
     START = "start"
     END = "end"
@@ -87,7 +87,7 @@ class SpeechState(str, Enum):
 
 @dataclass(frozen=True)
 class Speech:
-    """Somebody began or stopped speaking."""
+    """Speech began or ended."""
 
     type: ClassVar[str] = "speech"
     state: SpeechState
@@ -97,7 +97,7 @@ class Speech:
 
 @dataclass(frozen=True)
 class Heard:
-    """So much audio has been heard."""
+    """How much audio has been recognised so far."""
 
     type: ClassVar[str] = "heard"
     audio_ms: int
@@ -113,7 +113,7 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Recovered:
-    """The recogniser had failed, and the session goes on."""
+    """The session goes on after the recogniser failed."""
 
     type: ClassVar[str] = "recovered"
     gap_ms: int
@@ -121,7 +121,7 @@ class Recovered:
 
 @dataclass(frozen=True)
 class Error:
-    """A complaint, or with `fatal` the end of the session."""
+    """An error. If it is `fatal`, the session ends."""
 
     type: ClassVar[str] = "error"
     code: str
@@ -132,7 +132,7 @@ class Error:
 
 @dataclass(frozen=True)
 class Done:
-    """The end: all of the audio has been heard."""
+    """The session is complete: all of its audio has been recognised."""
 
     type: ClassVar[str] = "done"
     audio_ms: int
@@ -143,12 +143,12 @@ ServerMessage = Ready | Result | Heard | Recovered | Error | Done
 
 
 def render(number: int, message: ServerMessage) -> str:
-    """A message as the text of one frame. What is None is left out."""
+    """Write a message as the text of one frame. Fields that are None are left out."""
     return encode({"type": message.type, "n": number, **content(message)})
 
 
 def content(of: object) -> dict[str, Any]:
-    """The fields of a message or of a part of it, as JSON takes them."""
+    """Return the fields of a message, or of a part of one, as values for JSON."""
     found = {name: value for name, value in vars(of).items() if value is not None}
     for name, value in found.items():
         if isinstance(value, tuple):

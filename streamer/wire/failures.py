@@ -1,4 +1,4 @@
-"""Why a request to a model was not answered: the code words of our model, and of the link to it."""
+"""Why a request to a model failed: the code words of our model, and those of the link to it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from enum import Enum
 
 
 class FailureCode(str, Enum):
-    """Models of others may have further words."""
+    """A code word for a failed request. Third-party models may use others."""
 
-    # Of the link.
-    UNAVAILABLE = "unavailable"  # no Triton, or no model in it
+    # From the link:
+    UNAVAILABLE = "unavailable"  # no Triton answers, or it does not have the model ready
     OVERDUE = "overdue"  # no answer in time
-    OVER = "over"  # the sequence was ended
-    BUSY = "busy"  # its last request is not answered yet
-    REFUSED = "refused"  # all else
-    # Of both.
-    FULL = "full"  # no room now
-    UNKNOWN_STREAM = "unknown_stream"  # the sequence is not known, or not any more
-    FAILED = "failed"  # the model broke while computing it, or its answer cannot be read
-    # Of the model: the sequence is not concerned.
+    OVER = "over"  # the sequence has already ended
+    BUSY = "busy"  # its last request has no answer yet
+    REFUSED = "refused"  # any other reason
+    # From either:
+    FULL = "full"  # no free slot now
+    UNKNOWN_STREAM = "unknown_stream"  # the sequence is unknown, or no longer known
+    FAILED = "failed"  # the model failed on this request, or its answer cannot be read
+    # From the model, which keeps the sequence:
     BAD_OPTIONS = "bad_options"
     BAD_REQUEST = "bad_request"
     BUSY_STREAM = "busy_stream"

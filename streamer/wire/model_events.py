@@ -1,6 +1,6 @@
-"""What a model says of a sequence, typed: `parse` reads one of its events. `docs/reference/triton.md` is the contract.
+"""The events that a model sends for a sequence: `parse` reads one. `docs/reference/triton.md` is the contract.
 
-Times are milliseconds, and samples count, from the start of the sequence.
+Times (in milliseconds) and samples count from the start of the sequence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, S
 
 @dataclass(frozen=True)
 class Opened:
-    """The first event of a sequence: who computes it."""
+    """The first event of a sequence: which model and which instance compute it."""
 
     type: ClassVar[str] = "opened"
     model: str | None = None
@@ -27,7 +27,7 @@ class Opened:
 class Cut:
     """A new segment starts at this sample. No audio before it will be needed again.
 
-    A sequence that goes on for this one from here takes `speaking` and `begins` as options, where they are told.
+    If another sequence continues this one from here, it gets `speaking` and `begins` as options, where they are given.
     """
 
     type: ClassVar[str] = "cut"
@@ -38,7 +38,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Heard:
-    """How much of the sequence has arrived. The last event of every answer."""
+    """How much audio of the sequence has arrived. This is the last event of every answer."""
 
     type: ClassVar[str] = "heard"
     sample: int
@@ -47,7 +47,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Other:
-    """What the bridge has no use for: `closed`, or what a later model adds."""
+    """An event that the bridge does not use: `closed`, or one that a later model adds."""
 
     type: str
     fields: Mapping[str, Any]
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 def parse(text: str | bytes) -> ModelEvent:
-    """One event of a model; ValueError says what is wrong with it."""
+    """Read one event of a model. ValueError says what is wrong with it."""
     event = json.loads(text)
     if not isinstance(event, dict):
         raise ValueError(f"an event must be an object, not {kind_of(event)}")
@@ -152,7 +152,7 @@ def _parts(event: Mapping[str, Any], name: str, read: Callable[[Mapping[str, Any
 
 def _required(event: Mapping[str, Any], name: str, kind: type[T]) -> T:
     found = event.get(name)
-    # type() and not isinstance(): a boolean is no number.
+    # type(), not isinstance(): a boolean must not pass as a number.
     if type(found) is not kind:
         raise _wrong(event, name, found)
     return found

@@ -1,6 +1,6 @@
-"""The native protocol: what a client may say, checked, and what the service says, encoded.
+"""The native protocol: checks the messages of a client and encodes those of the service.
 
-Pure: strings in, values out. `docs/reference/protocol.md` is the same thing for people.
+Pure: strings in, values out. `docs/reference/protocol.md` describes the protocol for people.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from streamer.wire.options import Start, read
 
 PATH = "/v1/stream"
 
-# A client's messages are a handful of options: what is longer than this is audio in the wrong kind of frame.
+# A client's messages are short lists of options. Anything longer is audio in the wrong kind of frame.
 LONGEST_TEXT = 64 * 1024
-# Its options are objects within lists within objects; whatever is nested deeper than this is none of them.
+# Options are objects within lists within objects. No valid message is nested deeper than this.
 DEEPEST = 8
 # A close frame carries at most 125 bytes, two of which are the code.
 LONGEST_REASON = 123
@@ -25,17 +25,17 @@ LONGEST_REASON = 123
 
 @dataclass(frozen=True)
 class Flush:
-    """Everything so far becomes final now."""
+    """Makes everything so far final now."""
 
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """The session stays open with no audio."""
+    """Keeps the session open while there is no audio."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of the audio: the remaining finals are wanted."""
+    """Ends the audio. The client waits for the remaining finals."""
 
 
 ClientMessage = Start | Flush | KeepAlive | Stop
@@ -49,14 +49,16 @@ _TYPES: dict[str, type[Start] | type[Flush] | type[KeepAlive] | type[Stop]] = {
 
 
 def name_of(message: ClientMessage) -> str:
-    """The `type` under which a client sends this message."""
+    """Return the `type` that a client gives this message."""
     return next(name for name, kind in _TYPES.items() if isinstance(message, kind))
 
 
 def parse(text: str) -> ClientMessage:
-    """One text frame of a client as a message; WireError says what is wrong and what is right."""
+    """Read a client's text frame as a message. WireError says what is wrong and what is expected."""
     if len(text) > LONGEST_TEXT:
-        raise bad("bad_message", f"A text frame has at most {LONGEST_TEXT} characters; audio goes in binary frames.")
+        raise bad(
+            "bad_message", f"A text frame must have at most {LONGEST_TEXT} characters; send audio in binary frames."
+        )
     try:
         content = json.loads(text)
     except ValueError:
@@ -76,17 +78,20 @@ def parse(text: str) -> ClientMessage:
         raise bad("unknown_type", f"'type' must be one of {', '.join(_TYPES)}, not {met}.")
     message: ClientMessage = _TYPES[name](**read(_TYPES[name], name, content))
     if isinstance(message, Start) and message.resume is not None and len(content) > 1:
-        raise bad("bad_option", "'resume' goes alone: the session keeps the options that it was started with.")
+        raise bad(
+            "bad_option",
+            "'resume' must be the only option: the session keeps the options that it was started with.",
+        )
     return message
 
 
 def encode(event: Mapping[str, Any]) -> str:
-    """A message as the text of one frame, in either direction."""
+    """Write a message, in either direction, as the text of one frame."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
 
 
 def _deeper_than(levels: int, value: Any) -> bool:
-    """Whether it has lists or objects within each other on more levels than that; no recursion, however many."""
+    """Whether lists and objects are nested on more than `levels` levels. Works without recursion."""
     inner = [value]
     for _ in range(levels + 1):
         containers = [each for each in inner if isinstance(each, (dict, list))]
@@ -98,11 +103,11 @@ def _deeper_than(levels: int, value: Any) -> bool:
 
 def _too_deep() -> WireError:
     what = 'A text frame must be a JSON object such as {"type":"start"}'
-    return bad("bad_json", f"{what}, with lists and objects within each other on at most {DEEPEST} levels.")
+    return bad("bad_json", f"{what}, with lists and objects nested at most {DEEPEST} levels deep.")
 
 
 def close_reason(text: str) -> str:
-    """A sentence cut to what fits into a close frame."""
+    """Shorten a sentence so that it fits into a close frame."""
     data = text.encode()
     if len(data) <= LONGEST_REASON:
         return text

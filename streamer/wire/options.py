@@ -1,4 +1,4 @@
-"""The options of a session: their names, defaults and bounds, and the sentence for a client that is outside of them."""
+"""The options of a session: their names, defaults and bounds, and the error for a value that is not allowed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from streamer.limits import (
 )
 from streamer.wire.errors import CloseCode, WireError, bad, kind_of, named, shown
 
-# Bytes of a sample. Two encodings have one value for each; what they decode to is the business of streamer.audio.
+# Bytes of a sample. mulaw and alaw have one byte each; streamer.audio decodes them.
 SAMPLE_BYTES = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}
 ENCODINGS = tuple(SAMPLE_BYTES)
 SAMPLE_RATES = (8_000, 192_000)
@@ -41,11 +41,11 @@ MOST_CHANNELS = 8
 
 
 Rule = Callable[[str, Any], Any]
-"""Takes the name of an option and what a client gave; what to keep of it, or a WireError."""
+"""Takes the name of an option and the client's value. Returns the value to keep, or raises WireError."""
 
 
 def read(kind: type[Any], owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a message or of an object within one, each checked by its rule; `owner` is its name."""
+    """Check the options of a message, or of an object within one, each by its rule. `owner` is its name in errors."""
     rules: dict[str, Rule] = {each.name: each.metadata["rule"] for each in fields(kind)}
     for name in given:
         if name not in rules:
@@ -55,7 +55,7 @@ def read(kind: type[Any], owner: str, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _typed(name: str, value: Any, expected: type) -> Any:
-    # type() and not isinstance(): a boolean is no number here, and 1 is no boolean.
+    # type(), not isinstance(): a boolean must not pass as a number, nor 1 as a boolean.
     if type(value) is not expected:
         raise bad("bad_option", f"'{name}' must be {named(expected)}, not {kind_of(value)}.")
     return value
@@ -92,7 +92,7 @@ def _within(low: int, high: int, *, audio: bool = False, also: tuple[int, ...] =
 
 
 def _weight(name: str, value: Any) -> float:
-    # JSON has one kind of number: 1 is as good as 1.0. What is no number compares as false.
+    # JSON has one kind of number, so 1 is as good as 1.0. NaN fails the comparison.
     if type(value) not in (int, float) or not 0 <= value <= HEAVIEST_HOTWORD:
         raise bad("bad_option", f"'{name}' of a hotword must be a number from 0 to {HEAVIEST_HOTWORD:g}.")
     return float(value)
@@ -103,9 +103,10 @@ def _phrase(name: str, value: Any) -> str:
     words = len(text.split())
     if not 1 <= words <= MOST_HOTWORD_WORDS or len(text) > LONGEST_HOTWORD:
         bounds = f"1 to {MOST_HOTWORD_WORDS} words and at most {LONGEST_HOTWORD} characters"
-        raise bad("bad_option", f"A hotword has {bounds}, unlike {shown(value)}.")
+        raise bad("bad_option", f"A hotword must have {bounds}, unlike {shown(value)}.")
     if not text.isprintable() or not any(character.isalnum() for character in text):
-        raise bad("bad_option", f"A hotword is made of letters and digits, unlike {shown(value)}.")
+        right = "letters or digits, and only printable characters"
+        raise bad("bad_option", f"A hotword must have {right}, unlike {shown(value)}.")
     return text
 
 
@@ -120,14 +121,17 @@ def _endpoint(name: str, value: Any) -> Endpoint:
 def _hotwords(name: str, value: Any) -> tuple[Hotword, ...]:
     given = _typed(name, value, list)
     if len(given) > MOST_HOTWORDS:
-        raise bad("bad_option", f"'{name}' has {len(given)} phrases; at most {MOST_HOTWORDS} are taken.")
+        raise bad("bad_option", f"'{name}' must have at most {MOST_HOTWORDS} phrases, not {len(given)}.")
     return tuple(hotword(entry) for entry in given)
 
 
 def _resume(name: str, value: Any) -> Resume:
     given = _typed(name, value, dict)
     if "token" not in given or "after" not in given:
-        raise bad("bad_option", f"'{name}' needs the 'token' of the session and 'after', the last 'n' that was seen.")
+        raise bad(
+            "bad_option",
+            f"'{name}' needs the 'token' of the session, and 'after': the 'n' of the last message that you received.",
+        )
     return Resume(**read(Resume, name, given))
 
 
@@ -141,7 +145,7 @@ def _option(default: Any, rule: Rule) -> Any:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """When a pause makes what was said final; without `silence` only the longest length does."""
+    """How long a pause must be to end a segment. Without `silence`, only the greatest length ends one."""
 
     silence: bool = _option(True, _flag)
     after_text_ms: int = _option(AFTER_TEXT_MS, _within(*AFTER_TEXT_BOUNDS_MS))
@@ -161,7 +165,7 @@ class Hotword:
 
 
 def hotword(entry: Any) -> Hotword:
-    """A hotword as a client writes it: its text, or an object with a weight beside it."""
+    """Read a hotword as a client writes it: its text, or an object with its text and weight."""
     if type(entry) not in (str, dict):
         raise bad("bad_option", f"A hotword must be a string or an object, not {kind_of(entry)}.")
     given = {"text": entry} if type(entry) is str else entry
@@ -172,7 +176,7 @@ def hotword(entry: Any) -> Hotword:
 
 @dataclass(frozen=True)
 class Resume:
-    """Which session goes on, and the number of the last message that its client has seen."""
+    """Which session to continue, and the number of the last message that its client received."""
 
     token: str = field(default="", repr=False, metadata={"rule": _text})  # a secret
     after: int = _option(0, _within(0, 2**53))
@@ -180,7 +184,7 @@ class Resume:
 
 @dataclass(frozen=True)
 class Start:
-    """Opens the session. Every option has a default."""
+    """Starts the session. Every option has a default."""
 
     encoding: str = _option("pcm_s16le", _one_of(*ENCODINGS, audio=True))
     sample_rate: int = _option(16_000, _within(*SAMPLE_RATES, audio=True))
@@ -204,18 +208,18 @@ class Start:
 
     @property
     def frame_bytes(self) -> int:
-        """One sample of every channel."""
+        """The bytes of one sample of every channel."""
         return SAMPLE_BYTES[self.encoding] * self.channels
 
     @property
     def bytes_per_s(self) -> int:
-        """A second of the client's audio."""
+        """The bytes of one second of the client's audio."""
         return self.frame_bytes * self.sample_rate
 
     def model_options(self) -> dict[str, Any]:
-        """The part of the options that the recogniser acts on, as JSON takes it."""
+        """Return the options that the recogniser acts on, as values for JSON."""
         return {name: value for name, value in asdict(self).items() if name not in _SERVICE_ONLY}
 
 
-# What the service itself acts on: the recogniser gets 16 kHz and one channel, and knows nothing of the client's pace.
+# Options that only the service acts on: the recogniser always gets one channel at 16 kHz, whatever the client sends.
 _SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "model", "resume")

@@ -152,7 +152,7 @@ async def test_a_flush_at_another_rate(service: Service) -> None:
 async def test_too_many_channels(triton: TritonServer) -> None:
     """A session that cannot have a slot for each channel gets none, and leaves those that are there to others."""
     async with serving(triton, sessions=3) as service, session(service.url, channels=2, multichannel=True):
-        with pytest.raises(SessionError, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
+        with pytest.raises(SessionError, match="2 channels need 2 sessions, but only 1 of 3 are free") as refused:
             await connect(service.url, {"channels": 2, "multichannel": True})
         assert refused.value.code == "full"
         assert text(await recognise(service.url, sent(speech("quilter.ogg"), 16_000, "pcm_s16le")))

@@ -407,7 +407,7 @@ async def test_port_taken() -> None:
     await first.start()
     port = int(first.url.split(":")[2].split("/")[0])
     try:
-        with pytest.raises(PortError, match=rf"^Port {port} of 127\.0\.0\.1 is taken"):
+        with pytest.raises(PortError, match=rf"^Port {port} of 127\.0\.0\.1 is already in use"):
             await BridgeServer("127.0.0.1", port, models_at(), Metrics()).start()
     finally:
         await first.stop()

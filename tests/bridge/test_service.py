@@ -55,7 +55,7 @@ async def test_port_taken_with_a_starting_triton() -> None:
     triton.start()
     started = time.monotonic()
     try:
-        with pytest.raises(PortError, match="is taken"):
+        with pytest.raises(PortError, match="is already in use"):
             async with Service(triton, port=int(other.url.split(":")[2].split("/")[0])):
                 pass
     finally:

@@ -65,8 +65,8 @@ async def test_roll(served: Serving, repository: Path) -> None:
     assert done.stdout == ""
     lines = done.stderr.splitlines()
     assert lines == [
-        "streamer: asking each Triton to load and try two",
-        "streamer: new sessions go to two; 1 of one follow at their next cut",
+        "streamer: asking each Triton to load and test two",
+        "streamer: new sessions use two; sequences of one that move at their next cut: 1",
         "streamer: two is in use; one is unloaded",
     ]
     assert served.state["models"]["default"]["sequences"] == {"two": 0}
@@ -107,7 +107,7 @@ def test_names(name: str) -> None:
     command = [sys.executable, "-m", "streamer", "roll", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 2
-    assert "cannot be the name of a model" in done.stderr
+    assert "is not a valid name of a model" in done.stderr
 
 
 def test_only_its_user_may_ask(triton: TritonServer) -> None:
@@ -121,7 +121,7 @@ def test_only_its_user_may_ask(triton: TritonServer) -> None:
                 asking.sendall(request)
                 answer = json.loads(asking.makefile().readline())
             assert answer["failed"].startswith("the request cannot be understood: ")
-        assert served.roll("streaming_asr").stderr.endswith("streaming_asr is in use already. Nothing has changed.\n")
+        assert served.roll("streaming_asr").stderr.endswith("streaming_asr is already in use. Nothing has changed.\n")
         assert served.end() == 0
         assert not served.control.exists()
 
@@ -140,7 +140,7 @@ def test_a_folder_of_others(triton: TritonServer, tmp_path: Path) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 1
-    assert f"others may write in {folder}" in done.stderr
+    assert f"other users may write to {folder}" in done.stderr
 
 
 def test_the_usual_place(triton: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_the_usual_place(triton: TritonServer, tmp_path: Path, monkeypatch: pyte
                 check=False,
                 timeout=PATIENCE_S,
             )
-            assert "streaming_asr is in use already" in done.stderr
+            assert "streaming_asr is already in use" in done.stderr
         finally:
             process.kill()
             process.wait()
@@ -197,6 +197,6 @@ def test_a_socket_that_was_left(triton: TritonServer, tmp_path: Path) -> None:
                 timeout=PATIENCE_S,
             )
             assert again.returncode == 1
-            assert f"another service listens at {path}" in again.stderr
+            assert f"another service already listens at {path}" in again.stderr
             assert path.is_socket()
             assert second.end() == 0

@@ -122,8 +122,8 @@ def test_variables_of_kubernetes_are_explained() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"port = \n", "streamer.toml is not TOML: Invalid value (at line 1, column 8)."),
-        (b"port = 1\nport = 2\n", "streamer.toml is not TOML: Cannot overwrite a value (at line 2, column 9)."),
+        (b"port = \n", "streamer.toml is not valid TOML: Invalid value (at line 1, column 8)."),
+        (b"port = 1\nport = 2\n", "streamer.toml is not valid TOML: Cannot overwrite a value (at line 2, column 9)."),
         (b"# \xff\n", "streamer.toml cannot be read: it is not UTF-8 text."),
         (None, "streamer.toml cannot be read: No such file or directory."),
     ],

@@ -81,7 +81,7 @@ def test_secrets_are_not_printed(tmp_path: Path) -> None:
     assert "secret@" not in printed
     assert secret not in printed
     assert '# traces = "http://…@collector:4317"\n' in printed
-    assert printed.count("# It has a secret in it") == 2
+    assert printed.count("# This value contains a secret") == 2
     assert given_back(printed, tmp_path) == ServeSettings()
 
 

@@ -53,9 +53,9 @@ def test_public_names() -> None:
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        ("a=one,a=two", "two models of the public name a"),
-        ("one,fast=one", "one twice: a Triton model has one public name"),
-        ("a=one,b=two", "needs a model of the public name default"),
+        ("a=one,a=two", "two models with the public name a"),
+        ("one,fast=one", "one twice: a Triton model can have only one public name"),
+        ("a=one,b=two", "must have a model with the public name default"),
     ],
 )
 def test_what_does_not_go_together(models: str, words: str) -> None:

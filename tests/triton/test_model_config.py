@@ -112,7 +112,7 @@ def test_groups_of_several_kinds_have_none(folder: Path) -> None:
         (b"max_batch_size: many", ", line 1: 'max_batch_size: many': Couldn't parse integer: many"),
         (b"no_such_field: 1", ', line 1: Message type "inference.ModelConfig" has no field named "no_such_field"'),
         (b"instance_group [ { count: 1 }", ", line 1: '': Expected \",\""),
-        (b'name: "\xff"', " is not a text in UTF-8"),
+        (b'name: "\xff"', " is not UTF-8 text"),
     ],
 )
 def test_a_damaged_file(folder: Path, content: bytes, sentence: str) -> None:

@@ -1,1 +1,1 @@
-"""Who may come in, and how much of the service one caller may have."""
+"""Which callers are admitted, and how much of the service one caller may use."""

@@ -1,4 +1,4 @@
-"""The service's certificate: TLS 1.2 or newer, and a renewed file is used from the next handshake on."""
+"""The service's certificate, for TLS 1.2 or newer. A renewed file is used from the next handshake on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = Log("streamer.bridge")
 
 
 class CertificateError(Exception):
-    """The certificate cannot be used; the message is a sentence for whoever runs the service."""
+    """The certificate cannot be used. The message is a sentence for the operator."""
 
 
 class Certificate:
@@ -27,12 +27,12 @@ class Certificate:
         self.context.sni_callback = self._choose
 
     def refresh(self) -> None:
-        """Reads the files again if they have changed; if they cannot be used, the certificate stays."""
+        """Read the files again if they have changed. If they cannot be used, keep the present certificate."""
         try:
             signature = self._signature()
             if signature != self._seen:
                 self._seen = signature
-                # A context of its own: one that is in use would be left with half a pair if the other is not there yet.
+                # A new context: if only one of the two files is new, the context in use must stay as it is.
                 self._current = self._read()
                 self._failure = ""
                 log.info("certificate read again")
@@ -70,4 +70,4 @@ class Certificate:
 
 
 def _no_password() -> str:
-    raise CertificateError("The private key has a password, which nobody is there to type: use one without.")
+    raise CertificateError("The private key has a password, which the service cannot ask for: use a key without one.")

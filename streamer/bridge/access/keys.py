@@ -1,8 +1,8 @@
-"""API keys: a file with a line `name:sha256:…` for each, read again when it changes.
+"""API keys: a file with a line `name:sha256:…` for each key, read again when it changes.
 
-A key is 256 random bits, so nobody finds it by trying, however fast the hash is: SHA-256 it is. A slow hash such as
-scrypt protects what people choose themselves; here it would only let strangers keep the processor busy with
-handshakes. Standard library only: `streamer key` needs nothing else.
+A key is 256 random bits, which cannot be found by trial, so a fast hash is safe: SHA-256. A slow hash such as scrypt is
+for passwords that people choose; here it would only let strangers keep the processor busy with handshakes. This module
+uses only the standard library, so `streamer key` needs nothing else.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
 
-# So that programs that look for secrets in code can find one of ours.
+# Secret scanners can find keys in code by this prefix.
 PREFIX = "streamer_"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-# A file may change twice within one tick of its clock: what is so new is read again the next time.
+# A file may change twice within one tick of its clock. So a file that is newer than this is always read again.
 _FRESH_NS = 2_000_000_000
 
 
 class KeyFileError(Exception):
-    """The file cannot be used; the message is a sentence for whoever runs the service."""
+    """The file cannot be used. The message is a sentence for the operator."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Key:
 
 
 def make_key(name: str) -> Key:
-    """A new random key of this name; ValueError if it is no name."""
+    """Make a new random key with this name. ValueError if the name is not valid."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"the name of a key must be 1 to 64 letters, digits and . _ -, not '{name}'")
+        raise ValueError(f"the name of a key must have 1 to 64 letters, digits and . _ -, unlike '{name}'")
     secret = PREFIX + secrets.token_urlsafe(32)
     return Key(secret, f"{name}:sha256:{_digest(secret).hex()}")
 
 
 class KeyFile:
-    """The keys of a file. Several lines may have one name: that is how a key is replaced without a gap."""
+    """The keys of a file. Several lines may have the same name, so that a key can be replaced without a gap."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,7 +61,7 @@ class KeyFile:
         return len(self._entries)
 
     def name_of(self, secret: str) -> str | None:
-        """Whose key this is; None if it is nobody's. Every entry is compared, so the time tells nothing."""
+        """Return the name of this key, or None. Every entry is compared, so the time reveals nothing."""
         self.refresh()
         digest, found = _digest(secret), None
         for name, expected in self._entries:
@@ -70,7 +70,7 @@ class KeyFile:
         return found
 
     def refresh(self) -> None:
-        """Reads the file again if it has changed; if it cannot be used, the keys stay."""
+        """Read the file again if it has changed. If it cannot be used, keep the present keys."""
         try:
             signature = self._signature()
             if signature == self._seen and not self._fresh:
@@ -78,7 +78,7 @@ class KeyFile:
             self._note(signature)
             before, self._entries, self._failure = self._entries, self._read(), ""
         except KeyFileError as error:
-            # A file that is half written must lock nobody out, nor let anybody in.
+            # A half-written file must not lock callers out, nor admit strangers.
             if str(error) != self._failure:
                 log.error("keys not read again, the old ones stay", reason=str(error))
             self._failure = str(error)
@@ -103,24 +103,24 @@ class KeyFile:
         except OSError as error:
             raise KeyFileError(f"{self._path} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise KeyFileError(f"{self._path} is no text.") from error
+            raise KeyFileError(f"{self._path} is not UTF-8 text.") from error
         entries: dict[bytes, str] = {}
         for number, line in enumerate(lines, 1):
             text = line.strip()
             if not text or text.startswith("#"):
                 continue
             name, _, hashed = text.partition(":")
-            # The line is not repeated: somebody may have put the key itself there.
+            # The message does not quote the line, because it may contain the key itself.
             if not _NAME.fullmatch(name) or not _HASH.fullmatch(hashed):
                 raise KeyFileError(
-                    f"Line {number} of {self._path} is no key: 'streamer key NAME' prints a line NAME:sha256:…"
+                    f"Line {number} of {self._path} must have the form NAME:sha256:…, as 'streamer key NAME' prints it."
                 )
             digest = bytes.fromhex(hashed.removeprefix("sha256:"))
             if entries.setdefault(digest, name) != name:
-                raise KeyFileError(f"Line {number} of {self._path} has a key that another name has already.")
+                raise KeyFileError(f"Line {number} of {self._path} has the same key as another name.")
         return tuple((name, digest) for digest, name in entries.items())
 
 
 def _digest(secret: str) -> bytes:
-    # What comes in a header may be any bytes.
+    # A header may contain any bytes.
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

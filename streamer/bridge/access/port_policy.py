@@ -1,4 +1,4 @@
-"""How the port is guarded: who may come in, under which certificate, and how much at a time."""
+"""How the port is protected: which callers are admitted, which certificate is used, and how much may be sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamer.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
 
 @dataclass(frozen=True)
 class PortPolicy:
-    """As given: no keys, no TLS, and what suits a service on loopback."""
+    """The rules of a port. The defaults have no keys and no TLS, which suits a service on loopback."""
 
     access: AccessRules = field(default_factory=AccessRules)
     certificate: Certificate | None = None
@@ -19,7 +19,7 @@ class PortPolicy:
     handshake_s: float = HANDSHAKE_LIMIT_S  # for TLS, and then for the request
 
     def refresh(self) -> None:
-        """Looks at once whether keys and certificate have changed, instead of at the next request."""
+        """Check now whether keys and certificate have changed, instead of at the next request."""
         self.access.refresh()
         if self.certificate is not None:
             self.certificate.refresh()

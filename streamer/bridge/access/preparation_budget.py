@@ -1,7 +1,7 @@
-"""How much may be prepared for one caller: a bucket that is filled by what its sessions ask for, and leaks steadily.
+"""How much may be prepared for one caller: a leaky bucket, which the hotwords of its sessions fill.
 
-Hotwords are pronounced and compiled before a session can begin, which takes as long as there are characters in them.
-A session without them costs nothing here, and is never refused.
+Hotwords are pronounced and compiled before a session can begin. The time for that grows with their characters. A
+session without hotwords costs nothing here, and is never refused.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 MINUTE_S = 60.0
-# The recogniser remembers what it has pronounced for a caller: to compile it again takes a part of the time.
+# The recogniser remembers pronunciations for each caller. Compiling the same list again takes this part of the time.
 _AGAIN = 0.25
 _REMEMBERED = 8  # lists of each caller
-MOST_BUCKETS = 4096  # of callers that have asked for something of late
+MOST_BUCKETS = 4096  # for the callers that used hotwords most recently
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Preparation:
 
     @classmethod
     def of(cls, hotwords: Sequence[str], streams: int) -> Preparation:
-        """Of a session with these hotwords in each of its streams."""
+        """Return the preparation of a session with these hotwords in each of its streams."""
         digest = hashlib.blake2b("\n".join(hotwords).encode("utf-8", "replace"), digest_size=16).digest()
         return cls(sum(map(len, hotwords)), streams, digest)
 
@@ -45,22 +45,22 @@ class PreparationBudget:
     """The buckets of all callers of one kind: of keys, or of addresses."""
 
     def __init__(self, per_minute: int | None) -> None:
-        """`per_minute`: characters, which is also what a bucket holds; None is no limit."""
+        """`per_minute`: characters, and also the size of a bucket. None means no limit."""
         self.per_minute = per_minute
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # the one that was used last is the last
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # the most recently used bucket is last
 
     def wait_s(self, name: str, preparation: Preparation, now: float) -> int:
-        """In how many seconds this is possible for the caller; 0 if it is now."""
+        """Return in how many seconds this is possible for the caller; 0 means now."""
         if self.per_minute is None or not preparation.characters or name not in self._buckets:
             return 0
         bucket = self._buckets[name]
         level, cost = self._level(bucket, now), self._cost(bucket, preparation)
-        # What is more than a whole bucket is possible when the bucket is empty.
+        # A preparation that is larger than the bucket is possible when the bucket is empty.
         excess = min(level, level + cost - self.per_minute)
         return max(0, math.ceil(excess * MINUTE_S / self.per_minute))
 
     def charge(self, name: str, preparation: Preparation, now: float) -> None:
-        """It is going to be prepared."""
+        """Count a preparation that is about to happen."""
         if self.per_minute is None or not preparation.characters:
             return
         bucket = self._buckets.setdefault(name, _Bucket())

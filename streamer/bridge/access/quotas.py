@@ -1,4 +1,4 @@
-"""How much of the service one caller may have: sessions and hotwords of a key and of an address, audio of a key."""
+"""How much of the service one caller may use: sessions and hotwords for a key or an address, audio for a key."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from streamer.wire.errors import CloseCode
 # How long a caller is told to wait before it tries again.
 RETRY_S = 5
 HOUR_S = 3600.0
-# Audio is counted by the minute: the hour is exact to that, and a key costs 60 numbers at most.
+# Audio is counted by the minute. So the hour is exact to a minute, and a key costs at most 60 numbers.
 _MINUTE_S = 60.0
 
 
 class Denied(Exception):
-    """This caller may not have what it asks for: a code word, a sentence, and the seconds if waiting helps."""
+    """A refusal: a code word, a sentence, and after how many seconds to try again, if waiting helps."""
 
     def __init__(self, code: str, message: str, retry_s: int = 0) -> None:
         super().__init__(message)
@@ -34,26 +34,26 @@ class Denied(Exception):
 
     @property
     def close_code(self) -> CloseCode:
-        """How a websocket is closed."""
+        """The close code for a websocket."""
         return CloseCode.TRY_LATER if self.retry_s else CloseCode.REFUSED
 
     @property
     def status(self) -> HTTPStatus:
-        """How plain HTTP is answered."""
+        """The status for a plain HTTP request."""
         if self.retry_s:
             return HTTPStatus.TOO_MANY_REQUESTS
         return HTTPStatus.UNAUTHORIZED if self.code == "unauthorized" else HTTPStatus.FORBIDDEN
 
     @property
     def reason(self) -> str:
-        """What the close says."""
+        """The reason within the close frame."""
         short = self.code.replace("_", " ")
         return f"{short}: try again in {self.retry_s} s" if self.retry_s else short
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: an address, and the name of a key where keys are asked for."""
+    """A caller: an address, and the name of a key if keys are required."""
 
     address: str
     key: str = ""
@@ -61,7 +61,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class QuotaLimits:
-    """The most of each that one caller may have; None is no limit."""
+    """The most that one caller may use. None means no limit."""
 
     per_key: int | None = None
     per_address: int | None = None
@@ -71,7 +71,7 @@ class QuotaLimits:
 
 
 class Quotas:
-    """Counts what callers have, and refuses what is too much. Only callers that have something are remembered."""
+    """Counts what callers use, and refuses what is too much. Callers that use nothing are not remembered."""
 
     def __init__(self, shares: QuotaLimits) -> None:
         self.shares = shares
@@ -83,42 +83,42 @@ class Quotas:
         self._salt = secrets.token_bytes(16)
 
     def check(self, caller: Caller) -> None:
-        """Denied if this caller may not open a session now."""
+        """Raise Denied if this caller may not open a session now."""
         shares, network = self.shares, network_of(caller.address)
         if shares.per_address is not None and self._of_networks[network] >= shares.per_address:
-            message = f"This address has {shares.per_address} sessions already, which is the most; end one of them."
+            message = f"This address already has {shares.per_address} sessions, the maximum; end one of them first."
             raise Denied("too_many_sessions", message, RETRY_S)
         if not caller.key:
             return
         if shares.per_key is not None and self._of_keys[caller.key] >= shares.per_key:
-            message = f"This key has {shares.per_key} sessions already, which is the most; end one of them."
+            message = f"This key already has {shares.per_key} sessions, the maximum; end one of them first."
             raise Denied("too_many_sessions", message, RETRY_S)
         if (denied := self._overdrawn(caller)) is not None:
             raise denied
 
     def enter(self, caller: Caller) -> Admittance:
-        """A session of this caller, to be left when it ends; Denied if it may have no more."""
+        """Count a new session of this caller. Denied if it may have no more. Call leave() when the session ends."""
         self.check(caller)
         self._of_networks[network_of(caller.address)] += 1
         self._of_keys[caller.key] += 1
         return Admittance(self, caller)
 
     def left(self, caller: Caller) -> None:
-        """A session of this caller has ended."""
+        """Count that a session of this caller has ended."""
         for counted, name in ((self._of_networks, network_of(caller.address)), (self._of_keys, caller.key)):
             counted[name] -= 1
             if not counted[name]:
                 del counted[name]
 
     def charge(self, caller: Caller, seconds: float) -> Denied | None:
-        """Audio that came from this caller; what to say if it was the last that it may send for now."""
+        """Count audio from this caller. Returns the refusal if it may send no more for now."""
         if self.shares.audio_per_key_s is None or not caller.key:
             return None
         self._audio.setdefault(caller.key, _Audio()).add(seconds, time.monotonic())
         return self._overdrawn(caller)
 
     def prepare(self, caller: Caller, preparation: Preparation) -> Denied | None:
-        """What is to be prepared for this caller; what to say if that is too much for now."""
+        """Count a preparation for this caller. Returns the refusal, and counts nothing, if it is too much for now."""
         budgets = [("address", self._hotwords_of_networks, network_of(caller.address))]
         if caller.key:
             budgets.append(("key", self._hotwords_of_keys, caller.key))
@@ -128,7 +128,7 @@ class Quotas:
         )
         if wait:
             message = (
-                f"This {kind} may have {most} characters of hotwords prepared in a minute, and these are more; "
+                f"This {kind} may use at most {most} characters of hotwords in a minute; "
                 f"try again in {wait} s, or open a session without 'hotwords'."
             )
             return Denied("hotwords_used_up", message, wait)
@@ -137,7 +137,7 @@ class Quotas:
         return None
 
     def pseudonym(self, caller: Caller) -> str:
-        """A word for this caller that tells nobody who it is."""
+        """Return a pseudonym for this caller, which does not reveal the key or address."""
         who = f"key {caller.key}" if caller.key else f"address {network_of(caller.address)}"
         return hashlib.blake2b(who.encode("utf-8", "replace"), key=self._salt, digest_size=8).hexdigest()
 
@@ -146,7 +146,7 @@ class Quotas:
         if most is None or audio is None or audio.total(time.monotonic()) < most:
             return None
         wait = audio.until_less(time.monotonic())
-        message = f"This key has sent the {most:g} s of audio that it may send in an hour; go on in {wait} s."
+        message = f"This key has sent {most:g} s of audio, the maximum for an hour; continue in {wait} s."
         return Denied("audio_used_up", message, wait)
 
 
@@ -158,20 +158,20 @@ class Admittance:
         self._allowances = allowances
 
     def charge(self, seconds: float) -> Denied | None:
-        """Audio that came; what to say if it was the last that the caller may send for now."""
+        """Count received audio. Returns the refusal if the caller may send no more for now."""
         return self._allowances.charge(self.caller, seconds)
 
     def prepare(self, hotwords: Sequence[str], streams: int) -> Denied | None:
-        """The session starts with these hotwords in each of its streams; what to say if that is too much for now."""
+        """Count these hotwords, in each stream of the session. Returns the refusal if that is too much for now."""
         return self._allowances.prepare(self.caller, Preparation.of(hotwords, streams))
 
     @property
     def pseudonym(self) -> str:
-        """What the recogniser may know of the caller: whether two streams are of the same one."""
+        """The caller's name for the recogniser, which only tells which streams have the same caller."""
         return self._allowances.pseudonym(self.caller)
 
     def leave(self) -> None:
-        """The session has ended: once."""
+        """Note that the session has ended. Call this once."""
         self._allowances.left(self.caller)
 
 
@@ -179,7 +179,7 @@ class _Audio:
     """The seconds of audio of the last hour."""
 
     def __init__(self) -> None:
-        self._minutes: deque[tuple[float, float]] = deque()  # when each began, and its seconds
+        self._minutes: deque[tuple[float, float]] = deque()  # the start of each minute, and its seconds of audio
 
     def add(self, seconds: float, now: float) -> None:
         minute = now - now % _MINUTE_S
@@ -194,12 +194,12 @@ class _Audio:
         return sum(seconds for _, seconds in self._minutes)
 
     def until_less(self, now: float) -> int:
-        """Seconds until some of it is more than an hour ago."""
+        """Return the seconds until the oldest audio is more than an hour old."""
         return max(1, math.ceil(self._minutes[0][0] + HOUR_S - now))
 
 
 def network_of(address: str) -> str:
-    """What is counted as one address: of IPv6 the 64 bits that one household or machine has to itself."""
+    """Return what counts as one address: for IPv6 the network of 64 bits that one household or machine has."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

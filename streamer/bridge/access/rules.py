@@ -1,4 +1,4 @@
-"""Who may come in: decided from a request's key, origin and address before anything else is done for it."""
+"""Decides which requests are admitted, from their key, origin and address, before anything else is done for them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
 from streamer.bridge.http.request import Headers, Request
 
-# A browser cannot set headers on a websocket, only subprotocols: it offers the first of these, which is what the
-# service answers with, and its key behind the second one.
+# A browser cannot set headers on a websocket, only subprotocols. So it offers the first of these, which the service
+# accepts, and one that is made of the second and its key.
 SUBPROTOCOL = "streamer"
 KEY_SUBPROTOCOL = "streamer.key."
 ANY_ORIGIN = "*"
@@ -19,7 +19,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class AccessRules:
-    """The rules of one service. Without keys everybody may come in who is not a page of somebody else."""
+    """The rules of one service. Without keys, every caller is admitted except the pages of other sites."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class AccessRules:
         shares: QuotaLimits | None = None,
         open_metrics: bool = False,
     ) -> None:
-        """`proxies` stand in front and add to X-Forwarded-For; with none that header is not believed."""
+        """`proxies`: how many proxies in front add to X-Forwarded-For. With 0 that header is ignored."""
         self._keys = keys
         self._origins = frozenset(origins)
         self._proxies = proxies
@@ -38,25 +38,25 @@ class AccessRules:
         self._open_metrics = open_metrics
 
     def refresh(self) -> None:
-        """Looks at once whether the keys have changed, instead of at the next request."""
+        """Check now whether the keys have changed, instead of at the next request."""
         if self._keys is not None:
             self._keys.refresh()
 
     def enter(self, request: Request) -> Admittance:
-        """The visit of a websocket that is asked for so, to be left when it ends; Denied says why not."""
+        """Admit the session of a websocket with this request. Denied says why not. Call leave() when it ends."""
         return self._allowances.enter(self._admitted(request))
 
     def check(self, request: Request) -> None:
-        """Denied if a websocket with this request would be."""
+        """Raise Denied if a websocket with this request would be refused."""
         self._allowances.check(self._admitted(request))
 
     def check_metrics(self, request: Request) -> None:
-        """Denied if whoever asks may not read the metrics."""
+        """Raise Denied if this request may not read the metrics."""
         if not self._open_metrics:
             self._key_of(request)
 
     def caller(self, request: Request) -> Caller:
-        """Who asks; Denied without a key that is known, where keys are asked for."""
+        """Return the caller of this request. Denied if keys are required and it has no valid one."""
         return Caller(self._address(request.headers, request.peer), self._key_of(request))
 
     def _admitted(self, request: Request) -> Caller:
@@ -70,16 +70,16 @@ class AccessRules:
         if not presented:
             raise Denied(
                 "unauthorized",
-                "A key is needed: as the header 'Authorization: Bearer KEY', as the subprotocol "
-                f"'{KEY_SUBPROTOCOL}KEY' offered beside '{SUBPROTOCOL}', or as '?key=KEY'.",
+                "This service needs a key: send the header 'Authorization: Bearer KEY', offer the subprotocol "
+                f"'{KEY_SUBPROTOCOL}KEY' beside '{SUBPROTOCOL}', or add '?key=KEY' to the URL.",
             )
         name = self._keys.name_of(presented)
         if name is None:
-            raise Denied("unauthorized", "This key is not known here; whoever runs the service has others.")
+            raise Denied("unauthorized", "This key is not valid here; ask the operator of the service for one.")
         return name
 
     def _check_origin(self, headers: Headers, peer: str) -> None:
-        """Only browsers say where a page comes from, and they always do so on a websocket."""
+        """Raise Denied for pages of other sites. Only browsers send an origin, and always do for a websocket."""
         given = headers.all("Origin")
         if not given or ANY_ORIGIN in self._origins:
             return
@@ -89,30 +89,30 @@ class AccessRules:
             return
         raise Denied(
             "bad_origin",
-            f"Pages of {origin[:80]!r} may not use this service; whoever runs it can allow them: --origin.",
+            f"Pages of {origin[:80]!r} may not use this service; its operator can allow them with --origin.",
         )
 
     def _own_page(self, origin: str, host: str, peer: str) -> bool:
-        """Whether a page comes from this service itself, or from this very machine for a service on it."""
+        """Whether a page comes from this service, or everything is on this machine: page, service and browser."""
         page, here = _host_and_port(origin), _host_and_port(f"{origin.partition('://')[0]}://{host}")
         if page is None or here is None:
             return False
         if page == here:
-            # Without keys a name proves nothing: anybody can have his own name point to somebody else's service.
+            # Without keys a name proves nothing: strangers can point names of their own to this service.
             return self._keys is not None or _is_literal(here[0])
         return _is_loopback(page[0]) and _is_loopback(here[0]) and _is_loopback(peer)
 
     def _address(self, headers: Headers, peer: str) -> str:
         if self._proxies:
             told = ",".join(headers.all("X-Forwarded-For")).split(",")
-            # Each proxy appends whom it saw. What stands further left is what the client itself has sent.
+            # Each proxy appends the address that it saw. Anything further left was sent by the client itself.
             if len(told) >= self._proxies and (address := _plain_address(told[-self._proxies])):
                 return address
         return _plain_address(peer) or peer
 
 
 def _presented(request: Request) -> str:
-    """The key that came with a request: of several the one from the most private part."""
+    """Return the key of a request. Of several, take the one from the most private place."""
     for header in request.headers.all("Authorization"):
         scheme, _, key = header.partition(" ")
         if scheme.lower() == "bearer":
@@ -124,7 +124,7 @@ def _presented(request: Request) -> str:
 
 
 def origin_of(text: str) -> str | None:
-    """An allowed origin as browsers send it; None if it is none."""
+    """Return an allowed origin as browsers send it; None if the text is not an origin."""
     text = text.rstrip("/").lower()
     scheme, _, host = text.partition("://")
     if text in (ANY_ORIGIN, "null") or (scheme and host and not set(host) & set("/?#@ ")):
@@ -134,7 +134,7 @@ def origin_of(text: str) -> str | None:
 
 
 def _host_and_port(origin: str) -> tuple[str, int] | None:
-    """Host and port of an origin; None if it is not one of the web, such as `null`."""
+    """Return host and port of an origin; None if it is not http or https, for example `null`."""
     try:
         parts = urlsplit(origin)
         port = parts.port or _PORTS.get(parts.scheme)
@@ -144,7 +144,7 @@ def _host_and_port(origin: str) -> tuple[str, int] | None:
 
 
 def _plain_address(text: str) -> str:
-    """An address without port and brackets, IPv4 as IPv4; nothing if it is none."""
+    """Return an address without port and brackets, and IPv4 in its own form; "" if the text is not an address."""
     text = text.strip().strip('"')
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -1,6 +1,6 @@
-"""Both directions of a connection. While what is to be written waits above its mark, nothing more is read.
+"""Both directions of a connection. While more data waits to be written than its mark, nothing more is read.
 
-So a client that does not read cannot make anything grow: neither by requests that are answered nor by pings.
+So a client that does not read cannot make buffers grow, neither with requests nor with pings.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
-# What may wait for a client that does not read, besides what lies in the kernel: writing waits at the high mark until
-# it is below the low one.
+# Bytes that may wait for a client that does not read, besides the kernel's buffer. At the high mark, writing pauses
+# until fewer than the low mark wait.
 UNSENT_HIGH, UNSENT_LOW = 32 * 1024, 8 * 1024
 # A client that takes longer than this from the high mark to the low one is cut off.
 STALL_LIMIT_S = 15.0
@@ -21,18 +21,18 @@ NOT_READ = "not_read"
 
 
 class Channel(asyncio.Protocol):
-    """What a request and a websocket have in common: a transport with marks, and what was read and not looked at."""
+    """What HTTP and a websocket have in common: a transport with marks, and bytes that were received but not parsed."""
 
     def __init__(self, dropped: Callable[[str], None]) -> None:
-        """`dropped` is told why, when the connection is cut off."""
+        """`dropped` is called with the reason when the connection is cut off."""
         self.dropped = dropped
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unread = bytearray()
         self._made = False
         self._reading = True
-        self._clogged = False  # what is to be written is above its mark
-        self._interrupted = False  # nobody wants to wait for that any more
+        self._clogged = False  # more waits to be written than the mark
+        self._interrupted = False  # drained() must not wait any more
         self.lost = False  # the connection is gone
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._drain: asyncio.Future[None] | None = None
@@ -41,18 +41,18 @@ class Channel(asyncio.Protocol):
 
     @property
     def made(self) -> bool:
-        """Whether the connection has ever been there: with TLS that takes a while."""
+        """Whether the connection was ever established. With TLS that takes a while."""
         return self._made
 
     @property
     def unsent(self) -> int:
-        """Bytes that wait to be written."""
+        """The number of bytes that wait to be written."""
         with suppress(AttributeError):  # Python 3.10: TLS over a connection that has just been lost
             return 0 if self._transport is None or self.lost else self._transport.get_write_buffer_size()
         return 0
 
     def inherit(self, former: Channel) -> None:
-        """Take over the transport of another one, which gets nothing from it any more."""
+        """Take over the transport of another channel, which gets nothing from it any more."""
         transport = former._transport
         assert transport is not None
         former._cancel_timers()
@@ -63,17 +63,17 @@ class Channel(asyncio.Protocol):
             self.pause_writing()
 
     def abort(self) -> None:
-        """Cut it off."""
+        """Cut the connection off."""
         if self._transport is not None:
             self._transport.abort()
 
     def write(self, data: bytes) -> None:
-        """Hand it to the transport, at once."""
+        """Hand data to the transport, without waiting."""
         if data and self._transport is not None and not self.lost:
             self._transport.write(data)
 
     async def drained(self, deadline: float) -> bool:
-        """Wait for room to write, unless that is interrupted; False if there is none by this time of the loop."""
+        """Wait until there is room to write, or until interrupted. False if there is none by this time of the loop."""
         while self._clogged and not self.lost and not self._interrupted:
             left = deadline - self._loop.time()
             if left <= 0:
@@ -85,39 +85,39 @@ class Channel(asyncio.Protocol):
                 self._drain = None
         return True
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
+        """The connection is established."""
         self._made = True
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(UNSENT_HIGH, UNSENT_LOW)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The connection is lost."""
         self._cancel_timers()
         if self._transport is not None:
-            self._transport.close()  # it knows, but for TLS of Python 3.10
+            self._transport.close()  # needed only for TLS in Python 3.10
         self.lost = True
         if not self._lost.done():
             self._lost.set_result(None)
         self._stir_writer()
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """More waits to be written than the high mark: the client does not read."""
         self._clogged = True
         self._stall = self._loop.call_later(STALL_LIMIT_S, self._stalled)
         self.balance()
 
     def resume_writing(self) -> None:
-        """It has read."""
+        """Less waits to be written than the low mark: the client has read."""
         self._clogged = False
         if self._stall is not None:
             self._stall.cancel()
         self._stir_writer()
         self.balance()
 
-    # For those that are one
+    # For subclasses
 
     @property
     @abstractmethod
@@ -125,7 +125,7 @@ class Channel(asyncio.Protocol):
         """Whether the socket is to be read."""
 
     def balance(self) -> None:
-        """Read the socket, or do not."""
+        """Start or stop reading the socket."""
         wanted = self.wants_more
         if self._transport is None or self.lost or wanted is self._reading:
             return
@@ -137,12 +137,12 @@ class Channel(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def end_by(self, limit_s: float) -> None:
-        """Cut it off in so many seconds, if it has not ended by then."""
+        """Cut the connection off in so many seconds if it has not ended by then."""
         if self._expiry is None and not self.lost:
             self._expiry = self._loop.call_later(limit_s, self.abort)
 
     def half_close(self) -> bool:
-        """Say that nothing more is written, where that is possible: TLS has no way to."""
+        """End the writing side only, if that is possible. With TLS it is not."""
         if self._transport is None or self.lost or not self._transport.can_write_eof():
             return False
         with suppress(OSError):  # it has just been reset
@@ -150,7 +150,7 @@ class Channel(asyncio.Protocol):
         return True
 
     def stalled(self) -> None:
-        """Called just before a client is cut off that did not read."""
+        """Called just before a client that does not read is cut off."""
 
     def _stalled(self) -> None:
         self.stalled()

@@ -1,4 +1,4 @@
-"""One connection: its requests are read, answered and followed by others, until one of them becomes a websocket."""
+"""One connection: reads requests and answers them, one after another, until one of them becomes a websocket."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
 from streamer.bridge.telemetry.failures import Failures
 from streamer.wire.errors import CloseCode
 
-# For the next request of a connection that is kept.
+# How long a connection is kept for its next request.
 IDLE_LIMIT_S = 15.0
 # A client that does not read a piece of its answer for so long is cut off.
 ANSWER_LIMIT_S = 10.0
-# A client that has ended its side still gets an answer that is ready so soon.
+# A client that has ended its side still gets its answer if that is ready within this time.
 HALF_CLOSED_LIMIT_S = 5.0
-# What a client still sends after its last answer is thrown away for so long, so that it reads the answer.
+# After the last answer, further data from the client is discarded for so long, so that the client can read the answer.
 LINGER_S = 2.0
-# Bytes that may wait to be looked at; then the socket is read no further.
+# When so many bytes wait to be parsed, the socket is not read any further.
 UNREAD_MARK = 64 * 1024
-# A body that nobody wanted is read to its end if no more than this is missing; else the connection is closed.
+# If at most this much of an unwanted body is missing, it is read to its end. Otherwise the connection is closed.
 MOST_UNWANTED = 64 * 1024
-# So much is looked at at a time, so that one client's many small pieces do not hold up the others.
+# So many bytes are parsed at a time, so that many small pieces of one client do not delay the others.
 _SLICE = 16 * 1024
 _MOST_PIECES = 256
-# A body has to come at least this fast; see routes.BODY_PACE_S.
+# The time that a body may take is given for so many bytes; see routes.BODY_PACE_S.
 _PACE = 1024
 
 TOO_SLOW: Final = "too_slow"
@@ -45,15 +45,15 @@ _WITHOUT_BODY: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 @dataclass
 class Terms:
-    """What holds for every connection of a port."""
+    """What all connections of a port share."""
 
     routes: Routes
     counts: ConnectionCounts
     failures: Failures
-    dropped: Callable[[str], None]  # is told why a connection was cut off
-    protection: Callable[[Headers], Mapping[str, str]]  # header fields that go with every answer
+    dropped: Callable[[str], None]  # is called with the reason when a connection is cut off
+    protection: Callable[[Headers], Mapping[str, str]]  # header fields to send with every answer
     head_limit_s: float  # for TLS and the first request's head together, and for each head that follows
-    ending: bool = False  # nothing is kept for another request
+    ending: bool = False  # connections are not kept for another request any more
 
 
 class _Cut(Exception):
@@ -64,7 +64,7 @@ class Connection(Channel):
     """A connection that speaks HTTP."""
 
     def __init__(self, terms: Terms, counted: CountedConnection, peer: str, deadline: float) -> None:
-        """`deadline`, a time of the loop, is for the head of the first request."""
+        """`deadline`: the time of the loop by which the head of the first request must have come."""
         super().__init__(terms.dropped)
         self._terms = terms
         self._counted = counted
@@ -74,11 +74,11 @@ class Connection(Channel):
         self._arrival: asyncio.Future[None] | None = None
         self._ended = False  # the client has ended its side
         self._discarding = False
-        self._told_end = False  # the framing knows that, too
+        self._told_end = False  # and the framing has been told so
         self._task: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
-        """Until the connection ends; when it is lost, so is whoever makes an answer."""
+        """Serve requests until the connection ends. If it is lost, this task is cancelled, with any handler."""
         self._task = asyncio.current_task()
         if self._transport is None or self.lost:
             return
@@ -97,24 +97,24 @@ class Connection(Channel):
         """Whether no request is under way."""
         return self._counted.state not in (ANSWERING, WEBSOCKET)
 
-    # What asyncio calls
+    # Called by asyncio
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Data of the client has arrived."""
         if not self._discarding:
             self._unread += data
         self._stir()
         self.balance()
 
     def eof_received(self) -> bool:
-        """The client sends no more. It may still read; a client that has gone looks just the same."""
+        """The client sends no more. It may still read, or it may be gone: both look the same."""
         self._ended = True
         self._stir()
         self.end_by(HALF_CLOSED_LIMIT_S)
         return self._transport is not None and self._transport.can_write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone, and nobody waits for its answer."""
+        """The connection is lost, so no answer is needed."""
         super().connection_lost(exc)
         if self._task is not None:
             self._task.cancel()
@@ -127,7 +127,7 @@ class Connection(Channel):
     # A request and its answer
 
     async def _exchange(self) -> bool:
-        """Whether another can follow."""
+        """Read and answer one request. Returns whether another can follow."""
         request: Request | None = None
         body: AsyncGenerator[bytes, None] | None = None
         try:
@@ -140,7 +140,7 @@ class Connection(Channel):
             path, query = split_target(head.target)
             request = Request(head.method, path, query, head.headers, self._peer, head.version)
             if crowded:
-                why = "Too many requests are being answered; try again in a second."
+                why = "Too many requests at a time; try again in a second."
                 raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", why, {"Retry-After": "1"})
             route = self._terms.routes.find(request)
             if route.websocket is not None and head.method == "GET" and "Upgrade" in head.headers:
@@ -167,7 +167,7 @@ class Connection(Channel):
                 await body.aclose()
 
     async def _next_head(self) -> Head | None:
-        """What the next request begins with; None if none comes. HttpError if it is none."""
+        """Return the head of the next request; None if none comes. HttpError if it is not valid."""
         if self._counted.state == ANSWERING:
             if not await self._next_is_coming():
                 return None
@@ -198,7 +198,7 @@ class Connection(Channel):
         return bool(self._unread)
 
     async def _body(self, route: Route) -> AsyncGenerator[bytes, None]:
-        """The pieces of a request's body as they come."""
+        """Yield the pieces of a request's body as they arrive."""
         if self._framing.awaits_consent:
             self.write(self._framing.consent())
         total, slow, patience = 0, 0, route.body_pace_s
@@ -210,7 +210,7 @@ class Connection(Channel):
                 if slow >= _PACE:
                     slow, patience = 0, route.body_pace_s
                 yield piece
-                await asyncio.sleep(0)  # others have their turn, however much of it is here already
+                await asyncio.sleep(0)  # let other tasks run, even if more of the body is here already
                 continue
             if self._framing.whole:
                 return
@@ -220,20 +220,20 @@ class Connection(Channel):
                     raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The connection ended within the body.")
             except asyncio.TimeoutError:
                 self.dropped(TOO_SLOW)
-                why = f"The body comes too slowly: each KiB of it may take {route.body_pace_s:g} s."
+                why = f"The body arrives too slowly: each KiB may take at most {route.body_pace_s:g} s."
                 raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "too_slow", why) from None
-            # Only what is waited for counts: the handler may take its time.
+            # Only the time spent waiting counts. The handler may take longer.
             patience -= self._loop.time() - began
 
     def _piece(self) -> bytes:
-        """What has come of the body, a little at a time."""
+        """Return the next part of the body that has arrived, limited in size."""
         pieces: list[bytes] = []
         while len(pieces) < _MOST_PIECES and isinstance(event := self._framing.next(), bytes):
             pieces.append(event)
         return b"".join(pieces)
 
     async def _answer(self, response: Response, request: Request | None) -> bool:
-        """Send it; whether another request can follow."""
+        """Send an answer. Returns whether another request can follow."""
         framing = self._framing
         headers = {"Date": formatdate(usegmt=True), "Server": "streamer"}
         headers.update(self._terms.protection(request.headers if request is not None else Headers()))
@@ -256,20 +256,20 @@ class Connection(Channel):
 
     @property
     def _worth_keeping(self) -> bool:
-        """Whether another request can follow, once what is left of this one has been thrown away."""
+        """Whether another request can follow, once the rest of this one is discarded."""
         left = self._framing.left
         little = left is not None and left <= MOST_UNWANTED and not (left and self._framing.awaits_consent)
         return little and not (self._framing.broken or self._ended or self._terms.ending)
 
     async def _stream(self, pieces: AsyncIterable[bytes]) -> None:
-        """The body of an answer, no faster than the client reads it."""
+        """Send the body of an answer, no faster than the client reads it."""
         try:
             if not self._framing.head_only:
                 async for piece in pieces:
                     if piece:
                         await self._write(self._framing.piece(piece))
                         await asyncio.sleep(0)
-        except HttpError:  # its answer has begun: that the end is missing is all that can be said
+        except HttpError:  # the answer has begun, so the error can only be shown by cutting it off
             raise _Cut from None
         finally:
             if isinstance(pieces, AsyncGenerator):
@@ -277,7 +277,7 @@ class Connection(Channel):
         await self._write(self._framing.end())
 
     async def _skip(self) -> bool:
-        """Read the rest of a body that nobody wanted; whether it came."""
+        """Read and discard the rest of a body. Returns whether all of it came."""
         deadline = self._loop.time() + LINGER_S
         try:
             while not self._framing.whole:
@@ -288,10 +288,10 @@ class Connection(Channel):
         return True
 
     async def _converse(self, request: Request, endpoint: Endpoint) -> None:
-        """The request is for a websocket, and everything that follows is its own."""
+        """Turn the connection into a websocket, and run its handler."""
         handshake = Handshake(request, endpoint.subprotocols)
         if self._framing.left != 0 or self._framing.next() is not Mark.END:
-            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A request for a websocket has no body.")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A request for a websocket must not have a body.")
         if self._ended or self.lost or self._transport is None:
             raise _Cut
         said, data = self._framing.switch([*handshake.headers, ("Server", "streamer")])
@@ -322,7 +322,7 @@ class Connection(Channel):
     # Inside
 
     async def _feed(self, deadline: float) -> bool:
-        """Look at more of what the client sends; False if it sends no more. TimeoutError."""
+        """Parse more of what the client sends; False if it sends no more. TimeoutError after the deadline."""
         if not self._unread:
             if self._told_end:
                 return False
@@ -335,7 +335,7 @@ class Connection(Channel):
         return True
 
     async def _arrive(self, deadline: float) -> None:
-        """Wait for bytes, or for the client's end. TimeoutError."""
+        """Wait for data, or for the end of the client's side. TimeoutError after the deadline."""
         while not self._unread and not self._ended:
             left = deadline - self._loop.time()
             if left <= 0:
@@ -353,10 +353,10 @@ class Connection(Channel):
             raise _Cut
 
     async def _end(self) -> None:
-        """Close the connection, so that what was written arrives."""
+        """Close the connection in such a way that the last answer arrives."""
         if self._transport is None or self.lost:
             return
-        # Who still sends would be reset before it has read the answer.
+        # A client that still sends would get a reset before it has read the answer.
         sending = not self._framing.at_rest or bool(self._unread)
         self._discarding = True
         self._unread.clear()
@@ -375,5 +375,5 @@ class Connection(Channel):
 
 
 def _too_large(largest: int) -> HttpError:
-    why = f"The body may have {largest} bytes at most." if largest else "No body is taken here."
+    why = f"The body must have at most {largest} bytes." if largest else "This path does not accept a body."
     return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", why)

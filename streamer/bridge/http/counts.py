@@ -1,21 +1,21 @@
-"""How many connections there are, by what they are doing: each is counted from the moment it is accepted."""
+"""Counts connections by their state, each from the moment it is accepted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-OPENING: Final = "opening"  # TLS is under way, or the first request has not come
+OPENING: Final = "opening"  # the TLS handshake is under way, or the first request has not come
 IDLE: Final = "idle"  # kept for another request
 ANSWERING: Final = "answering"  # a request is being read or answered
 WEBSOCKET: Final = "websocket"
 STATES: Final = (OPENING, IDLE, ANSWERING, WEBSOCKET)
 
-# More than that are cut off at once: nothing is known of them that could be told politely.
+# Further ones are cut off at once, without an answer.
 MOST_OPENING = 256
-# More than that are closed after their answer; a client that has more to ask connects again.
+# Further ones are closed after their answer. A client with more requests must connect again.
 MOST_IDLE = 128
-# More than that are answered 503.
+# Further ones are answered with 503.
 MOST_ANSWERING = 256
 
 
@@ -23,17 +23,17 @@ class ConnectionCounts:
     """The connections of one port."""
 
     def __init__(self, changed: Callable[[int], None] = lambda _: None) -> None:
-        """`changed` is told how many there are when one comes or goes."""
+        """`changed` is called with the number of connections when one comes or goes."""
         self.numbers = dict.fromkeys(STATES, 0)
         self._changed = changed
 
     def add(self, state: str, number: int) -> None:
-        """So many more in this state, or fewer."""
+        """Add to the number of connections in this state."""
         self.numbers[state] += number
         self._changed(sum(self.numbers.values()))
 
     def enter(self) -> CountedConnection | None:
-        """Counts a new connection; None if too many are opening already."""
+        """Count a new connection; None if too many are opening already."""
         return CountedConnection(self) if self.numbers[OPENING] < MOST_OPENING else None
 
     @property
@@ -48,7 +48,7 @@ class ConnectionCounts:
 
 
 class CountedConnection:
-    """One connection among them."""
+    """One connection that is counted."""
 
     def __init__(self, counts: ConnectionCounts) -> None:
         self._counts = counts
@@ -57,18 +57,18 @@ class CountedConnection:
 
     @property
     def state(self) -> str | None:
-        """What it is doing; None once it has left."""
+        """The state of the connection; None once it has ended."""
         return self._state
 
     def move(self, state: str) -> None:
-        """It does something else now."""
+        """Change to another state."""
         if self._state is not None:
             self._counts.numbers[self._state] -= 1
             self._counts.numbers[state] += 1
             self._state = state
 
     def leave(self) -> None:
-        """It has ended; any number of times."""
+        """Stop counting it. It may be called again."""
         if self._state is not None:
             self._counts.add(self._state, -1)
             self._state = None

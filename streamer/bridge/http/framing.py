@@ -1,4 +1,4 @@
-"""HTTP/1.0 and 1.1 of one connection, without I/O: bytes become requests, answers become bytes. Over h11."""
+"""HTTP/1.0 and 1.1 for one connection, without I/O: bytes become requests, answers become bytes. Uses h11."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import h11
 from streamer.bridge.http.request import Headers
 from streamer.bridge.http.response import HttpError
 
-# Of a request's line and headers together, and of the same at the end of a body that came in chunks.
+# The most bytes of a request's line and headers together, and of trailing headers after a chunked body.
 LONGEST_HEAD: Final = 16 * 1024
 
 
 @dataclass(frozen=True)
 class Head:
-    """What comes before a body."""
+    """The part of a request before its body."""
 
     method: str
     target: str
@@ -28,31 +28,31 @@ class Head:
 
 
 class Mark(Enum):
-    """What is there instead of a head or a piece of a body."""
+    """What next() returns if it has no head or piece of a body."""
 
     NEEDS_MORE = "needs more"
-    END = "end"  # of a request
+    END = "end"  # the request is complete
     PAUSED = "paused"  # what follows is the next request, or not HTTP any more
     GONE = "gone"  # the client has ended the connection between two requests
 
 
 class Framing:
-    """Where a connection is between the first byte of a request and the last of its answer."""
+    """The state of a connection between the first byte of a request and the last byte of its answer."""
 
     def __init__(self) -> None:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         self._head_only = False
-        self._left: int | None = 0  # of the body; None if its length was not told
-        self.broken = False  # nothing that follows can be understood
+        self._left: int | None = 0  # of the body; None if its length is unknown
+        self.broken = False  # what follows cannot be parsed
 
-    # What comes
+    # Receiving
 
     def feed(self, data: bytes) -> None:
-        """Bytes of the client; none if it has ended its side."""
+        """Take bytes of the client; empty if it has ended its side."""
         self._h11.receive_data(data)
 
     def next(self) -> Head | bytes | Mark:
-        """What comes next; HttpError, once, if that is no HTTP."""
+        """Return what comes next. Raises HttpError, once, if that is not valid HTTP."""
         if self.broken:
             return Mark.PAUSED
         try:
@@ -76,51 +76,51 @@ class Framing:
 
     @property
     def holds_bytes(self) -> bool:
-        """Whether bytes were fed that belong to what comes next."""
+        """Whether bytes of what comes next have already been fed."""
         return bool(self._h11.trailing_data[0])
 
     @property
     def left(self) -> int | None:
-        """Bytes of the body that have not come; None if the client did not say how many there will be."""
+        """The bytes of the body that have not come; None if the client did not send a length."""
         return self._left
 
     @property
     def whole(self) -> bool:
-        """Whether the request has come up to its end."""
+        """Whether the request has arrived completely."""
         return self._h11.their_state not in (h11.IDLE, h11.SEND_BODY, h11.ERROR)
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing has come that was not read to its end."""
+        """Whether everything that has arrived was read to its end."""
         return (self.whole or self._h11.their_state is h11.IDLE) and not self.holds_bytes
 
     @property
     def awaits_consent(self) -> bool:
-        """Whether the client sends its body only when it is told to."""
+        """Whether the client waits for `100 Continue` before it sends its body."""
         return self._h11.they_are_waiting_for_100_continue
 
-    # What is answered
+    # Answering
 
     def consent(self) -> bytes:
-        """Tells the client to send its body."""
+        """Tell the client to send its body."""
         return self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
 
     def head(self, status: HTTPStatus, headers: Mapping[str, str]) -> bytes:
-        """Begins an answer; without Content-Length its body is sent in chunks, or up to the end of the connection."""
+        """Begin an answer. Without Content-Length its body is sent in chunks, or until the connection ends."""
         reason = status.phrase.encode("ascii")
         return self._send(h11.Response(status_code=status.value, headers=_fields(headers.items()), reason=reason))
 
     def piece(self, data: bytes) -> bytes:
-        """A piece of the answer's body."""
+        """Write a piece of the answer's body."""
         return b"" if self._head_only else self._send(h11.Data(data=data))
 
     def end(self) -> bytes:
-        """Ends the answer."""
+        """End the answer."""
         return self._send(h11.EndOfMessage())
 
     @property
     def head_only(self) -> bool:
-        """Whether the client asked for the head of an answer alone."""
+        """Whether the client asked only for the head of an answer."""
         return self._head_only
 
     @property
@@ -129,7 +129,7 @@ class Framing:
         return self._h11.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def next_cycle(self) -> bool:
-        """Go on to the next request, if the connection is kept for one."""
+        """Continue with the next request. False if the connection cannot be kept."""
         if self.broken or self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
             return False
         self._h11.start_next_cycle()
@@ -137,7 +137,7 @@ class Framing:
         return True
 
     def switch(self, headers: Iterable[tuple[str, str]]) -> tuple[bytes, bytes]:
-        """Answer that another protocol follows; also what of that has come already."""
+        """Answer that another protocol follows. Also returns the bytes of that protocol that have arrived already."""
         told = h11.InformationalResponse(status_code=101, headers=_fields(headers), reason=b"Switching Protocols")
         return self._send(told), bytes(self._h11.trailing_data[0])
 
@@ -153,12 +153,11 @@ class Framing:
         if length > LONGEST_HEAD:
             problem = _too_long()
         elif version not in ("1.0", "1.1"):
-            problem = HttpError(
-                HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "bad_request", "HTTP/1.1 and HTTP/1.0 are understood here."
-            )
+            problem = HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "bad_request", "Use HTTP/1.1 or HTTP/1.0.")
         elif codings and (lengths or version == "1.0"):
-            # Who stands between us and the client may understand it otherwise, and take a body for a request.
-            problem = HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The length of the body is told in two ways.")
+            # A proxy in front may read this differently, and take a part of a body for a request (request smuggling).
+            why = "Transfer-Encoding is not allowed together with Content-Length, or in HTTP/1.0."
+            problem = HttpError(HTTPStatus.BAD_REQUEST, "bad_request", why)
         if problem is not None:
             self.broken = True
             raise problem
@@ -183,9 +182,7 @@ def _refused(error: h11.RemoteProtocolError) -> HttpError:
     if error.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         return _too_long()
     if error.error_status_hint == HTTPStatus.NOT_IMPLEMENTED:
-        return HttpError(
-            HTTPStatus.NOT_IMPLEMENTED, "bad_request", "The only transfer coding that is understood is 'chunked'."
-        )
-    # What follows a colon in h11's words may be the client's own, and a key may be in it.
+        return HttpError(HTTPStatus.NOT_IMPLEMENTED, "bad_request", "The only supported transfer coding is 'chunked'.")
+    # After a colon, h11's message may quote the client, and that may contain a key.
     why = str(error).partition(":")[0]
-    return HttpError(HTTPStatus.BAD_REQUEST, "bad_request", f"This is not a request of HTTP/1.1: {why}.")
+    return HttpError(HTTPStatus.BAD_REQUEST, "bad_request", f"This is not a valid HTTP/1.1 request: {why}.")

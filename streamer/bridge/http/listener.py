@@ -1,4 +1,4 @@
-"""The listening sockets of a port: who connects is counted from that moment, through TLS and its first request on."""
+"""The listening sockets of a port. A connection is counted from the moment it is accepted, before TLS and requests."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
 
-# A client's pings stand in line behind its audio. With what the kernel offers by default that can be minutes of
-# it, and the client would think us dead.
+# A client's pings wait behind its audio in this buffer. With the kernel's default size that can be minutes of audio,
+# and the client would think that the service is dead.
 RECEIVE_BUFFER = 256 * 1024
-# What may lie in the kernel for a client that does not read; channel.py has what lies before it.
+# The kernel's buffer for a client that does not read; channel.py limits what waits before it.
 SEND_BUFFER = 64 * 1024
-# Connections that the kernel keeps for us until they are accepted.
+# Connections that the kernel keeps until they are accepted.
 _BACKLOG: Final = 256
 _AT_A_TIME: Final = 32
-# When a connection cannot be accepted, because there are no descriptors as a rule, it is tried again after so long.
+# How long to wait after a connection could not be accepted, usually because there are no free descriptors.
 ACCEPT_PAUSE_S = 1.0
 _ACCEPT_LOG_EVERY_S: Final = 60.0
 
@@ -39,7 +39,7 @@ class Listener:
         certificate: Certificate | None = None,
         accept_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`accept_failed` is called each time that a connection cannot be accepted."""
+        """`accept_failed` is called whenever a connection cannot be accepted."""
         self._terms = terms
         self._certificate = certificate
         self._accept_failed = accept_failed
@@ -50,7 +50,7 @@ class Listener:
         self._connections: dict[asyncio.Task[None], Connection] = {}
 
     async def open(self, host: str, port: int) -> int:
-        """Listen, and tell on which port: one of 0 is replaced by a free one. OSError if that is not possible."""
+        """Start listening, and return the port; port 0 means any free one. OSError if that is not possible."""
         self._loop = asyncio.get_running_loop()
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -58,7 +58,7 @@ class Listener:
                 try:
                     listening = socket.socket(family, kind, protocol)
                 except OSError:
-                    continue  # a family that this machine does not have
+                    continue  # this machine does not have that address family
                 self._sockets.append(listening)
                 _prepare(listening)
                 listening.bind((address[0], port, *address[2:]))
@@ -74,7 +74,7 @@ class Listener:
         return port
 
     def close(self) -> None:
-        """Listen no more. Who asks for nothing is sent away; requests and websockets go on."""
+        """Stop listening, and close idle connections. Requests and websockets go on."""
         self._terms.ending = True
         while self._sockets:
             listening = self._sockets.pop()
@@ -143,7 +143,7 @@ class Listener:
         await connection.serve()
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
-        """Without this the loop would spin, and the log would fill."""
+        """Stop accepting for a while. Otherwise the loop would spin, and the log would fill."""
         assert self._loop is not None
         self._accept_failed()
         now = self._loop.time()

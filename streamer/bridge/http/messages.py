@@ -1,6 +1,6 @@
 """The frames of one websocket, without I/O: bytes become whole messages, messages become bytes.
 
-The library `websockets` checks the handshake and reads and writes frames; there is no compression.
+The library `websockets` checks the handshake, and reads and writes frames. Compression is not used.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from websockets.typing import Subprotocol
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import HttpError
 
-# What the library looks at. Other fields, a key among them, may be as they like, and are never quoted.
+# The header fields that the library sees. Others, for example with a key, are not checked and never quoted.
 _OF_HANDSHAKES: Final = (
     *("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol"),
     "sec-websocket-extensions",
 )
 # What a client can do wrong, by the code of the close that follows.
 _FAULTS: Final = {1007: "not_utf8", 1009: "too_large"}
-# With these a client says goodbye: it wanted to go, with words or without. Any other end is a loss.
+# A close with code 1000, or without a code (which is 1005), is a goodbye. Any other end is a loss.
 _GOODBYES: Final = (1000, 1005)
 _NOT_UTF8: Final = 1007
-# The library failed: nothing more can be sent either, or it is of no use to anybody.
+# With these codes the library has failed, or the connection is lost: do not try to send more.
 _AT_ONCE: Final = (1006, 1011)
 _MEANT: Final = (ProtocolError, EOFError, UnicodeDecodeError, PayloadTooBig)
-# What the library does not mean to happen is found in `Messages.failure`, and logged by whoever has the connection.
+# Unexpected errors of the library are in `Messages.failure`; the owner of the connection logs them.
 _silent = logging.getLogger("streamer.bridge.http.library")
 _silent.setLevel(logging.CRITICAL + 1)
 
@@ -43,13 +43,13 @@ class Handshake:
     """The answer to a request for a websocket."""
 
     def __init__(self, request: Request, subprotocols: Sequence[str]) -> None:
-        """HttpError if it is not a proper one. Of the subprotocols the first that the client offers is chosen."""
+        """HttpError if the request is not valid. Chooses the first of `subprotocols` that the client offers."""
 
         def select(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
             return next((Subprotocol(name) for name in subprotocols if name in offered), None)
 
         if request.method != "GET" or request.version != "1.1":
-            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A websocket is asked for with GET and HTTP/1.1.")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A websocket needs a GET request with HTTP/1.1.")
         library = ServerProtocol(select_subprotocol=select, logger=_silent)
         target = f"{request.path}?{request.query}" if request.query else request.path
         fields = [(name, value) for name, value in request.headers if name.lower() in _OF_HANDSHAKES]
@@ -71,12 +71,12 @@ class Handshake:
 
 
 class _Protocol(ServerProtocol):
-    """One that goes on sending when what comes cannot be understood: the close follows when somebody asks for it."""
+    """After invalid input, this protocol can still send. It closes only when it is told to."""
 
     fault: tuple[int, str] | None = None
 
     def fail(self, code: int, reason: str = "") -> None:
-        """Look at nothing that comes from now on."""
+        """Ignore all input from now on, and remember why."""
         if self.state is not State.OPEN or code in _AT_ONCE:
             super().fail(code, reason)
         else:
@@ -85,7 +85,7 @@ class _Protocol(ServerProtocol):
             next(self.parser)
 
     def end(self, code: int, reason: str) -> None:
-        """Close, also after a fault, when no answer can be waited for."""
+        """Send a close. After a fault, do not wait for the client's answer."""
         if self.fault is None:
             self.send_close(code, reason)
         else:
@@ -98,10 +98,10 @@ class _Protocol(ServerProtocol):
 
 
 class Messages:
-    """Both directions once the handshake is done."""
+    """Both directions of a websocket after its handshake."""
 
     def __init__(self, largest: int) -> None:
-        """`largest`: the most bytes of a message; one that is larger is a fault."""
+        """`largest`: the most bytes of a message. A larger one is a fault."""
         self._library = _Protocol(state=State.OPEN, max_size=largest, logger=_silent)
         self._forgiven = False
         self._parts = bytearray()  # of a message that comes in several frames
@@ -114,26 +114,26 @@ class Messages:
 
     @property
     def deaf(self) -> bool:
-        """Whether what comes is thrown away: the client has closed, or did what cannot be understood."""
+        """Whether input is discarded, because the client has closed or sent something invalid."""
         return self._library.eof_sent or self._library.fault is not None
 
     @property
     def over(self) -> bool:
-        """Whether no more messages can come, and that is to be said: a fault that was forgiven is not."""
+        """Whether no more messages can come. A forgiven fault does not count."""
         return self._library.eof_sent or (self._library.fault is not None and not self._forgiven)
 
     @property
     def verdict(self) -> tuple[int, str] | None:
-        """How to close because of a fault: code and reason. Until then messages can still be sent."""
+        """Code and reason of the close for a fault, if there was one. Until the close, messages can still be sent."""
         return None if self._forgiven else self._library.fault
 
     @property
     def fault(self) -> str:
-        """What the client did for which it has to go; empty if it was something else."""
+        """The word for what the client did wrong; empty if there is none."""
         return "" if self.verdict is None else _FAULTS.get(self.verdict[0], "")
 
     def forgive(self) -> None:
-        """What the client did is no matter any more, as it has nothing more to say."""
+        """Forget a fault of the client, which has nothing more to say."""
         self._forgiven = True
 
     @property
@@ -143,18 +143,18 @@ class Messages:
 
     @property
     def goodbye(self) -> bool:
-        """Whether the client closed because it wanted to go."""
+        """Whether the client closed the websocket on purpose."""
         received = self._library.close_rcvd
         return received is not None and received.code in _GOODBYES
 
     @property
     def failure(self) -> Exception | None:
-        """What the library did not mean to happen."""
+        """An unexpected error of the library, if there was one."""
         error = self._library.parser_exc
         return None if error is None or isinstance(error, _MEANT) else error
 
     def feed(self, data: bytes) -> list[str | bytes]:
-        """Bytes of the client; the messages that are whole by now. There may be something to send after that."""
+        """Take bytes of the client, and return the messages that are complete. Then output() may have more to send."""
         self._library.receive_data(data)
         messages = []
         for event in self._library.events_received():
@@ -184,12 +184,12 @@ class Messages:
         self._library.end(code, reason)
 
     def output(self) -> tuple[bytes, bool]:
-        """What is to be written, pongs and closes among it; and whether that is the end of what is."""
+        """Return the bytes to write, also for pongs and closes, and whether nothing follows them."""
         written = self._library.data_to_send()
         return b"".join(written), b"" in written
 
     def _assembled(self, frame: Frame) -> bytes | None:
-        """The message that this frame completes."""
+        """Return the message that this frame completes, if it does."""
         data = frame.data if isinstance(frame.data, bytes) else bytes(frame.data)
         if frame.opcode is Opcode.CONT:
             self._parts += data
@@ -207,6 +207,6 @@ class Messages:
 
 
 def upgrade_required() -> HttpError:
-    """What a plain request for a websocket is told."""
-    sentence = "This is a websocket: you need a WebSocket client, a browser's address line is none."
+    """Make the answer to a plain request at the path of a websocket."""
+    sentence = "This is a websocket: open it with a WebSocket client, not with a browser's address bar."
     return HttpError(HTTPStatus.UPGRADE_REQUIRED, "upgrade_required", sentence, {"Upgrade": "websocket"})

@@ -1,4 +1,4 @@
-"""What the port tells about itself: whether it lives, whether it is ready, its metrics, and how a key is tried."""
+"""What the port reports about the service: whether it is alive and ready, its metrics, and whether a key is valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 
 
 class Probes:
-    """`state` is what /readyz tells, with `ready` in it."""
+    """The paths for probes. `state` returns the content of /readyz, including `ready`."""
 
     def __init__(self, metrics: Metrics, state: Callable[[], dict[str, Any]], access: AccessRules) -> None:
         self._metrics = metrics
@@ -25,13 +25,13 @@ class Probes:
         self._access = access
 
     def routes(self) -> Iterator[tuple[str, Route]]:
-        """Where each of them is."""
+        """Yield the paths with their routes."""
         yield "/healthz", Route({"GET": self._alive})
         yield "/readyz", Route({"GET": self._ready})
         yield "/metrics", Route({"GET": self._measured})
 
     async def key_check(self, request: Request) -> Response:
-        """What a websocket's path tells who does not ask for one: whether there would be a session for him."""
+        """Answer a plain request at the websocket's path: would a websocket with this key get a session?"""
         try:
             self._access.check(request)
         except Denied as denied:
@@ -61,7 +61,7 @@ class Probes:
 
 
 def refusal(denied: Denied) -> HttpError:
-    """Why not, as plain HTTP says it."""
+    """Make the HTTP answer for a refusal."""
     headers = {}
     if denied.retry_s:
         headers["Retry-After"] = str(denied.retry_s)

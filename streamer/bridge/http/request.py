@@ -1,4 +1,4 @@
-"""A request as its handler sees it: already split into its parts, and its body only when somebody reads it."""
+"""A request as its handler sees it: already split into its parts. Its body is received only when it is read."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 
 class Headers:
-    """The header fields of a request. Names are compared without case, and a name may come several times."""
+    """The header fields of a request. Names are not case-sensitive, and a name may occur several times."""
 
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
         self._fields = tuple(fields)
 
     def all(self, name: str) -> list[str]:
-        """Every value of this name, in order."""
+        """Return every value of this name, in order."""
         wanted = name.lower()
         return [value for given, value in self._fields if given.lower() == wanted]
 
     def get(self, name: str, default: str = "") -> str:
-        """The first value of this name."""
+        """Return the first value of this name."""
         return next(iter(self.all(name)), default)
 
     def __contains__(self, name: str) -> bool:
@@ -35,7 +35,7 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 @dataclass(frozen=True)
 class Request:
-    """One request. `path` and `query` are as they were sent: percent signs are not decoded, and nothing is resolved."""
+    """One request. `path` and `query` are as sent: percent-encoding is not decoded, and `..` is not resolved."""
 
     method: str
     path: str
@@ -43,18 +43,18 @@ class Request:
     headers: Headers = field(default_factory=Headers)
     peer: str = ""  # the address at the other end of the connection: a proxy's, if there is one
     version: str = "1.1"
-    # Pieces as they come. HttpError when the body is larger than its path allows, too slow, or broken.
+    # The pieces as they arrive. HttpError if the body is larger than its path allows, too slow, or broken.
     body: AsyncIterator[bytes] = field(default_factory=_nothing)
 
     async def content(self) -> bytes:
-        """The whole body; its path says how large it may be."""
+        """Read the whole body. Its path limits its size."""
         return b"".join([piece async for piece in self.body])
 
 
 def split_target(target: str) -> tuple[str, str]:
-    """Path and query of a request's target, which can be anything: whatever it is, it is not an error here."""
+    """Split the target of a request into path and query. The target may be any text; none is an error here."""
     if not target.startswith("/"):
-        # A proxy may name the whole address.
+        # A proxy may send a whole URL.
         scheme, separator, rest = target.partition("://")
         if separator and scheme.lower() in ("http", "https", "ws", "wss"):
             host, slash, path = rest.partition("/")

@@ -1,4 +1,4 @@
-"""What is answered to a request: a status, headers and a body, which may still be in the making."""
+"""The answer to a request: a status, headers, and a body, which may be produced while it is sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamer.bridge.http.request import Request
 
 @dataclass
 class Response:
-    """An answer. A body that is an iterable is sent piece by piece, no faster than the client reads."""
+    """An answer. An iterable body is sent piece by piece, no faster than the client reads."""
 
     status: HTTPStatus
     headers: dict[str, str] = field(default_factory=dict)
@@ -21,7 +21,7 @@ class Response:
 
 
 class HttpError(Exception):
-    """A request that is not served: a handler may raise it until its answer has begun."""
+    """A request that is not served. A handler may raise this until its answer has begun."""
 
     def __init__(self, status: HTTPStatus, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         """`code` is a word for programs, `message` a sentence for people."""
@@ -32,7 +32,7 @@ class HttpError(Exception):
         self.headers = dict(headers or {})
 
     def response(self, request: Request | None = None) -> Response:
-        """As JSON; as plain text to a browser that shows it to somebody."""
+        """Make the answer: plain text for a browser that displays it, JSON otherwise."""
         if request is not None and request.method in ("GET", "HEAD") and _is_shown(request):
             answer = text(self.status, self.message)
         else:
@@ -42,17 +42,17 @@ class HttpError(Exception):
 
 
 def text(status: HTTPStatus, sentence: str) -> Response:
-    """A line of plain text."""
+    """Make an answer with a line of plain text."""
     return content(status, "text/plain; charset=utf-8", sentence.encode() + b"\n")
 
 
 def as_json(status: HTTPStatus, value: Any) -> Response:
-    """A JSON document."""
+    """Make an answer with a JSON document."""
     return content(status, "application/json", json.dumps(value).encode() + b"\n")
 
 
 def content(status: HTTPStatus, kind: str, body: bytes) -> Response:
-    """Something of this type that is not to be kept."""
+    """Make an answer of this type that must not be cached."""
     return Response(status, {"Content-Type": kind, "Cache-Control": "no-store"}, body)
 
 

@@ -1,4 +1,4 @@
-"""What is at which path: handlers by method, a websocket, and how large what comes there may be."""
+"""The paths of the port: for each the handlers by method, a websocket, and the largest body and message."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from streamer.bridge.http.response import HttpError, Response
 from streamer.bridge.http.websocket import WebSocket
 
 Handler = Callable[[Request], Awaitable[Response]]
-# For each kibibyte of a body: who sends more slowly is answered 408. A recording that is sent while it is spoken has
-# that every second, also when it is compressed well.
+# How long each kibibyte of a body may take; a slower client is answered with 408. Live audio, even well compressed,
+# fills a kibibyte about every second.
 BODY_PACE_S = 20.0
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A websocket at a path. It is closed as done when the handler returns."""
+    """A websocket at a path. It is closed normally when the handler returns."""
 
     handler: Callable[[WebSocket], Awaitable[None]]
     largest_message: int  # bytes
-    subprotocols: tuple[str, ...] = ()  # the first one that a client offers is agreed on; none is an agreement, too
+    subprotocols: tuple[str, ...] = ()  # the first one that the client offers is used; without one it works as well
 
 
 @dataclass(frozen=True)
 class Route:
-    """What is at one path. Who may GET it may also ask for its head."""
+    """What is at one path. A path that allows GET also allows HEAD."""
 
     methods: Mapping[str, Handler] = field(default_factory=dict)
     websocket: Endpoint | None = None
@@ -35,7 +35,7 @@ class Route:
     body_pace_s: float = BODY_PACE_S
 
     def handler(self, request: Request) -> Handler:
-        """Who answers this request; HttpError if nobody does."""
+        """Return the handler for this request. HttpError if its method is not allowed."""
         method = "GET" if request.method == "HEAD" else request.method
         if (found := self.methods.get(method)) is not None:
             return found
@@ -43,29 +43,30 @@ class Route:
         raise HttpError(
             HTTPStatus.METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            f"{request.path} takes {allowed or 'websockets only'}.",
+            f"{request.path} accepts only {allowed or 'websockets'}.",
             {"Allow": allowed},
         )
 
 
 class Routes:
-    """All paths of a port, each exactly as it is written."""
+    """All paths of a port. A request's path must match exactly."""
 
     def __init__(self, hint: str = "") -> None:
-        """`hint` is added to what those are told who ask for what is not there."""
+        """`hint` is added to the answer for a path that does not exist."""
         self._hint = hint
         self._routes: dict[str, Route] = {}
 
     def add(self, routes: Iterable[tuple[str, Route]]) -> None:
-        """More of them; a path that is there already is an error of ours."""
+        """Add routes. ValueError if a path already has one."""
         for path, route in routes:
             if path in self._routes:
-                raise ValueError(f"{path} has a route already")
+                raise ValueError(f"{path} already has a route")
             self._routes[path] = route
 
     def find(self, request: Request) -> Route:
-        """What is at the request's path; HttpError if nothing is."""
+        """Return the route of the request's path. HttpError if there is none."""
         route = self._routes.get(request.path)
         if route is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, "not_found", " ".join(["Nothing is here.", self._hint]).strip())
+            why = " ".join(["This path does not exist.", self._hint]).strip()
+            raise HttpError(HTTPStatus.NOT_FOUND, "not_found", why)
         return route

@@ -1,4 +1,4 @@
-"""The files of the page and of the JavaScript client: read once, served with their types and under a strict policy."""
+"""The files of the page and of the JavaScript client: read once, and served with their types and a strict policy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from streamer.bridge.http.routes import Handler, Route
 from streamer.shipped import PACKAGE
 
 WEB: Final = PACKAGE / "web"
-# Not `mimetypes`: what that says of JavaScript depends on the machine, and browsers run modules of the right type only.
+# Not from `mimetypes`: its type for JavaScript depends on the machine, and browsers require the right one for modules.
 TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml; charset=utf-8",
 }
-# Nothing inline, nothing from elsewhere. The sound of a recording is played from memory (blob:).
+# Nothing inline, and nothing from other sites. The audio of a recording is played from memory (blob:).
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; worker-src 'self'; img-src 'self'; media-src blob:; "
     "connect-src 'self'{sockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -46,7 +46,7 @@ class File:
 
 
 class StaticFiles:
-    """Everything in the folder that is for browsers, by its path; the page itself is at `/`."""
+    """All files in the folder that are for browsers, by path. The page is at `/`."""
 
     def __init__(self, folder: Path = WEB) -> None:
         self._files: dict[str, File] = {}
@@ -58,7 +58,7 @@ class StaticFiles:
         self._files["/"] = self._files.pop("/index.html")
 
     def routes(self) -> Iterator[tuple[str, Route]]:
-        """Where each of them is."""
+        """Yield the paths with their routes."""
         for path, file in self._files.items():
             yield path, Route({"GET": _serving(path, file)})
 
@@ -66,11 +66,11 @@ class StaticFiles:
 def _serving(path: str, file: File) -> Handler:
     headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
     if path.endswith(".js"):
-        # Pages of other sites may import the client. Whether they may use the service is decided at its websocket.
+        # Pages of other sites may import the client. The websocket decides whether they may use the service.
         headers["Access-Control-Allow-Origin"] = "*"
 
     async def serve(request: Request) -> Response:
-        """The file, or that the browser has it already."""
+        """Answer with the file, or that the browser has it already."""
         if any(file.tag in given for given in request.headers.all("If-None-Match")):
             return Response(HTTPStatus.NOT_MODIFIED, headers)
         return Response(HTTPStatus.OK, {**headers, "Content-Type": file.type}, file.content)
@@ -79,9 +79,9 @@ def _serving(path: str, file: File) -> Handler:
 
 
 def protection(headers: Headers) -> Mapping[str, str]:
-    """Header fields that bear on what a browser does with an answer to a request with these."""
+    """Return header fields that restrict what a browser does with the answer to a request with these headers."""
     hosts = headers.all("Host")
-    # Not every browser counts the websockets of a host to 'self'.
+    # For some browsers, 'self' does not include the websockets of the same host.
     own = len(hosts) == 1 and _HOST.fullmatch(hosts[0])
     sockets = f" ws://{hosts[0]} wss://{hosts[0]}" if own else ""
     return {"Content-Security-Policy": POLICY.format(sockets=sockets), **SECURITY}

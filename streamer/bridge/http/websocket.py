@@ -1,6 +1,6 @@
-"""A websocket: asyncio calls it with bytes, and its handler takes messages from it, sends and closes in bounded time.
+"""A websocket: asyncio gives it bytes; its handler receives and sends messages, and closes it, all in bounded time.
 
-A session may have several, one after another; driver.py knows which one it has at present.
+A session may use several websockets, one after another. driver.py knows the present one.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from streamer.bridge.session.outbox import Numbered
 from streamer.wire.errors import CloseCode
 from streamer.wire.native import close_reason
 
-# Messages that may wait for the reader: at the high mark the socket is read no further, below the low mark it is again.
+# Messages that may wait for the reader. At the high mark the socket is not read any further, until the low mark.
 FRAMES_HIGH, FRAMES_LOW = 4, 1
-# So many bytes are looked at before the marks are looked at again: what tiny frames become is larger than they are.
+# So many bytes are parsed before the marks are checked again, because the messages of tiny frames are larger than
+# these frames.
 _SLICE = 16 * 1024
-# A client that does not read what it was sent for so long is closed: its results would have to be kept somewhere.
-# Shorter than Triton's idle limit, because nothing is asked of the model meanwhile.
+# A client that does not read for so long is closed, because its results would have to be kept. The limit is shorter
+# than Triton's idle limit, because nothing is asked of the model meanwhile.
 SEND_LIMIT_S = 10.0
-# For a client to take its part in a close; then it is cut off.
+# How long a client may take to answer a close; then it is cut off.
 CLOSE_LIMIT_S = 3.0
-# TLS cannot be closed in one direction: so long what the client still sends is thrown away, so that it reads the close.
+# TLS cannot be closed in one direction. So for this long, further data of the client is discarded, until it reads the
+# close.
 _LINGER_S = 1.0
-# Pings keep proxies from closing a silent session. Their answers stand behind unread audio, so nobody waits for them:
-# it is the session's own idle limit that finds out the dead.
+# Pings keep proxies from closing a silent session. Their answers wait behind unread audio, so they are not awaited: the
+# session's own idle limit finds dead clients.
 PING_EVERY_S = 20.0
 
 
 class ConnectionEnded(Exception):
-    """The websocket is closed, or about to be: nothing comes any more, and nothing can be sent."""
+    """The websocket is closed or closing: nothing more can be received or sent."""
 
 
 class NotRead(Exception):
-    """The client has not read for so many seconds what it was sent."""
+    """The client has not read for so many seconds."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(f"nothing was read for {limit_s:g} s")
@@ -45,7 +47,7 @@ class NotRead(Exception):
 
 
 class WebSocket(Channel):
-    """One websocket from its handshake to its end, of which it tells how it came."""
+    """One websocket from its handshake to its end. It also knows why it ended."""
 
     def __init__(
         self,
@@ -55,14 +57,14 @@ class WebSocket(Channel):
         dropped: Callable[[str], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """`largest`: bytes of a message; `failed` is told what went wrong inside."""
+        """`largest`: the most bytes of a message. `failed` is called with errors of the service itself."""
         super().__init__(dropped)
         self.request = request
         self.subprotocol = subprotocol
         self._failed = failed
         self._frames = Messages(largest)
         self._messages: deque[str | bytes] = deque()
-        self._full = False  # so many messages wait that no more are taken
+        self._full = False  # so many messages wait that no more are parsed
         self._reader: asyncio.Future[None] | None = None
         self._stalling = False
         self._broken = False  # by a fault of ours
@@ -70,35 +72,35 @@ class WebSocket(Channel):
         self._ping: asyncio.TimerHandle | None = None
 
     def take_over(self, former: Channel, data: bytes) -> None:
-        """Go on with this connection as it is, and with what has been read of it."""
+        """Continue with another channel's connection, and with the data that was read from it."""
         self.inherit(former)
         self._ping = self._loop.call_later(PING_EVERY_S, self._send_ping)
         self.data_received(data)
 
-    # What its handler does with it
+    # For its handler
 
     @property
     def closing(self) -> bool:
-        """Whether it was told to close."""
+        """Whether close() was called."""
         return self._closing is not None
 
     @property
     def closed(self) -> bool:
-        """Whether it was told to close, and has done so."""
+        """Whether close() was called and is done."""
         return self._closing is not None and self._closing.done()
 
     @property
     def fault(self) -> str:
-        """What the client did that ended the websocket; empty if it was something else."""
+        """The word for what the client did wrong to end the websocket; empty if it did nothing wrong."""
         return NOT_READ if self._stalling else self._frames.fault
 
     @property
     def unintelligible(self) -> bool:
-        """Whether the client did what ends the websocket, which is not closed yet: something can still be said."""
+        """Whether the client sent something invalid. The websocket is not closed yet, so messages can still be sent."""
         return self._frames.verdict is not None and not self.lost
 
     def ignore_rest(self) -> None:
-        """Whatever else the client sends is no matter: `receive` returns no more, and raises at the end."""
+        """Ignore all further input. `receive` returns no more messages, and raises when the connection ends."""
         self._frames.forgive()
 
     @property
@@ -108,15 +110,15 @@ class WebSocket(Channel):
 
     @property
     def goodbye(self) -> bool:
-        """Whether the client closed because it wanted to go."""
+        """Whether the client closed the websocket on purpose."""
         return self._frames.goodbye
 
     async def receive(self) -> str | bytes:
-        """The next message of the client, whenever it comes; ConnectionEnded. One may wait for it at a time."""
+        """Wait for the next message of the client. ConnectionEnded at the end. Only one task may wait at a time."""
         while not self._messages:
             if not self._unread and (self.lost or self._frames.over):
                 raise ConnectionEnded
-            assert self._reader is None, "two wait for the messages of one websocket"
+            assert self._reader is None, "two tasks wait for messages of the same websocket"
             self._reader = self._loop.create_future()
             try:
                 await self._reader
@@ -129,7 +131,7 @@ class WebSocket(Channel):
         return message
 
     async def send(self, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
-        """Send them in order, each told to `sent`; False if that was interrupted. NotRead, ConnectionEnded."""
+        """Send messages in order, and call `sent` after each. False if interrupted. NotRead, ConnectionEnded."""
         self._interrupted = False
         deadline = self._loop.time() + SEND_LIMIT_S
         for message in messages:
@@ -142,7 +144,7 @@ class WebSocket(Channel):
     async def say(self, message: str | bytes, deadline: float | None = None) -> None:
         """Send one message, and wait until there is room for another. NotRead, ConnectionEnded."""
         if self.lost or not self._frames.open:
-            await asyncio.wait({self._lost})  # then it is known how it ended; every close has its limit
+            await asyncio.wait({self._lost})  # until it is known how it ended; every close has its limit
             raise ConnectionEnded
         if deadline is None:
             self._interrupted = False
@@ -158,41 +160,41 @@ class WebSocket(Channel):
             raise ConnectionEnded
 
     def interrupt(self) -> None:
-        """Send no more of what is being sent."""
+        """Stop a send() that is under way."""
         self._interrupted = True
         self._stir_writer()
 
     def close(self, code: int, reason: str) -> asyncio.Task[None]:
-        """Begin to close it, once; the task ends when it is closed."""
+        """Begin to close the websocket, once. The returned task ends when it is closed."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(code, reason))
         return self._closing
 
     async def until_closed(self) -> None:
-        """Returns when it has closed, if it was told to."""
+        """Wait until it is closed, if close() was called."""
         if self._closing is not None:
             await asyncio.wait({self._closing})
 
     async def until_lost(self) -> None:
-        """Returns when the connection is gone."""
+        """Wait until the connection is lost."""
         await asyncio.wait({self._lost})
 
     async def drop(self, code: CloseCode, reason: str) -> None:
-        """Close it whatever is under way; at once when it is closed already."""
+        """Close the websocket, whatever is under way."""
         self.interrupt()
         if self._closing is not None:
             self._closing.cancel()
         await self._close(*(self._frames.verdict or (code, reason)))
 
     async def finish(self) -> None:
-        """Close it as done, or for what the client did wrong, unless somebody closes it otherwise."""
+        """Close it normally, or for what the client did wrong, unless it is being closed already."""
         self.close(*(self._frames.verdict or (CloseCode.DONE, "")))
         await self.until_closed()
 
-    # What asyncio calls
+    # Called by asyncio
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Data of the client has arrived."""
         if self._unread or len(data) > _SLICE or not self._may_parse:
             self._unread += data
             self._parse()
@@ -201,12 +203,12 @@ class WebSocket(Channel):
             self.balance()
 
     def eof_received(self) -> bool:
-        """The client has ended its side, and so the whole."""
+        """The client has ended its side, which ends the whole connection."""
         self.end_by(CLOSE_LIMIT_S)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone; what has come before is still there to be received."""
+        """The connection is lost. Messages that arrived before can still be received."""
         super().connection_lost(exc)
         if self._ping is not None:
             self._ping.cancel()
@@ -214,7 +216,7 @@ class WebSocket(Channel):
         self._stir_reader()
 
     def resume_writing(self) -> None:
-        """The client has read: there is room for pongs again."""
+        """The client has read, so there is room for pongs again."""
         super().resume_writing()
         self._parse()
 
@@ -224,14 +226,14 @@ class WebSocket(Channel):
         return self._frames.deaf or (self._may_parse and not self._unread)
 
     def stalled(self) -> None:
-        """It is cut off because the client does not read."""
+        """Note that the connection is cut off because the client does not read."""
         self._stalling = True
 
     # Inside
 
     @property
     def _may_parse(self) -> bool:
-        """Whether more can be looked at: after its end everything is thrown away, and pongs need room."""
+        """Whether more input can be parsed. Ignored input always can; otherwise there must be room for pongs."""
         if self._frames.deaf:
             return True
         return (self.lost or not self._clogged) and not (self._full and self._frames.open)
@@ -244,7 +246,7 @@ class WebSocket(Channel):
         self.balance()
 
     def _take(self, data: bytes) -> None:
-        # Who was told that it is over says nothing of interest any more.
+        # Once a close was sent, further messages of the client are of no interest.
         listening = self._frames.open and not self._frames.deaf
         try:
             messages = self._frames.feed(data)
@@ -270,7 +272,7 @@ class WebSocket(Channel):
         data, end = self._frames.output()
         self.write(data)
         if end and self._transport is not None:
-            # Whoever still sends must not be reset before it has read the close.
+            # A client that still sends must not get a reset before it has read the close.
             if self.half_close():
                 self.end_by(CLOSE_LIMIT_S)
             elif self._frames.agreed:
@@ -292,7 +294,7 @@ class WebSocket(Channel):
 
     def _send_ping(self) -> None:
         self._ping = self._loop.call_later(PING_EVERY_S, self._send_ping)
-        # Where what was sent before has not been read, a ping finds out nothing.
+        # If the client has not read earlier data, a ping is of no use.
         if self._frames.open and not self._clogged:
             self._frames.ping()
             self._flush()

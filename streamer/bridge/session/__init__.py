@@ -1,1 +1,1 @@
-"""One client's session as pure code: no sockets, no clocks, no threads. It is tested by feeding it."""
+"""One client's session as pure code, without sockets, clocks or threads. Tests feed it with messages and times."""

@@ -1,10 +1,10 @@
-"""How long a client has given no sign of life, without what is no fault of its own. Pure."""
+"""How long a client has sent nothing, not counting times when the service did not read it. Pure."""
 
 from __future__ import annotations
 
 
 class Idleness:
-    """Counts from the connection, and from each sign of life anew."""
+    """Measures the time since the client connected, or since it last sent something."""
 
     def __init__(self, now: float) -> None:
         self._opened_at = now
@@ -12,25 +12,25 @@ class Idleness:
         self._held_at: float | None = None  # since when the client is not read
 
     def start_due_at(self, limit_s: float) -> float:
-        """When a session must have been started."""
+        """Return when `start` must have come."""
         return self._opened_at + limit_s
 
     def due_at(self, limit_s: float) -> float:
-        """When it has lasted so long."""
+        """Return when the client will have been idle for so long."""
         return self._active_at + limit_s
 
     def stir(self, now: float) -> None:
-        """There is a sign of life, or a reason for silence."""
+        """Start to count again: the client sent something, or has a reason to be silent."""
         self._active_at = max(self._active_at, now)
 
     def hold(self, now: float) -> None:
-        """The client is not read at present."""
+        """Note that the client is not read."""
         if self._held_at is None:
             self._held_at = now
 
     def let_go(self, now: float) -> None:
-        """The client is read."""
+        """Note that the client is read again."""
         if self._held_at is not None:
-            # What it sends may come late: TCP tries again at intervals that grew to as long as nobody read.
+            # Its data may come late: TCP retries at intervals, which may have grown as long as the pause in reading.
             self.stir(now + (now - self._held_at))
             self._held_at = None

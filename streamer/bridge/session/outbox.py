@@ -1,6 +1,6 @@
-"""The numbered messages of a session: those that nobody has taken yet, and those that a client may ask for again.
+"""The numbered messages of a session: those not sent yet, and those that a client may need again.
 
-Pure. Nobody says which messages have arrived: the last of them are kept, up to a mark, until the session ends.
+Pure. Clients do not acknowledge messages. So the last ones are kept, up to a mark, until the session ends.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from streamer.wire.events import Ready, ServerMessage, render
 
-# Characters of JSON that are kept for a client that resumes: minutes of a session that is spoken. More than lies in the
-# buffers on the way to a client, so what is older has arrived.
+# Characters of JSON that are kept for a client that resumes: minutes of live speech. This is more than the buffers on
+# the way to a client hold, so older messages have arrived.
 MOST_KEPT = 256 * 1024
 
 
 @dataclass(frozen=True)
 class Numbered:
-    """A message with its number, and as the text that is sent."""
+    """A message with its number, and its text."""
 
     n: int
     message: ServerMessage
@@ -25,33 +25,33 @@ class Numbered:
 
 
 class Outbox:
-    """Messages in order, each with its number; some were taken already."""
+    """Messages in order, each with its number. Some were already taken."""
 
     def __init__(self) -> None:
         self.said = 0  # the number of the last message
         self._waiting = _Row()
-        self._taken = _Row()  # from the front of it the oldest are forgotten
+        self._taken = _Row()  # the oldest, at the front, are dropped
         self._greeting: Numbered | None = None
 
     @property
     def waiting(self) -> int:
-        """How many messages nobody has taken yet."""
+        """The number of messages that wait to be taken."""
         return len(self._waiting.messages)
 
     @property
     def overfull(self) -> bool:
-        """Whether more waits to be taken than is kept."""
+        """Whether more messages wait than are kept."""
         return self._waiting.size > MOST_KEPT
 
     def say(self, message: ServerMessage) -> None:
-        """One more message."""
+        """Add a message."""
         self.said += 1
         text = render(self.said, message)
         self._waiting.messages.append(Numbered(self.said, message, text))
         self._waiting.size += len(text)
 
     def take(self) -> list[Numbered]:
-        """The messages that nobody has taken, in order."""
+        """Take all messages that wait, in order."""
         messages = list(self._waiting.messages)
         if self._greeting is not None:
             messages.insert(0, self._greeting)
@@ -65,13 +65,13 @@ class Outbox:
         return messages
 
     def has_after(self, number: int) -> bool:
-        """Whether everything that follows this message is still here, and the message itself was said."""
+        """Whether this message exists, and all messages after it are still kept."""
         kept = self._taken.messages or self._waiting.messages
         first = kept[0].n if kept else self.said + 1
         return first <= number + 1 <= self.said + 1
 
     def rewind(self, number: int, greeting: Ready) -> None:
-        """What follows this message is to be taken once more, behind a greeting that has its number and is not kept."""
+        """Make the messages after this one wait again, behind a greeting, which has its number and is not kept."""
         taken, waiting = self._taken, self._waiting
         while taken.messages and taken.messages[-1].n > number:
             again = taken.messages.pop()
@@ -84,4 +84,4 @@ class Outbox:
 class _Row:
     def __init__(self) -> None:
         self.messages: deque[Numbered] = deque()
-        self.size = 0  # of their texts
+        self.size = 0  # characters of all texts

@@ -1,4 +1,4 @@
-"""Whether a session's client is there: connected, parked for a while, or gone for good. Pure."""
+"""Whether a session's client is connected, parked (its connection is lost, and it may return), or gone. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from streamer.bridge.states import States
 
 
 class ClientState(Enum):
-    """Where the session's client is."""
+    """Whether the session's client is connected."""
 
     CONNECTED = "connected"
-    PARKED = "parked"  # it lost its connection, and may come back
-    DISMISSED = "dismissed"  # connected; when that connection is lost, nobody waits for it
-    LEFT = "left"  # nobody comes back
+    PARKED = "parked"  # it lost its connection, and may return
+    DISMISSED = "dismissed"  # connected, but the session does not wait for it if the connection is lost
+    LEFT = "left"  # it cannot return
 
 
 TRANSITIONS: Mapping[ClientState, tuple[ClientState, ...]] = {
@@ -26,50 +26,50 @@ TRANSITIONS: Mapping[ClientState, tuple[ClientState, ...]] = {
 
 
 class Presence:
-    """The client of one session. The only place that knows whether it is parked."""
+    """The client of one session. Only this class knows whether it is parked."""
 
     def __init__(self) -> None:
         self._states = States("client", ClientState.CONNECTED, TRANSITIONS)
-        self._until = 0.0  # how long it is waited for while it is parked
+        self._until = 0.0  # until when a parked client may return
 
     @property
     def state(self) -> ClientState:
-        """Where the client is."""
+        """The state of the client."""
         return self._states.now
 
     @property
     def parked(self) -> bool:
-        """Whether nobody is connected, but somebody may come back."""
+        """Whether the client lost its connection and may return."""
         return self._states.now is ClientState.PARKED
 
     @property
     def left(self) -> bool:
-        """Whether nobody comes back."""
+        """Whether the client is gone and cannot return."""
         return self._states.now is ClientState.LEFT
 
     @property
     def due_at(self) -> float | None:
-        """When a client that is parked is not waited for any longer."""
+        """The end of the time in which a parked client may return."""
         return self._until if self.parked else None
 
     def park(self, until: float) -> None:
-        """The connection is lost; the client may come back for so long."""
+        """Note that the connection is lost. The client may return until this time."""
         self._states.become(ClientState.PARKED)
         self._until = until
 
     def come_back(self) -> None:
-        """The client has another connection, in the place of one that was lost or not."""
+        """Note that the client has a new connection. The old one may not be lost yet."""
         if self.parked:
             self._states.become(ClientState.CONNECTED)
         else:
             self._states.expect(ClientState.CONNECTED, ClientState.DISMISSED)
 
     def dismiss(self) -> None:
-        """When its connection is lost now, it is not waited for."""
+        """Do not wait for the client any more if its connection is lost."""
         if self._states.now is ClientState.CONNECTED:
             self._states.become(ClientState.DISMISSED)
 
     def leave(self) -> None:
-        """It is gone, however often that is said."""
+        """Note that the client is gone. It may be called again."""
         if not self.left:
             self._states.become(ClientState.LEFT)

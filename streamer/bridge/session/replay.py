@@ -1,9 +1,9 @@
-"""What a stream's model says, on the clock of the session: one replay, however many sequences it takes.
+"""The results of one stream with the times of the session, from one sequence or several.
 
-Pure. A sequence that is lost is followed by one that begins at the last cut and hears the audio since then again.
-Its samples, times and segments are shifted (`sequence_clock.py`), and what it says again of that audio is dropped here.
-A final and its cut come in one answer, so no final can come twice: what was told of the running segment is partials and
-where speech began and ended.
+Pure. If a sequence is lost, another one begins at the last cut and hears the audio since then again (the replay). Its
+samples, times and segments are shifted (`sequence_clock.py`), and results that the client already has are dropped here.
+A final and its cut come in the same answer, so no final can come twice. Only partials, and where speech began and
+ended, can.
 """
 
 from __future__ import annotations
@@ -19,39 +19,40 @@ from streamer.wire.model_events import Cut, Heard, ModelEvent
 
 
 class Hearing(Enum):
-    """How the running segment is heard."""
+    """Whether the running segment is heard for the first time."""
 
-    FIRST = "first"  # for the first time: all that is said of it is news
-    AGAIN = "again"  # by a sequence that follows a lost one: what was told of it is dropped
+    FIRST = "first"  # all of its results are new
+    AGAIN = "again"  # by another sequence, after a loss: results that were already sent are dropped
 
 
 TRANSITIONS = {Hearing.FIRST: (Hearing.AGAIN,), Hearing.AGAIN: (Hearing.FIRST,)}
 
 
 class Replay:
-    """The events of one stream, in order, each once."""
+    """The results of one stream, in order, each once."""
 
     def __init__(self, stream: int = 0) -> None:
-        self.resume: Mapping[str, bool] = {}  # options with which a sequence goes on at the cut
+        self.resume: Mapping[str, bool] = {}  # the options for a sequence that begins at the cut
         self.clock = SequenceClock()
         self._segment = _RunningSegment(stream)
         self._speech = _SpeechTold()
 
     @property
     def hearing(self) -> Hearing:
-        """How the running segment is heard."""
+        """Whether the running segment is heard for the first time."""
         return self._segment.hearing
 
     def restart(self) -> None:
-        """The next events are those of a new sequence, which begins at the cut."""
+        """Expect the events of a new sequence, which begins at the cut."""
         self.clock.restart(self._segment.finals)
         self._segment.restart()
         self._speech.restart()
 
     def take(self, events: Iterable[ModelEvent], *, leaving: bool = False) -> list[Result]:
-        """The events of one answer: what of them is for the client, in the session's times.
+        """Return what the client gets of the events of one answer, with the session's times.
 
-        `leaving`: if there is a cut among them, another sequence goes on there, and has to tell itself what follows.
+        `leaving`: if there is a cut, another sequence will begin there, and report what follows. So results after the
+        cut are dropped.
         """
         events = list(events)
         cuts = [index for index, event in enumerate(events) if isinstance(event, Cut)]
@@ -72,7 +73,7 @@ class Replay:
                 told += self._segment.partial(self.clock.partial(event))
             elif isinstance(event, Speech) and index < end:
                 told += self._speech.change(self.clock.speech(event))
-            # What else a model says, or a later one adds, is not for clients.
+            # Other events, also those that later models add, are not for clients.
         return told
 
     def _end_segment(self, cut: Cut, told: list[Result]) -> None:
@@ -81,7 +82,7 @@ class Replay:
             final = told[index]
             if isinstance(final, Final):
                 if final.cut_ms is None:
-                    # A client that has to begin anew, because the service itself was, goes on with the audio from here.
+                    # If the service restarts, a client opens a new session and sends its audio from here on.
                     told[index] = replace(final, cut_ms=self.clock.cut_ms)
                 break
         known = {"speaking": cut.speaking, "begins": cut.begins}
@@ -91,28 +92,28 @@ class Replay:
 
 
 class _RunningSegment:
-    """What was told of the text of the running segment."""
+    """What the client knows of the text of the running segment."""
 
     def __init__(self, stream: int) -> None:
-        self.finals = 0  # told
+        self.finals = 0  # the number of finals so far
         self._hearing = States("replay", Hearing.FIRST, TRANSITIONS, stream=stream)
-        self._partial_ms = -1  # what the last partial of the running segment had heard
-        self._begun_ms = -1  # and one before it was begun again, without a final
-        self._ended = 0  # finals told at the last cut
-        self._stable = ""  # what the last partial promised
+        self._partial_ms = -1  # audio_ms of the last partial of the running segment
+        self._begun_ms = -1  # the same before a cut that had no final, after which the segment began again
+        self._ended = 0  # the number of finals at the last cut
+        self._stable = ""  # the stable text of the last partial
 
     @property
     def hearing(self) -> Hearing:
-        """How it is heard."""
+        """Whether the segment is heard for the first time."""
         return self._hearing.now
 
     def restart(self) -> None:
-        """It is heard once more."""
+        """Note that the segment is heard again."""
         if self._hearing.now is Hearing.FIRST:
             self._hearing.become(Hearing.AGAIN)
 
     def partial(self, partial: Partial) -> list[Partial]:
-        """What of it is news."""
+        """Return the partial if it is new; never with less stable text than before."""
         stable, audio_ms = partial.stable, max(partial.audio_ms, self._begun_ms)
         if self._hearing.now is Hearing.AGAIN:
             if partial.audio_ms <= self._partial_ms or not partial.text.startswith(self._stable):
@@ -125,13 +126,13 @@ class _RunningSegment:
         return [replace(partial, stable=stable, audio_ms=audio_ms)]
 
     def final(self, final: Final) -> Final:
-        """It has its final."""
+        """Note the final of the segment."""
         self.finals = final.segment + 1
         return final
 
     def end(self) -> None:
-        """The next one begins."""
-        # Where the longest segment was cut before its first word, the same segment hears that word once more.
+        """Begin the next segment."""
+        # If a segment of the greatest length is cut before its first word, the same segment hears that word again.
         self._begun_ms = max(self._begun_ms, self._partial_ms) if self.finals == self._ended else -1
         self._ended = self.finals
         self._partial_ms, self._stable = -1, ""
@@ -140,21 +141,21 @@ class _RunningSegment:
 
 
 class _SpeechTold:
-    """Where speech began and ended, as it was told."""
+    """What the client knows of where speech began and ended."""
 
     def __init__(self) -> None:
-        self._last = SpeechState.END  # what was told last,
-        self._at_cut = SpeechState.END  # and before the running segment,
-        self._changes = 0  # and how often it changed in it
-        self._said = SpeechState.END  # what the present sequence said of it
-        self._skip = 0  # changes that it says again
+        self._last = SpeechState.END  # the state that the client knows
+        self._at_cut = SpeechState.END  # the same at the last cut
+        self._changes = 0  # how often it changed since then
+        self._said = SpeechState.END  # the state that the present sequence reported last
+        self._skip = 0  # how many changes the present sequence will report again
 
     def restart(self) -> None:
-        """The next sequence begins at the cut."""
+        """Expect a new sequence, which begins at the cut."""
         self._said, self._skip = self._at_cut, self._changes
 
     def change(self, speech: Speech) -> list[Speech]:
-        """What of it is news."""
+        """Return the change if it is new."""
         if speech.state is self._said:
             return []
         self._said = speech.state
@@ -168,5 +169,5 @@ class _SpeechTold:
         return [speech]
 
     def end_segment(self) -> None:
-        """The next segment begins."""
+        """Begin the next segment."""
         self._at_cut, self._changes, self._skip = self._last, 0, 0

@@ -1,6 +1,6 @@
-"""The times of one stream on the clock of its session, whichever sequence counts them at present. Pure.
+"""Converts the times of a sequence to those of the session. Pure.
 
-A sequence counts samples, times and segments from its own beginning, which is the cut where the one before it was lost.
+A sequence counts samples, times and segments from its own start. If the one before it was lost, that is its last cut.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from streamer.wire.events import Final, Partial, Speech, Word
 
 
 class SequenceClock:
-    """Where the present sequence began, and how far it is."""
+    """Where the present sequence began, and how far it has got."""
 
     def __init__(self) -> None:
-        self.cut = 0  # the sample from which on audio may be needed again
-        self.heard = 0  # samples that were acknowledged, by whichever sequence
-        self.replayed = 0  # and by the present one
-        self._offset = 0  # where the present sequence began
-        self._first = 0  # its first segment
-        self._ended_ms = 0  # the end of the last word of a final
+        self.cut = 0  # audio from this sample on may be needed again
+        self.heard = 0  # samples that any sequence has acknowledged
+        self.replayed = 0  # samples up to which the present sequence has got
+        self._offset = 0  # the sample where the present sequence began
+        self._first = 0  # the number of its first segment
+        self._ended_ms = 0  # the end of the last final
 
     @property
     def cut_ms(self) -> int:
@@ -29,31 +29,31 @@ class SequenceClock:
 
     @property
     def replayed_ms(self) -> int:
-        """How far the present sequence is."""
+        """How far the present sequence has got."""
         return _ms(self.replayed)
 
     def restart(self, segment: int) -> None:
-        """Another sequence begins at the cut, with this segment."""
+        """Begin another sequence at the cut, with this segment."""
         self._offset = self.replayed = self.cut
         self._first = segment
 
     def hear(self, sample: int) -> None:
-        """The present sequence has heard so much."""
+        """Note how many samples the present sequence has heard."""
         self.replayed = self._offset + sample
         self.heard = max(self.heard, self.replayed)
 
     def end_segment(self, sample: int) -> None:
-        """The present sequence has cut there."""
+        """Note a cut of the present sequence."""
         self.cut = self._offset + sample
 
     def speech(self, speech: Speech) -> Speech:
-        """The same at the session's time."""
+        """Convert to the session's time."""
         if not self._offset:
             return speech
         return replace(speech, at_ms=self._at(speech.at_ms))
 
     def partial(self, partial: Partial) -> Partial:
-        """The same with the session's times."""
+        """Convert to the session's times."""
         if self._tells(partial):
             return partial
         return replace(
@@ -65,7 +65,7 @@ class SequenceClock:
         )
 
     def final(self, final: Final) -> Final:
-        """The same with the session's times; no later word is before its end."""
+        """Convert to the session's times. Later words will not begin before its end."""
         if not self._tells(final):
             final = replace(
                 final,
@@ -79,21 +79,21 @@ class SequenceClock:
         return final
 
     def _tells(self, result: Partial | Final) -> bool:
-        """Whether its times are those of the session as they are."""
+        """Whether its times are already right for the session."""
         if self._offset or result.start_ms < self._ended_ms:
             return False
         return all(word.start_ms >= self._ended_ms for word in result.words or ())
 
     def _at(self, milliseconds: int) -> int:
-        """A time of the present sequence on the session's clock, to the millisecond that a single one would tell."""
-        # Samples are rounded down to milliseconds, which is not the same from another zero. Times count from the start
-        # of their segment, but for what ends with the audio.
+        """Convert a time to the session's clock, exactly as if a single sequence had heard everything."""
+        # Samples are rounded down to milliseconds, and that depends on where they count from. Times are rounded from
+        # the start of their segment, except a time at the very end of the audio.
         if milliseconds == _ms(self.replayed - self._offset):
             return _ms(self.replayed)
         return milliseconds + _ms(self.cut) - _ms(self.cut - self._offset)
 
     def _word_at(self, milliseconds: int) -> int:
-        # A model knows only its own finals: that no time is before the last of them is seen to here.
+        # A sequence knows only its own finals. So this makes sure that no time is before the end of the last final.
         return max(self._at(milliseconds), self._ended_ms)
 
     def _words(self, words: tuple[Word, ...] | None) -> tuple[Word, ...] | None:

@@ -1,10 +1,10 @@
-"""One client's session as a state machine: no sockets, no clocks, no threads.
+"""One client's session as a state machine, without sockets, clocks or threads.
 
-It is fed with what the client sends and what the model answers, and hands out three things: the next requests
-for the model, the messages for the client, and at the end the close. Whoever drives it passes the time in.
-What a client may do and when is here; the model's side is in the streams, one for each channel that is recognised on
-its own. messages.py has what the client is told of them, endings.py how its side ends. The sides end apart: a sequence
-that was opened is always ended, also when nobody is left to hear its words.
+It takes what the client sends and what the model answers, and hands out three things: the next requests for the model,
+the messages for the client, and at the end the close. Callers pass the time.
+This module decides what a client may do and when. The model's side is in the streams, one for each channel that is
+recognised separately. messages.py turns their results into messages, and endings.py has the ways to end. The two sides
+end independently: an open sequence is always ended, even if the client is gone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streamer.wire.model_events import ModelEvent
 from streamer.wire.native import Flush, KeepAlive, Stop, name_of, parse
 from streamer.wire.options import Resume, Start
 
-# Failures of a sequence that another one can go on from: what follows a lost one, and what was wrong with its slot.
+# Failures after which another sequence can go on: the sequence is lost, or something was wrong with its slot.
 MENDABLE = (
     *(FailureCode.UNAVAILABLE, FailureCode.OVERDUE, FailureCode.UNKNOWN_STREAM),
     *(FailureCode.FAILED, FailureCode.REFUSED),
@@ -39,12 +39,12 @@ MENDABLE = (
 
 
 class State(Enum):
-    """Where the client's side is."""
+    """The state of the client's side."""
 
-    OPENING = "opening"  # connected, `start` is awaited
-    STREAMING = "streaming"  # audio is welcome
-    FINISHING = "finishing"  # no more audio: the rest goes to the model, its finals to the client
-    CLOSED = "closed"  # nothing more for the client
+    OPENING = "opening"  # connected, and waiting for `start`
+    STREAMING = "streaming"  # takes audio
+    FINISHING = "finishing"  # takes no more audio; the rest goes to the model, and its finals to the client
+    CLOSED = "closed"  # nothing more is sent to the client
 
 
 TRANSITIONS: Mapping[State, tuple[State, ...]] = {
@@ -62,17 +62,17 @@ class Limits:
     start_s: float = START_LIMIT_S  # for `start` after the connection
     idle_s: float = IDLE_LIMIT_S  # for audio or keepalive
     refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
-    recover_s: float = 20.0  # for a recogniser that failed, until it or another one goes on
+    recover_s: float = 20.0  # for a failed recogniser, until it or another one goes on
     resume_s: float = RESUME_LIMIT_S  # for a client that lost its connection; 0: the session ends with it
 
 
 class Session:
-    """One session: client frames and model answers in; requests, messages and the close out."""
+    """One session: takes the client's frames and the model's answers; hands out requests, messages and the close."""
 
     def __init__(
         self, number: str, token: str, models: Collection[str], now: float, limits: Limits | None = None
     ) -> None:
-        """`models`: the public names of those that it may ask for."""
+        """`models`: the public names of the models that it may ask for."""
         self.number = number
         self.token = token
         self.limits = limits or Limits()
@@ -84,32 +84,32 @@ class Session:
         self._outbox = Outbox()
         self._messages = Messages(self.streams, self._outbox, number, token, now)
         self._idleness = Idleness(now)
-        self._ending = DONE  # how it ends when the model has said its last word
+        self._ending = DONE  # how it ends after the last answer of the model
         self._outcome = Outcome()
 
     @property
     def state(self) -> State:
-        """Where its client's side is."""
+        """The state of its client's side."""
         return self._states.now
 
     @property
     def start(self) -> Start:
-        """What its client asked for."""
+        """The client's options."""
         return self._intake.start
 
     @property
     def close(self) -> Close | None:
-        """How the connection is to be closed, once it is."""
+        """How to close the connection, once that is due."""
         return self._outcome.close
 
     @property
     def ended_by(self) -> str:
-        """The error's code, "done" or "vanished"; empty until the client's side is closed."""
+        """Why the client's side ended: an error's code, "done" or "vanished"; empty until then."""
         return self._outcome.code
 
     @property
     def full(self) -> bool:
-        """Whether the client is to be read no further for now; a live one is always read."""
+        """Whether the client should not be read for now. A live client is always read."""
         return self._intake.full
 
     @property
@@ -119,61 +119,61 @@ class Session:
 
     @property
     def parked(self) -> bool:
-        """Whether nobody is connected, but somebody may come back."""
+        """Whether the client lost its connection and may return."""
         return self._client.parked
 
     @property
     def left(self) -> bool:
-        """Whether nobody is connected or comes back."""
+        """Whether the client is gone and cannot return."""
         return self._client.left
 
     @property
     def wanted(self) -> int:
-        """How many sequences must be had, all of them, before `requests` is called."""
+        """How many slots the session needs, all of them before `requests` is called."""
         return 0 if self.state is State.CLOSED else len(self.streams)
 
     @property
     def heard_ms(self) -> int:
-        """How much audio the model has acknowledged, in every stream."""
+        """How much audio the model has acknowledged in all streams."""
         return self.streams.heard_ms
 
     @property
     def waiting_bytes(self) -> int:
-        """How much audio is not with the model yet, in all streams."""
+        """How much audio has not been sent to the model, summed over the streams."""
         return self.streams.waiting
 
     @property
     def waiting_messages(self) -> int:
-        """How many messages nobody has taken yet."""
+        """How many messages wait to be taken."""
         return self._outbox.waiting
 
     @property
     def unsaid(self) -> bool:
-        """Whether its client has to be told something before the connection is closed."""
+        """Whether messages must be sent before the connection is closed."""
         return self._outbox.waiting > 0 and self.ended_by != NOT_READ
 
     @property
     def resumable(self) -> bool:
-        """Whether its client may come back, or take it over from an older connection."""
+        """Whether the client may resume the session, over a new connection or in place of an older one."""
         if self._client.state in (ClientState.PARKED, ClientState.LEFT):
             return self.parked
-        # The client may know the token, and could still want something.
+        # The client may know the token, and messages may still be missing.
         return self._messages.ready and self.ended_by in ("", DONE.code)
 
     @property
     def parkable(self) -> bool:
-        """Whether a client that loses its connection now is waited for."""
+        """Whether the session waits for its client if the connection is lost now."""
         return self._client.state is ClientState.CONNECTED and self.resumable and self.limits.resume_s > 0
 
     def receive_text(self, text: str, now: float) -> Resume | None:
-        """A text frame of the client; returns which session it means instead, if it wants to resume one."""
+        """Take a text frame of the client. If it asks to resume another session, return that request."""
         if self.state is State.CLOSED:
             return None
         self._idleness.stir(now)
         try:
             message = parse(text)
         except WireError as error:
-            # After `stop` the client is owed its finals, whatever it says then.
+            # After `stop` the client gets its finals, whatever it sends then.
             if self.state is State.FINISHING:
                 self._complain("A message")
             else:
@@ -198,7 +198,7 @@ class Session:
         return None
 
     def receive_audio(self, data: bytes, now: float) -> None:
-        """A binary frame of the client, of any length: the next one goes on where it ends, also within a sample."""
+        """Take a binary frame of any length. The next one continues where it ends, even within a sample."""
         state = self._states.now
         if state is State.STREAMING:
             self._idleness.stir(now)
@@ -210,24 +210,24 @@ class Session:
             self._complain("Audio")
 
     def disregard(self) -> bool:
-        """What the client sends cannot be understood any more; whether that is no matter, as it has said `stop`."""
+        """Note that the client sent an invalid frame. Returns whether it can be ignored, because `stop` came before."""
         if self.state is State.FINISHING:
             self._complain("A message")
         return self.state in (State.FINISHING, State.CLOSED)
 
     def vanish(self, reason: str = VANISHED) -> None:
-        """The client is gone: nothing more can be said to it, its sequence is still ended."""
+        """Note that the client is gone. It gets no more messages, but its sequences are still ended."""
         self._client.leave()
         if self.state is not State.CLOSED:
             self._shut(reason)
 
     def park(self, now: float) -> None:
-        """The connection is lost: what was received goes on being computed, and what is said is kept for a while."""
+        """Note that the connection is lost. Received audio is still computed, and messages are kept for a while."""
         self._client.park(now + self.limits.resume_s)
 
     def resume(self, after: int, now: float) -> bool:
-        """The client is back and has seen the messages up to this one; False if it cannot have, or too long ago."""
-        after = max(after, 1)  # the greeting stands for the first `ready`
+        """Continue after this message with a client that returned. False if it was never sent, or is too old."""
+        after = max(after, 1)  # a new `ready` is sent in place of the first one
         if not self._outbox.has_after(after):
             return False
         self._client.come_back()
@@ -236,28 +236,28 @@ class Session:
         return True
 
     def misdirect(self, code: str, message: str) -> None:
-        """The session that this client wants to resume is not to be had."""
+        """End, because the session that the client wants to resume is not available."""
         self._fail(endings.misdirected(code, message))
 
     def stall(self, limit_s: float) -> None:
-        """The client has not read its results for so long that they are no longer kept for it."""
+        """End, because the client has not read its results for so long."""
         if self.state is not State.CLOSED:
             self._shut(NOT_READ, endings.not_read(limit_s))
 
     def break_down(self) -> None:
-        """Something failed that should not have: the client is told how much is missing, as after `failed`."""
+        """End after an unexpected failure. As after `failed`, the client is told how much audio was not recognised."""
         if self.state is not State.CLOSED:
-            ending = endings.failed("The service failed, and its log says why", self.streams.unrecognised_ms)
+            ending = endings.failed("The service failed (its log says why)", self.streams.unrecognised_ms)
             self._messages.say(ending.error)
             self._shut("internal", ending.close)
 
     def refuse(self, code: str, message: str, retry_s: int = RETRY_S) -> None:
-        """No session is to be had at present: an error, and a close that says when to try again."""
+        """End, because there is no session for the client now. The close says when to try again."""
         if self.state is not State.CLOSED:
             self._fail(endings.refused(code, message, retry_s))
 
     def drain(self) -> None:
-        """The service shuts down: what was heard becomes final, then the client is told to come back."""
+        """End, because the service shuts down: make everything final, then tell the client when to return."""
         if self.parked:
             self.vanish("shutting_down")
             return
@@ -268,25 +268,25 @@ class Session:
             self._finish(endings.shutting_down())
 
     def exhaust(self, code: str, message: str) -> None:
-        """The caller has had its share: what was heard becomes final, then the message says when to come back."""
+        """End, because the caller has used its quota: make everything final, then send this message."""
         if self.state is State.STREAMING:
             self._finish(endings.exhausted(code, message))
 
     def requests(self, now: float) -> list[tuple[int, Request]]:
-        """The next requests for the model, with the numbers of their streams; at most one is under way in each."""
-        # No stream runs ahead while another may still be refused: nothing is said before `ready`.
+        """Return the next requests for the model, with the numbers of their streams. Each has at most one under way."""
+        # While a stream may still be refused, the others wait, because nothing is sent before `ready`.
         hold = not self._messages.ready and self.streams.opening
         asked = ((number, stream.request(now, hold=hold)) for number, stream in enumerate(self.streams))
         return [(number, request) for number, request in asked if request is not None]
 
     def serve(self, triton_model: str) -> None:
-        """This Triton model recognises it, from the next answer on."""
+        """Note that this Triton model recognises it, from the next answer on."""
         self._messages.serve(triton_model)
 
     def answer(self, number: int, events: Iterable[ModelEvent], now: float, *, leaving: bool = False) -> None:
-        """The model's events for the request under way in a stream; `leaving`: it has to go on elsewhere at a cut."""
+        """Take the events for a stream's request under way. `leaving`: the stream must move elsewhere at a cut."""
         request, results = self.streams[number].answered(events, now, leaving=leaving)
-        # Who waited for a slot until now has all of its time to speak still ahead.
+        # A client that had to wait for its slot still gets the whole idle limit.
         if request.pcm or request.flush or request.start:
             self._idleness.stir(now)
         if self.state is State.CLOSED:
@@ -296,12 +296,12 @@ class Session:
             self._conclude()
 
     def fail(self, number: int, code: str, message: str, now: float, *, lost: bool) -> bool:
-        """The request under way in this stream failed; `lost` says that its sequence is gone and needs no END.
+        """Note that a stream's request under way failed. `lost`: its sequence is gone and needs no END.
 
-        True if a new sequence will go on where it failed; what was wrong with the old one is nobody's concern then.
+        Returns whether a new sequence will go on; then the client does not hear of the failure of the old one.
         """
         stream = self.streams[number]
-        # Whoever was let in waits for a slot that is taken or not there yet.
+        # A session that was already admitted waits if a slot is not free or not ready yet.
         passing = code in MENDABLE or (code in TRY_LATER and stream.sequence is not SequenceState.OPENING)
         if passing and stream.mendable and self.state is not State.CLOSED:
             stream.lose(now, f"{code}: {message}")
@@ -319,7 +319,7 @@ class Session:
         return False
 
     def tick(self, now: float) -> None:
-        """Time has passed: an acknowledgement may be due, or a session has waited too long for its client."""
+        """Do what is due at this time: send an acknowledgement, or end after a limit has passed."""
         if (parked_until := self._client.due_at) is not None and now >= parked_until:
             self.vanish()
         elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
@@ -343,7 +343,7 @@ class Session:
                 self._finish(endings.idle(limits.idle_s))
 
     def due_at(self) -> float | None:
-        """When to call `tick` and `requests` again although nothing came; None if only an event can help."""
+        """Return when to call `tick` and `requests` again even if nothing happens; None if only an event matters."""
         if self.state is State.OPENING:
             return self._idleness.start_due_at(self.limits.start_s)
         due = [self._client.due_at, self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
@@ -354,7 +354,7 @@ class Session:
         return min((at for at in due if at is not None), default=None)
 
     def take_messages(self) -> list[Numbered]:
-        """The messages for the client since the last call, in order."""
+        """Take the messages for the client since the last call, in order."""
         return self._outbox.take()
 
     def _begin(self, start: Start, now: float) -> None:
@@ -378,7 +378,7 @@ class Session:
         self._intake.finish()
 
     def _conclude(self) -> None:
-        """The model has said its last word: so does the session."""
+        """End after the last answer of the model."""
         if self._ending.message:
             self._fail(self._ending)
         else:
@@ -386,11 +386,11 @@ class Session:
             self._shut(self._ending.code, self._ending.close)
 
     def _misplaced(self, what: str, expected: State) -> None:
-        advice = "a session is started once" if expected is State.OPENING else 'send {"type":"start"} first'
+        advice = "send 'start' only once" if expected is State.OPENING else 'send {"type":"start"} first'
         self._fail(endings.misplaced(what, expected.value, self.state.value, advice))
 
     def _complain(self, what: str) -> None:
-        # Only if the client itself has ended its audio: otherwise it cannot know yet.
+        # Only if the client itself has ended its audio. Otherwise it cannot know that the session is ending.
         if self._ending.by_client:
             self._messages.complain(Error("after_stop", f"{what} after 'stop' is ignored.", fatal=False))
 

@@ -1,11 +1,11 @@
-"""The model's side of a session: what one channel has for its sequence, request by request.
+"""The model's side of a session: the requests of one channel to its sequence.
 
-Pure. A session has a stream for each channel that is recognised on its own. A stream knows nothing of the client: it
-takes 16 kHz audio, hands out one request at a time, and once its sequence is opened it sees to it that it is ended.
+Pure. A session has a stream for each channel that is recognised separately. A stream knows nothing of the client. It
+takes 16 kHz audio, hands out one request at a time, and always ends a sequence that it has opened.
 
-It keeps the audio that it has sent since the last cut. When a sequence is lost, that audio goes to the front of what
-waits, and a new sequence begins at the cut: see replay.py for what is told of it. A sequence that is to go on
-elsewhere does so at a cut, where hardly any audio is to be sent again, and nothing was told of it.
+It keeps the audio that it has sent since the last cut. If a sequence is lost, that audio goes to the front of what
+waits, and a new sequence begins at the cut; replay.py handles its results. A stream that must move elsewhere does so at
+a cut, because there hardly any audio has to be sent again, and the client has no results of it yet.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from streamer.bridge.states import StateError, States
 from streamer.wire.events import Result
 from streamer.wire.model_events import ModelEvent
 
-# More than the longest segment that may be asked for, and what is sent until its cut is told. A model that cuts later
-# than that cannot be replayed.
+# More than the longest segment that a client may ask for and the audio that is sent until its cut arrives. If a model
+# cuts later, its audio cannot be replayed.
 MOST_KEPT = 70 * BYTES_PER_S
-# Between attempts to open a new sequence: the first is made at once.
+# Pauses between attempts to open a new sequence; the first attempt is made at once.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 2.0
 
 
 class SequenceState(Enum):
-    """Where the stream's sequence is."""
+    """The state of the stream's sequence."""
 
-    NEW = "new"  # there was none yet
-    OPENING = "opening"  # START of the first one is under way: from now on the model may hold a slot
+    NEW = "new"  # there has been no sequence yet
+    OPENING = "opening"  # START of the first one is under way, and the model may already hold a slot
     OPEN = "open"
-    BETWEEN = "between"  # the last one is lost or left, and another one goes on at the cut
-    REOPENING = "reopening"  # START of that one is under way
+    BETWEEN = "between"  # the last one is lost or left, and another one will go on at the cut
+    REOPENING = "reopening"  # START of that other one is under way
     ENDED = "ended"
 
 
@@ -47,18 +47,18 @@ SEQUENCE_TRANSITIONS: Mapping[SequenceState, tuple[SequenceState, ...]] = {
     SequenceState.REOPENING: (SequenceState.OPEN, SequenceState.BETWEEN, SequenceState.ENDED),
     SequenceState.ENDED: (),
 }
-# Without a sequence that was accepted and is not ended.
+# The states in which no accepted sequence exists, but may come.
 UNOPENED = (SequenceState.NEW, SequenceState.OPENING, SequenceState.BETWEEN, SequenceState.REOPENING)
-# With nothing that would have to be ended.
+# The states in which there is nothing to end.
 _IDLE = (SequenceState.NEW, SequenceState.BETWEEN, SequenceState.ENDED)
 
 
 class Supply(Enum):
-    """What audio the stream has for its sequence."""
+    """The state of the stream's audio."""
 
     FLOWING = "flowing"  # more may come
-    COMPLETE = "complete"  # what was added is all
-    UNWANTED = "unwanted"  # nobody waits for its words
+    COMPLETE = "complete"  # all of it has been added
+    UNWANTED = "unwanted"  # the client is gone, so its words are not needed
 
 
 SUPPLY_TRANSITIONS: Mapping[Supply, tuple[Supply, ...]] = {
@@ -70,49 +70,49 @@ SUPPLY_TRANSITIONS: Mapping[Supply, tuple[Supply, ...]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What goes to the model next: whole steps of audio, or everything up to a flush or the end."""
+    """A request to the model: whole steps of audio, or everything up to a flush or the end."""
 
     pcm: bytes = b""
     start: bool = False
     flush: bool = False
     end: bool = False
-    options: Mapping[str, bool] = field(default_factory=dict)  # of a new sequence that goes on for a lost one
+    options: Mapping[str, bool] = field(default_factory=dict)  # for a new sequence that follows another one
 
 
 @dataclass
 class _Outage:
-    """From the first failure until the model has heard again what it had been sent."""
+    """The time from the first failure until a model has heard again all audio that was sent before."""
 
-    since: float  # when the answer began to be awaited that did not come
-    alive_at: float  # when it last got further than ever before in this outage
-    mark: int  # the sample up to which it had been sent audio
-    owed: bool  # and whether a flush or the end went with it
+    since: float  # when the request was sent that failed first
+    alive_at: float  # when the replay last made progress
+    mark: int  # the sample up to which audio had been sent
+    owed: bool  # whether the request that failed had a flush or the end
     reached: int = 0
     attempts: int = 0
     retry_at: float = 0.0
     reason: str = ""  # of the last failure
 
     def fail(self, reason: str, now: float) -> None:
-        """One more attempt has failed."""
+        """Note that an attempt has failed."""
         pause = min(FIRST_PAUSE_S * 2 ** (self.attempts - 1), LONGEST_PAUSE_S) if self.attempts else 0.0
         self.attempts += 1
         self.retry_at = now + pause
         self.reason = reason
 
     def ends(self, heard: int, request: Request, now: float) -> bool:
-        """This request was answered, and so much was heard: whether everything is where it was."""
+        """Note an answer, and that so much was heard. Returns whether the outage is over."""
         if heard > self.reached and request.pcm:
             self.reached, self.alive_at = heard, now
-        # Once it has done what it failed at; a sequence that opens may still do so.
+        # It is over once the model has also answered the flush or the end that failed before.
         return heard >= self.mark and (request.flush or request.end or not self.owed)
 
 
 class _Kept:
-    """The audio that was sent since the last cut, as long as it can be kept."""
+    """The audio that was sent since the last cut, up to MOST_KEPT."""
 
     def __init__(self) -> None:
         self._audio = bytearray()
-        self._dropped = 0  # bytes for which there was no room
+        self._dropped = 0  # bytes that were too many to keep
 
     def __len__(self) -> int:
         return len(self._audio)
@@ -129,28 +129,28 @@ class _Kept:
             self._audio.clear()
 
     def let_go(self, size: int) -> None:
-        """So many bytes are not needed again."""
+        """Drop so many bytes from the front, which are not needed again."""
         del self._audio[:size]
 
     def take(self) -> bytes:
-        """All of it."""
+        """Return all of it, and keep nothing."""
         audio = bytes(self._audio)
         self._audio.clear()
         return audio
 
 
 class Stream:
-    """One stream of the model, from START to END, in one sequence or several."""
+    """One stream, from its first START to its last END, in one sequence or several."""
 
     def __init__(self, step_ms: int, refresh_s: float, now: float, number: int = 0) -> None:
-        """`refresh_s`: a sequence that is silent for so long gets an empty request, so that Triton keeps it."""
+        """`refresh_s`: after so long without a request, an empty one is sent, so that Triton keeps the sequence."""
         self._sequence = States("sequence", SequenceState.NEW, SEQUENCE_TRANSITIONS, stream=number)
         self._supply = States("supply", Supply.FLOWING, SUPPLY_TRANSITIONS, stream=number)
         self._replay = Replay(number)
         self._backlog = Backlog()
         self._kept = _Kept()
         self._outage: _Outage | None = None
-        self._extra = 0  # bytes that wait, or may, because of an outage
+        self._extra = 0  # bytes that may wait in addition, because of an outage or a move
         self._outstanding: Request | None = None
         self._asked_at = now
         self._step_ms = step_ms
@@ -158,27 +158,27 @@ class Stream:
 
     @property
     def sequence(self) -> SequenceState:
-        """Where its sequence is."""
+        """The state of its sequence."""
         return self._sequence.now
 
     @property
     def heard_ms(self) -> int:
-        """What the model has acknowledged."""
+        """How much audio the model has acknowledged."""
         return self._replay.clock.heard * 1000 // SAMPLE_RATE
 
     @property
     def kept_s(self) -> float:
-        """The audio that would be played again if the sequence were lost now."""
+        """How much audio would be sent again if the sequence were lost now."""
         return len(self._kept) / BYTES_PER_S
 
     @property
     def unrecognised_ms(self) -> int:
-        """The audio that is not in a final and may never be."""
+        """How much audio is not in a final yet."""
         return (self._backlog.received // SAMPLE_BYTES - self._replay.clock.cut) * 1000 // SAMPLE_RATE
 
     @property
     def waiting(self) -> int:
-        """Bytes of audio that are not with the model."""
+        """How many bytes of audio wait to be sent to the model."""
         return len(self._backlog)
 
     @property
@@ -188,7 +188,7 @@ class Stream:
 
     @property
     def computing(self) -> bool:
-        """Whether audio is with the model, or would be if there were one."""
+        """Whether a request with audio is under way, or an outage delays one."""
         return self._outage is not None or (self._outstanding is not None and bool(self._outstanding.pcm))
 
     @property
@@ -198,55 +198,55 @@ class Stream:
 
     @property
     def lost_at(self) -> float | None:
-        """Since when the model is missed; None while it is there."""
+        """The start of the present outage; None if there is none."""
         return None if self._outage is None else self._outage.since
 
     @property
     def failure(self) -> str:
-        """Why the model is missed; empty while it is there."""
+        """The reason of the present outage; empty if there is none."""
         return "" if self._outage is None else self._outage.reason
 
     @property
     def moving(self) -> bool:
-        """Whether a new sequence is opened for one that was left, and not lost."""
+        """Whether a new sequence is being opened because the stream moves, not because one was lost."""
         return self._sequence.now is SequenceState.REOPENING and self._outage is None
 
     @property
     def mendable(self) -> bool:
-        """Whether a new sequence could go on where this one fails."""
+        """Whether a new sequence could go on if this one fails."""
         return self._kept.whole and self._supply.now is not Supply.UNWANTED
 
     def hopeless_at(self, limit_s: float) -> float | None:
-        """When the model has been missed for so long that nothing is expected of it any more."""
+        """Return when the present outage will have lasted too long without progress."""
         return None if self._outage is None else self._outage.alive_at + limit_s
 
     def exceeds(self, mark: int) -> bool:
-        """Whether more audio waits than `mark` bytes, or than flushes are remembered; what an outage adds is free."""
+        """Whether more than `mark` bytes, or too many flushes, wait. Audio that waits due to an outage is allowed."""
         return self._backlog.exceeds(mark + self._extra)
 
     def add(self, pcm: bytes) -> None:
-        """Audio for the model."""
+        """Add audio for the model."""
         self._backlog.add(pcm)
         if self._outage is not None:
             self._extra += len(pcm)
 
     def flush(self) -> None:
-        """Everything added so far is to become final."""
+        """Make everything added so far final."""
         self._backlog.mark_flush()
 
     def finish(self) -> None:
-        """What was added is all: the sequence is ended with it."""
+        """End the sequence after all audio that was added."""
         self._supply.become(Supply.COMPLETE)
 
     def drop(self) -> None:
-        """Nobody waits for its words any more: the sequence is ended without what has not been sent."""
+        """End the sequence without the audio that has not been sent, because its words are not needed any more."""
         self._supply.become(Supply.UNWANTED)
         self._outage = None
         self._kept.take()
         self._backlog.clear()
 
     def request(self, now: float, *, hold: bool = False) -> Request | None:
-        """The next request, or None while there is none; at most one is under way. `hold`: no audio yet."""
+        """Return the next request, or None. At most one is under way. `hold`: do not send audio yet."""
         if self._outstanding is not None or self._sequence.now is SequenceState.ENDED:
             return None
         request = self._next(now, hold)
@@ -262,9 +262,9 @@ class Stream:
     def answered(
         self, events: Iterable[ModelEvent], now: float, *, leaving: bool = False
     ) -> tuple[Request, list[Result]]:
-        """The request under way has its answer; returns it and what the client has to be told.
+        """Take the answer of the request under way. Returns the request and the results for the client.
 
-        `leaving`: the sequence is to end at its next cut, or now if there is nothing since the last, for a new one.
+        `leaving`: end this sequence for a new one at its next cut, or now if nothing was sent since the last cut.
         """
         request = self._settle()
         self._reach(SequenceState.ENDED if request.end else SequenceState.OPEN)
@@ -280,12 +280,12 @@ class Stream:
         return request, told
 
     def failed(self, *, lost: bool) -> None:
-        """The request under way failed for good; `lost` says that the sequence is gone and needs no END."""
+        """Note that the request under way failed for good. `lost`: the sequence is gone and needs no END."""
         request = self._settle()
         self._reach(SequenceState.ENDED if lost or request.end else SequenceState.OPEN)
 
     def lose(self, now: float, reason: str) -> None:
-        """The request under way failed, but not for good: a new sequence will go on at the last cut."""
+        """Note that the request under way failed, but a new sequence will go on at the last cut."""
         request = self._settle()
         if self._outage is None:
             sent = self._replay.clock.cut + len(self._kept) // SAMPLE_BYTES
@@ -294,7 +294,7 @@ class Stream:
         self._begin_anew(flush=request.flush)
 
     def due_at(self) -> float | None:
-        """When to call `request` again although nothing came; None if only an event can help."""
+        """Return when to call `request` again even if nothing happens; None if only an event matters."""
         if self._outstanding is not None:
             return None
         if self._sequence.now is SequenceState.BETWEEN and self._outage is not None:
@@ -306,7 +306,7 @@ class Stream:
         if self._sequence.now is not SequenceState.OPEN:
             if unwanted or (self._outage is not None and now < self._outage.retry_at):
                 return None
-            # It opens with no audio, so that its answer means: a slot is held, the options are accepted.
+            # The first request has no audio, so that its answer means that it has a slot and its options are accepted.
             return Request(start=True, options=self._replay.resume)
         if unwanted:
             return Request(end=True)
@@ -318,7 +318,7 @@ class Stream:
         return Request() if now - self._asked_at >= self._refresh_s else None
 
     def _begin_anew(self, *, flush: bool = False) -> None:
-        """A new sequence goes on at the last cut."""
+        """Prepare for a new sequence at the last cut."""
         self._sequence.become(SequenceState.BETWEEN)
         self._extra += len(self._kept)
         self._backlog.put_back(self._kept.take(), flush=flush)

@@ -1,1 +1,1 @@
-"""What the service tells of itself: metrics, traces and logs."""
+"""What the service reports about itself: metrics, traces and logs."""

@@ -1,4 +1,4 @@
-"""What failed inside although nothing from outside should make it fail: counted, and logged with its traceback."""
+"""Unexpected failures inside the service: they are counted, and logged with their traceback."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from streamer.bridge.telemetry.logs import Log
 
 log = Log("streamer.bridge")
 
-# The same failure is logged once in so many seconds: whoever found a way to cause it may do so a thousand times.
+# The same failure is logged once in so many seconds, because a client may cause it a thousand times.
 AGAIN_S = 60.0
 _MOST_KNOWN = 256
 
 
 class Failures:
-    """The failures of one part of the service; two are the same if they were raised at the same line."""
+    """The failures of one part of the service. Two are the same if they were raised at the same line."""
 
     def __init__(self, count: Callable[[], None]) -> None:
         self._count = count
-        self._known: dict[tuple[str, str, int | None], tuple[float, int]] = {}  # when logged, and how often since
+        self._known: dict[tuple[str, str, int | None], tuple[float, int]] = {}  # time logged, and how often since
 
     def report(self, event: str, error: BaseException, **fields: Any) -> None:
-        """It has failed; `event` and `fields` are those of the line in the log."""
+        """Count a failure, and log it with this `event` and these `fields`."""
         self._count()
         frames = traceback.extract_tb(error.__traceback__)
         last = frames[-1] if frames else None

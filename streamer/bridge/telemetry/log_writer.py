@@ -1,8 +1,8 @@
-"""Lines of the log on their way to a descriptor: whoever logs never waits for whoever reads.
+"""Writes log lines to a descriptor in a thread, so that logging never waits for the reader of the log.
 
-A pipe that nobody reads, a terminal that was stopped or a full disk would otherwise hold the loop, and with it all
-sessions. A thread writes, and what waits for it has a bound. What is too much is dropped and counted. Once lines are
-taken again, one of them says how many are missing.
+A pipe that is not read, a stopped terminal or a full disk would otherwise block the loop, and with it all sessions. The
+lines that wait for the thread have a bound; further ones are dropped and counted. Once writing works again, a line says
+how many are missing.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from collections import deque
 from typing import Final
 
 MOST_WAITING: Final = 1 << 20  # bytes
-# At the end of the program, for what still waits.
+# How long flush() waits, for example at the end of the program.
 FLUSH_LIMIT_S: Final = 1.0
 _TRY_AGAIN_MS: Final = 1000
 
 
 class LogWriter(logging.Handler):
-    """Writes to a descriptor, which stays open."""
+    """Writes to a descriptor, and never closes it."""
 
     def __init__(self, descriptor: int, most: int = MOST_WAITING) -> None:
-        """`most` bytes wait at a time."""
+        """`most`: how many bytes may wait at a time."""
         super().__init__()
         self.dropped = 0
         self._descriptor = descriptor
         self._most = most
-        self._lines: deque[tuple[bytes, int]] = deque()  # each with the number of missing lines that it tells of
-        self._waiting = 0  # bytes, with the line that is being written
-        self._missing = 0  # lines that were dropped since this was last said
+        self._lines: deque[tuple[bytes, int]] = deque()  # each with the number of missing lines that it reports
+        self._waiting = 0  # bytes, including the line that is being written
+        self._missing = 0  # lines that were dropped since the last report
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Never waits for anything but another thread that adds a line."""
+        """Queue a line. Waits at most for another thread that queues one."""
         try:
             line = self._line(record)
         except Exception:
@@ -55,7 +55,7 @@ class LogWriter(logging.Handler):
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Waits until all is written, for a moment at most."""
+        """Wait until all lines are written, but at most FLUSH_LIMIT_S."""
         deadline = time.monotonic() + FLUSH_LIMIT_S
         with self._changed:
             while self._waiting and (left := deadline - time.monotonic()) > 0:
@@ -73,11 +73,11 @@ class LogWriter(logging.Handler):
         self._missing += tells or 1
 
     def _say_missing(self) -> None:
-        """Where lines are missing, one that says so."""
+        """Add a line that reports missing lines, if there are any."""
         if self._missing:
             missing, self._missing = self._missing, 0
             fields = {"lines": missing}
-            name, event = "streamer.bridge", "log lines dropped: nobody took them"
+            name, event = "streamer.bridge", "log lines dropped: they could not be written in time"
             record = logging.makeLogRecord(
                 {"name": name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": event, "fields": fields}
             )
@@ -88,7 +88,7 @@ class LogWriter(logging.Handler):
         while True:
             with self._changed:
                 while not self._lines:
-                    if self._missing and works:  # else it is tried again beside the next line
+                    if self._missing and works:  # otherwise the next line tries again
                         self._say_missing()
                     else:
                         self._changed.wait()
@@ -104,10 +104,10 @@ class LogWriter(logging.Handler):
         while line:
             try:
                 line = line[os.write(self._descriptor, line) :]
-            except BlockingIOError:  # whoever shares the descriptor has made it so
+            except BlockingIOError:  # another process that shares the descriptor has made it non-blocking
                 poll = select.poll()
                 poll.register(self._descriptor, select.POLLOUT)
                 poll.poll(_TRY_AGAIN_MS)
-            except OSError:  # nobody reads any more, or the disk is full
+            except OSError:  # the reader has gone, or the disk is full
                 return False
         return True

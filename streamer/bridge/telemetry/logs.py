@@ -1,10 +1,10 @@
-"""Structured logs: one line an event, with the session that it belongs to, as text or as JSON.
+"""Structured logs: one line for each event, with its session, as text or as JSON.
 
     log = Log("streamer.bridge")
     log.info("ended", reason="done", audio_ms=3140)
 
-An event is a few fixed words, what differs stands in fields. The session's id is taken from the context in which a line
-is written, so no call site can forget it. Transcripts, audio, hot words, keys and tokens do not belong here.
+An event is a few fixed words; everything that varies is in fields. The session's id comes from the context in which a
+line is logged, so a call cannot forget it. Never log transcripts, audio, hotwords, keys or tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ else:
 
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
-# The session that is served in this context. A task takes it over from whoever started it.
+# The session that is served in this context. A task inherits it from the task that started it.
 session: Final[ContextVar[str]] = ContextVar("session", default="")
 
 STANDARD_ERROR: Final = 2
@@ -41,48 +41,48 @@ _writer: LogWriter | None = None
 
 
 class Log(_Adapter):
-    """A logger whose keywords become fields of the line."""
+    """A logger that turns keyword arguments into fields of the line."""
 
     def __init__(self, name: str) -> None:
         super().__init__(logging.getLogger(name), {})
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Puts the keywords that logging does not know aside as fields."""
+        """Collect the keyword arguments that are not those of logging as fields."""
         fields = {name: kwargs.pop(name) for name in list(kwargs) if name not in _LOGGING_ITSELF}
         kwargs["extra"] = {"fields": fields}
         return msg, kwargs
 
 
 def say(sentence: object, level: int = logging.INFO) -> None:
-    """A sentence for whoever started the program, at every log level; in JSON it is a line like the others."""
+    """Log a sentence for the user who started the program, at every log level. In JSON it is a normal line."""
     logging.getLogger(_SAID).log(level, "%s", sentence)
 
 
 def configure(form: str, level: str) -> None:
-    """Sends what this program logs to standard error in that form; of libraries only what is wrong."""
+    """Send this program's log to standard error in this form; libraries log only warnings and errors."""
     global _writer
     handler = _writer = LogWriter(STANDARD_ERROR)
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    # Libraries would tell at lower levels what goes over their sockets: audio, transcripts and keys.
+    # At lower levels, libraries would log what goes over their sockets: audio, transcripts and keys.
     logging.getLogger("streamer").setLevel(level.upper())
     logging.getLogger(_SAID).setLevel(logging.INFO)
-    # Python would write these to standard error itself, and wait there.
+    # Otherwise Python would write these to standard error itself, and wait for its reader.
     logging.captureWarnings(True)
     sys.unraisablehook = _log_unraisable
     threading.excepthook = _log_of_thread
 
 
 def dropped() -> int:
-    """How many lines nobody took."""
+    """Return how many lines were dropped."""
     return _writer.dropped if _writer else 0
 
 
 class Text(logging.Formatter):
-    """`2026-01-31T08:00:00.000Z info ended session=9f… reason=done`, and a traceback in lines of its own."""
+    """The text form: `2026-01-31T08:00:00.000Z info ended session=9f… reason=done`; a traceback follows it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever is in the fields."""
+        """Write a record as one line, whatever is in the fields."""
         if record.name == _SAID:
             return f"streamer: {record.getMessage()}"
         fields = dict(_fields(record))
@@ -93,15 +93,15 @@ class Text(logging.Formatter):
 
 
 class Json(logging.Formatter):
-    """The same fields as one JSON object a line, a traceback among them."""
+    """The JSON form: an object on each line with the same fields, and a traceback as a field."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Write a record as one line."""
         return json.dumps(dict(_fields(record)), ensure_ascii=False, default=str)
 
 
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
-    """Name and value of everything in a line; time, level and event come first."""
+    """Yield names and values of all fields of a line: first time, level and event."""
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     yield "time", f"{seconds}.{int(record.msecs):03d}Z"
     yield "level", record.levelname.lower()
@@ -122,7 +122,7 @@ def _word(value: Any) -> str:
 
 
 def _log_unraisable(failure: sys.UnraisableHookArgs) -> None:
-    Log("streamer.bridge").error("an error that nobody could handle", exc_info=failure.exc_value)
+    Log("streamer.bridge").error("an error could not be handled", exc_info=failure.exc_value)
 
 
 def _log_of_thread(failure: threading.ExceptHookArgs) -> None:

@@ -1,8 +1,7 @@
-"""What the service tells Prometheus. Every metric is defined here; several services of one process do not clash.
+"""The service's metrics for Prometheus. All of them are defined here; several services in a process do not clash.
 
-Labels take words from lists that are written down: whatever else comes is counted as `other`, so that no client and no
-model can make series. docs/how-to/operations.md says what each metric means. What batches the recogniser computes
-it tells itself, at Triton's /metrics.
+Labels have only the values listed here; all others are counted as `other`, so that neither clients nor models can add
+series. docs/how-to/operations.md explains each metric. The recogniser reports its batches itself, at Triton's /metrics.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ PROTOCOLS: Final = ("native",)
 OTHER: Final = "other"
 PARKED: Final = ClientState.PARKED.value
 STATES: Final = (*(state.value for state in State), PARKED)
-# Whether a client sends audio as it is spoken, or faster: then it makes itself wait, and its latencies tell nothing
-# about the service.
+# Whether a client sends audio as it is spoken, or faster. If faster, it waits for its own audio, and its latencies say
+# nothing about the service.
 REAL_TIME: Final = "real_time"
 AHEAD: Final = "ahead"
 PACES: Final = (REAL_TIME, AHEAD)
-# Why a session ended or was refused: the code words of errors, and how a connection can end without one.
+# Why a session ended or was refused: the codes of errors, and words for endings without an error.
 REASONS: Final = (
     "audio_used_up",
     "bad_json",
@@ -84,28 +83,28 @@ MESSAGES: Final = (
     "error",
 )
 
-# Why the port cut off a connection: too many were opening, its TLS failed, it sent or read too slowly.
+# Why the port cut off a connection: too many were opening, its TLS failed, or it sent or read too slowly.
 DROPS: Final = ("not_read", "tls", "too_many", "too_slow")
 
-# Where something failed that nothing from outside should make fail.
+# The parts of the service in which unexpected failures are counted.
 HTTP, SESSION, CONTROL, EVENT_LOOP = "http", "session", "control", "event_loop"
 PARTS: Final = (CONTROL, EVENT_LOOP, HTTP, SESSION)
 
-# A request answers within some tens of milliseconds when nothing is behind; the limit for an answer is the end.
+# A request is usually answered within some tens of milliseconds. The last bucket is the limit for an answer.
 _ANSWER_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
-# From the arrival of the last audio that a message is about: computing, and waiting for it. A bucket for each 50 ms
-# where a service that keeps up is, and wide ones where it is too late for anybody who waits.
+# Latency counts from the arrival of the last audio of a message, and includes waiting and computing. The buckets are
+# 50 ms wide where a service that keeps up is, and wide where it is too slow for live use.
 _LATENCY_S: Final = (0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 2, 5, 15)
-# After the last word comes the silence that ends a segment, a second of it unless the client wants another.
+# This includes the silence after the last word that ends a segment: a second, unless the client sets another.
 _TO_FINAL_S: Final = (0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 5, 10, 20)
-# A step that is not yet whole is 0.16 to 0.64 s; a client that sends all at once is read until 10 s wait.
+# An incomplete step is at most 0.16 to 0.64 s. A client that sends everything at once is read until 10 s wait.
 _LAG_S: Final = (0.1, 0.2, 0.35, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20)
-# Another instance goes on within a second; a server that starts again takes several.
+# Another instance goes on within a second. Restarting a server takes several seconds.
 _GAP_S: Final = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
 
 
 class LiveSession(Protocol):
-    """What is told of a session that there is now."""
+    """What the metrics need to know of a present session."""
 
     @property
     def protocol(self) -> str:
@@ -121,32 +120,32 @@ class LiveSession(Protocol):
 
     @property
     def lag_s(self) -> float:
-        """Audio that came and is not acknowledged yet."""
+        """The audio that arrived and is not acknowledged yet."""
 
     @property
     def backlog_bytes(self) -> int:
-        """16 kHz audio that is not with the model yet."""
+        """The 16 kHz audio that has not been sent to the model."""
 
     @property
     def outgoing_messages(self) -> int:
-        """Messages that the client has not taken yet."""
+        """The messages that have not been sent to the client."""
 
     @property
     def computing(self) -> int:
-        """Requests with audio that the model has not answered."""
+        """The requests with audio that the model has not answered."""
 
 
 class Words:
-    """A counter by code word, with `other` for the words that are not on its list."""
+    """A counter by code word. Words that are not on its list count as `other`."""
 
     def __init__(self, counter: Counter, words: Collection[str]) -> None:
         self._counter = counter
         self._words = frozenset(words)
         for word in (*words, OTHER):
-            counter.labels(word)  # shown as 0 from the start: the first event is a rise, which `rate` sees
+            counter.labels(word)  # shows 0 from the start, so that `rate` sees the first event
 
     def labels(self, word: str) -> Counter:
-        """The count of this word."""
+        """Return the counter of this word."""
         return self._counter.labels(word if word in self._words else OTHER)
 
 
@@ -156,13 +155,12 @@ class Metrics:
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self, tracing: Tracing | None = None) -> None:
-        """`tracing`: where the traces of its sessions go, if they are wanted."""
+        """`tracing`: where the traces of sessions go, if there are any."""
         self.tracing = tracing
         registry = self._registry = CollectorRegistry()
         self.live: set[LiveSession] = set()
         registry.register(_Sessions(self.live))
-        # How many sequences each Triton model holds, by public name; the names are those that whoever runs the service
-        # gave.
+        # How many sequences sessions hold, by public name and Triton model. The operator chooses these names.
         self.held: Callable[[], Mapping[str, Mapping[str, int]]] = dict
         registry.register(_Models(self))
         # How many connections there are in each state.
@@ -189,23 +187,23 @@ class Metrics:
                 made.labels(pace)
             return made
 
-        # Whether it serves, and how full it is.
+        # Readiness and load.
         self.ready = gauge("ready", "1 while sessions can be served.")
-        self.sessions_limit = gauge("sessions_limit", "Most sequences at a time.")
-        self.sessions = gauge("sessions", "Sessions that are served.")
-        self.sequences = gauge("sequences", "Sequences that sessions hold: one each, or one a channel.")
+        self.sessions_limit = gauge("sessions_limit", "The most sequences at a time.")
+        self.sessions = gauge("sessions", "Sessions that are being served.")
+        self.sequences = gauge("sequences", "Sequences that sessions hold: one each, or one for each channel.")
         self.recognisers = gauge("recognisers", "Tritons that the service knows.")
-        self.recognisers_ready = gauge("recognisers_ready", "Of them, those through which a sequence went just now.")
-        # What became of sessions.
-        self.sessions_opened = counter("sessions_opened", "Sessions that got ready.")
+        self.recognisers_ready = gauge("recognisers_ready", "Tritons where every model passed a probe just now.")
+        # How sessions began and ended.
+        self.sessions_opened = counter("sessions_opened", "Sessions that became ready.")
         self.sessions_ended = words("sessions_ended", "Sessions that ended after they were ready.", "reason", REASONS)
         self.refusals = words("refusals", "Connections closed by the service before ready.", "reason", REASONS)
-        # What the port had to do with connections, whatever they were for.
+        # Connections at the port.
         self.connections_dropped = words("connections_dropped", "Connections that the port cut off.", "reason", DROPS)
-        self.accept_failures = counter("accept_failures", "Times that no connection could be accepted.")
+        self.accept_failures = counter("accept_failures", "Failed attempts to accept a connection.")
         self.http_errors = counter("http_errors", "Failures inside the reader of HTTP and websockets.")
-        # What nobody meant to happen, wherever it did.
-        unexpected = words("unexpected_failures", "Exceptions that nobody meant to happen.", "part", PARTS)
+        # Unexpected failures, by part of the service.
+        unexpected = words("unexpected_failures", "Unexpected exceptions, by part of the service.", "part", PARTS)
         self._failures = {part: Failures(unexpected.labels(part).inc) for part in PARTS}
 
         def http_failed() -> None:
@@ -213,7 +211,7 @@ class Metrics:
             unexpected.labels(HTTP).inc()
 
         self._failures[HTTP] = Failures(http_failed)
-        # How soon words come.
+        # How soon results are sent.
         self.partial_latency = by_pace(
             "partial_latency_seconds", "From the arrival of the last audio of a partial until it is sent.", _LATENCY_S
         )
@@ -225,42 +223,42 @@ class Metrics:
         self.time_to_final = by_pace(
             "time_to_final_seconds", "From the arrival of the end of a final's last word until it is sent.", _TO_FINAL_S
         )
-        # How far computing is behind.
+        # How far recognition is behind.
         self.lag = by_pace("lag_seconds", "Audio received and not yet acknowledged, at each answer.", _LAG_S)
-        self.session_lag = by_pace("session_lag_seconds", "The same of each session, where it was most.", _LAG_S)
+        self.session_lag = by_pace("session_lag_seconds", "The greatest lag of each session.", _LAG_S)
         self.answer_seconds = histogram("answer_seconds", "From a request to the model until its answer.", _ANSWER_S)
-        self.request_failures = words("request_failures", "Requests that the model did not answer.", "code", FAILURES)
-        # What goes in and out.
+        self.request_failures = words("request_failures", "Requests to the model that failed.", "code", FAILURES)
+        # Input and output.
         self.received_seconds = counter("received_seconds", "Audio received.")
         self.messages = words("messages", "Messages to clients.", "type", MESSAGES)
-        # What was saved when something behind us broke.
+        # Sessions that survived a failure or a move.
         self.recoveries = words(
             "recoveries", "Sessions that went on after a failure, by what failed.", "cause", FAILURES
         )
         self.recovery_gap = histogram(
             "recovery_gap_seconds", "From a failure until the session went on where it was.", _GAP_S
         )
-        self.replayed_seconds = counter("replayed_seconds", "Audio played again by recoveries.")
-        self.moves = counter("moves", "Sequences that went on at another Triton or model at a cut, with nothing lost.")
+        self.replayed_seconds = counter("replayed_seconds", "Audio sent again by recoveries.")
+        self.moves = counter("moves", "Streams that moved to another Triton or model at a cut, without a loss.")
         self.resumes = counter("resumes", "Sessions that went on over another connection.")
 
     def failures(self, part: str) -> Failures:
-        """Where the failures of this part, one of PARTS, are counted and logged."""
+        """Return the object that counts and logs the failures of this part, one of PARTS."""
         return self._failures[part]
 
     def exposition(self) -> bytes:
-        """The text that Prometheus reads."""
+        """Return the text that Prometheus reads."""
         return generate_latest(self._registry)
 
 
 class _Models(Collector):
-    """Which models are in use: one for each name, but while another takes over."""
+    """The models in use: one for each public name, or two while one replaces the other."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        """Asks for them."""
+        """Get the present numbers."""
         held = GaugeMetricFamily(
             "streamer_model_sequences",
             "Sequences that sessions hold, by public name and Triton model.",
@@ -273,13 +271,13 @@ class _Models(Collector):
 
 
 class _Connections(Collector):
-    """What the connections of the port are doing."""
+    """The connections of the port by state."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        """Asks for their numbers."""
+        """Get the present numbers."""
         numbers = GaugeMetricFamily("streamer_connections", "Connections at the port, by state.", labels=["state"])
         for state, number in self._metrics.connections().items():
             numbers.add_metric([state], number)
@@ -287,38 +285,38 @@ class _Connections(Collector):
 
 
 class _LogLines(Collector):
-    """What became of the log, which all services of a process have together."""
+    """The dropped lines of the log, which all services of a process share."""
 
     def collect(self) -> Iterable[Metric]:
-        """Asks for the number."""
-        text = "Lines of the log that were dropped because nobody took them."
+        """Get the present number."""
+        text = "Log lines that were dropped because they could not be written in time."
         yield CounterMetricFamily("streamer_log_lines_dropped", text, logs.dropped())
 
 
 class _Descriptors(Collector):
-    """Files and sockets of the process, and how many it may have. Nothing where the system does not tell."""
+    """The open files and sockets of the process, and their limit. Only where the system reports them."""
 
     def collect(self) -> Iterable[Metric]:
-        """Counts them."""
+        """Count them."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         try:
-            number = len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208 only the names; the folder itself is open, too
+            number = len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208 one entry is the folder itself
         except FileNotFoundError:
             return
-        except OSError:  # there is none left to look with
+        except OSError:  # no descriptor is free to open the folder
             number = limit
-        yield GaugeMetricFamily("streamer_descriptors", "Files and sockets that the service has open.", number)
-        yield GaugeMetricFamily("streamer_descriptors_limit", "How many it may have open.", limit)
+        yield GaugeMetricFamily("streamer_descriptors", "Open files and sockets of the service.", number)
+        yield GaugeMetricFamily("streamer_descriptors_limit", "The most files and sockets that it may open.", limit)
 
 
 class _Sessions(Collector):
-    """What is true of all sessions at the moment somebody asks: nothing to count up and down, so it cannot drift."""
+    """All present sessions, examined at each request for metrics. Nothing is counted up and down, so nothing drifts."""
 
     def __init__(self, live: set[LiveSession]) -> None:
         self._live = live
 
     def collect(self) -> Iterable[Metric]:
-        """Looks at every session once."""
+        """Examine every session once."""
         number = {(protocol, state): 0 for protocol in PROTOCOLS for state in STATES}
         lag = dict.fromkeys(PACES, 0.0)
         backlog, outgoing, computing = 0, 0, 0
@@ -329,7 +327,7 @@ class _Sessions(Collector):
             outgoing += session.outgoing_messages
             computing += session.computing
         sessions = GaugeMetricFamily(
-            "streamer_sessions_by_state", "Sessions, also those that nobody has started.", labels=["protocol", "state"]
+            "streamer_sessions_by_state", "Sessions, including those not started yet.", labels=["protocol", "state"]
         )
         for (protocol, state), count in number.items():
             sessions.add_metric([protocol, state], count)
@@ -342,4 +340,4 @@ class _Sessions(Collector):
         yield furthest
         yield GaugeMetricFamily("streamer_backlog_bytes", "16 kHz audio that waits in the bridge.", backlog)
         yield GaugeMetricFamily("streamer_computing", "Requests with audio that the model has not answered.", computing)
-        yield GaugeMetricFamily("streamer_outgoing_messages", "Messages that clients have not taken yet.", outgoing)
+        yield GaugeMetricFamily("streamer_outgoing_messages", "Messages that were not sent to clients yet.", outgoing)

@@ -1,6 +1,6 @@
-"""What is measured of one session: when its audio came, and how long after it the words left.
+"""The measurements of one session: when its audio arrived, and how much later its words were sent.
 
-It only looks on: it is told what the driver sees, and asks the session for the rest.
+It only observes: the driver reports events to it, and it asks the session for the rest.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from streamer.bridge.telemetry.metrics import AHEAD, PARKED, REAL_TIME, Metrics
 from streamer.wire import events
 from streamer.wire.events import ServerMessage
 
-# Frames are remembered in groups of this length, so that a client with tiny ones costs no more than others.
+# Arrivals are remembered in groups of this length, so that a client with tiny chunks costs no more than others.
 GROUP_MS: Final = 40
-# A final's last word may lie before the silence that made it final, which is a client's choice up to 10 s.
+# A final's last word is before the silence that made it final, which a client may set to up to 10 s.
 KEPT_MS: Final = 15_000
 MOST_GROUPS: Final = 1024
-# A client that sends its audio as it is spoken may have kept some of it until it was connected.
+# A live client may have kept some audio until it was connected, and then be ahead by so much.
 LEAD_MS: Final = 2_000
 
 
@@ -34,55 +34,55 @@ class SessionMetrics:
         self.protocol = protocol
         self.outgoing = 0  # messages that are being sent
         self._metrics = metrics
-        self._arrivals: deque[tuple[float, float]] = deque()  # milliseconds of audio, and when they were there
+        self._arrivals: deque[tuple[float, float]] = deque()  # milliseconds of audio, and when they had arrived
         self._received_ms = 0.0
-        self._forgotten_ms = 0.0  # audio before this has no arrival any more
+        self._forgotten_ms = 0.0  # arrivals of audio before this are forgotten
         self._cause = ""  # of the recovery under way
-        self._kept_s: dict[int, float] = {}  # what each stream plays again in it
+        self._kept_s: dict[int, float] = {}  # the audio that each stream sends again in it
         self._started = False
         self._finishing = False
         self._began_at: float | None = None
         self._ahead = False
-        self._furthest_s = 0.0  # behind, ever
+        self._furthest_s = 0.0  # the greatest lag so far
         self._trace = metrics.tracing.begin(session, protocol) if metrics.tracing is not None else None
         metrics.live.add(self)
 
     @property
     def state(self) -> str:
-        """Where its client's side is, or that its client is away and may come back."""
+        """The state of its client's side, or that the client is parked."""
         return PARKED if self.session.parked else self.session.state.value
 
     @property
     def backlog_bytes(self) -> int:
-        """16 kHz audio that is not with the model yet."""
+        """The 16 kHz audio that has not been sent to the model."""
         return self.session.waiting_bytes
 
     @property
     def outgoing_messages(self) -> int:
-        """Messages that the client has not taken yet."""
+        """The messages that have not been sent to the client."""
         return self.outgoing + self.session.waiting_messages
 
     @property
     def computing(self) -> int:
-        """Requests with audio that the model has not answered."""
+        """The requests with audio that the model has not answered."""
         return sum(stream.computing for stream in self.session.streams)
 
     @property
     def lag_s(self) -> float:
-        """Audio that came and is not acknowledged yet. Nobody waits for it once the client's side is closed."""
+        """The audio that arrived and is not acknowledged yet; 0 once the client's side is closed."""
         return 0.0 if self.session.state is State.CLOSED else max(0.0, self._received_ms - self.session.heard_ms) / 1000
 
     @property
     def pace(self) -> str:
-        """Whether the audio comes as it is spoken, as far as one can tell from its times."""
+        """Whether the audio arrives as it is spoken, judged by its times."""
         return AHEAD if self._ahead and not self.session.start.live else REAL_TIME
 
     def received(self, size: int, now: float) -> None:
-        """So many bytes of audio came."""
+        """Note that so many bytes of audio arrived."""
         seconds = size / self.session.start.bytes_per_s
         self._metrics.received_seconds.inc(seconds)
         if self.session.state is not State.STREAMING:
-            return  # it is not taken
+            return  # the session ignores it
         self._received_ms += seconds * 1000
         if self._began_at is None:
             self._began_at = now
@@ -95,7 +95,7 @@ class SessionMetrics:
             self._forgotten_ms, _ = arrivals.popleft()
 
     def asked(self, now: float) -> None:
-        """The client or the service wants what came so far to be final: its last words are due from now on."""
+        """Note that the client or the service wants a final now: the last words are due from now on."""
         if self._arrivals:
             self._arrivals[-1] = (self._received_ms, now)
         if not self._started and self.session.streams:
@@ -104,7 +104,7 @@ class SessionMetrics:
                 self._trace.started(now)
 
     def answered(self, seconds: float, now: float) -> None:
-        """The model answered a request after so long."""
+        """Note that the model answered a request after so long."""
         self._metrics.answer_seconds.observe(seconds)
         if self._trace is not None:
             self._trace.answered(seconds, now)
@@ -114,34 +114,34 @@ class SessionMetrics:
             self._metrics.lag.labels(self.pace).observe(lag)
 
     def failed(self, stream: int, code: str, now: float) -> None:
-        """A request to the model failed; the session does not know it yet."""
+        """Note that a request to the model failed. Call this before the session is told."""
         self._metrics.request_failures.labels(code).inc()
-        # Of several failures the first is the cause: the others are attempts to go on.
+        # The first of several failures is the cause. The others are failed attempts to go on.
         self._cause = self._cause or code
         self._kept_s[stream] = max(self._kept_s.get(stream, 0.0), self.session.streams[stream].kept_s)
         if self._trace is not None:
             self._trace.failed(code, now)
 
     def ticked(self, now: float) -> None:
-        """Time has passed, or something happened."""
+        """Check the session again, because time has passed or something happened."""
         if not self._finishing and self.session.state is State.FINISHING:
             self._finishing = True
             self.asked(now)
 
     def opened(self) -> None:
-        """The client is about to be told that its session is there."""
+        """Note that the session is ready, just before the client is told."""
         self._metrics.sessions_opened.inc()
 
     def moved(self) -> None:
-        """A stream goes on in another sequence, with nothing lost."""
+        """Note that a stream goes on in another sequence, without a loss."""
         self._metrics.moves.inc()
 
     def resumed(self) -> None:
-        """The client goes on over another connection."""
+        """Note that the client goes on over another connection."""
         self._metrics.resumes.inc()
 
     def said(self, message: ServerMessage, now: float) -> None:
-        """A message has left."""
+        """Note that a message was sent."""
         self._metrics.messages.labels(message.type).inc()
         self.outgoing -= 1
         if self._trace is not None:
@@ -158,14 +158,14 @@ class SessionMetrics:
             self._cause, self._kept_s = "", {}
 
     def ended(self, *, ready: bool) -> None:
-        """Count why; `ready`: the client was told that its session is there."""
+        """Count why the session ended. `ready`: whether `ready` was sent to the client."""
         if ready:
             self._metrics.sessions_ended.labels(self.session.ended_by).inc()
         elif self.session.ended_by != VANISHED:
             self._metrics.refusals.labels(self.session.ended_by).inc()
 
     def end(self, now: float) -> None:
-        """Nothing more comes of it."""
+        """Stop measuring."""
         self._metrics.live.discard(self)
         if self._began_at is not None:
             self._metrics.session_lag.labels(self.pace).observe(self._furthest_s)
@@ -176,6 +176,6 @@ class SessionMetrics:
     def _observe(self, histogram: Histogram, audio_ms: float, now: float) -> None:
         if not self._arrivals or audio_ms < self._forgotten_ms:
             return
-        # What is told may be a rounding beyond what came.
+        # Because of rounding, a time may be slightly after the end of the received audio.
         index = min(bisect_left(self._arrivals, (audio_ms, 0.0)), len(self._arrivals) - 1)
         histogram.labels(self.pace).observe(now - self._arrivals[index][1])

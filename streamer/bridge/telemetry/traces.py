@@ -1,8 +1,8 @@
-"""OpenTelemetry traces, where they are asked for: a session is a trace.
+"""OpenTelemetry traces, if they are enabled: every session is a trace.
 
-Its spans are the session itself, its admission, each segment up to its final (with how often and how long the model was
-asked for it), each recovery, and of single requests only the slow ones: there are three a second. They hold times and
-numbers, no words. Needs the packages of the extra `traces`; without it, or without being asked, nothing is loaded.
+Its spans are the session itself, its admission, each segment up to its final (with the number and duration of requests
+to the model), each recovery, and slow requests. Other requests have no span, as there are three a second. Spans contain
+times and numbers, but no words. This needs the packages of the extra `traces`; without traces, nothing is loaded.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 # A request that takes longer than this gets a span of its own.
 SLOW_S: Final = 1.0
-# For one export, and for a collector to take what is left at the end.
+# How long one export may take, and how long the collector may take for the rest at the end.
 EXPORT_LIMIT_S: Final = 3.0
 GIVE_UP_LIMIT_S: Final = 1.0
 # Endings that are faults of the service.
 FAULTS: Final = ("failed", "internal", "cut_off")
 
 
-# Where a collector may be named.
+# Environment variables that may name a collector.
 COLLECTORS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class TracesError(Exception):
-    """Traces are asked for and cannot be made; the message is a sentence for the user."""
+    """Traces are enabled but not possible. The message is a sentence for the user."""
 
 
 class Tracing:
-    """Where traces go. What the collector does not take in time is dropped, and nobody waits for it."""
+    """Sends traces to a collector. What the collector does not take in time is dropped, and sessions do not wait."""
 
     def __init__(self, processor: SpanProcessor, give_up: Callable[[], None] | None = None) -> None:
-        """`give_up`: makes a processor that waits for its collector stop waiting."""
+        """`give_up`: stops a processor that waits for its collector."""
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
 
-        # What the environment says of the resource holds, and so does its OTEL_TRACES_SAMPLER.
+        # The environment's variables for the resource apply, and so does its OTEL_TRACES_SAMPLER.
         resource = Resource.create()
         if str(resource.attributes["service.name"]).startswith("unknown_service"):
             resource = resource.merge(Resource({"service.name": "streamer"}))
@@ -64,7 +64,7 @@ class Tracing:
 
     @classmethod
     def towards(cls, url: str | None) -> Tracing:
-        """To a collector that takes OTLP over gRPC; without a URL the one that the environment names."""
+        """Send traces to a collector by OTLP over gRPC; without a URL, to the one that the environment names."""
         try:
             from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -74,19 +74,19 @@ class Tracing:
         return cls(BatchSpanProcessor(exporter), exporter.shutdown)
 
     def begin(self, session: Session, protocol: str) -> Trace:
-        """The trace of a session that begins now."""
+        """Begin the trace of a session."""
         return Trace(self, session, protocol)
 
     def span(self, name: str, began: float, attributes: Mapping[str, Any], parent: Span | None = None) -> Span:
-        """A span that began at that time of the monotonic clock."""
+        """Make a span that began at this time of the monotonic clock."""
         from opentelemetry.trace import set_span_in_context
 
         context = set_span_in_context(parent) if parent is not None else None
         return self._tracer.start_span(name, context, attributes=dict(attributes), start_time=nanoseconds(began))
 
     def close(self) -> None:
-        """Send what is left, for a few seconds at most."""
-        # The library itself would try for half a minute.
+        """Send what is left, within a few seconds."""
+        # The library would otherwise try for half a minute.
         ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         ending.start()
         ending.join(EXPORT_LIMIT_S)
@@ -96,20 +96,20 @@ class Tracing:
 
 
 class Trace:
-    """The trace of one session, told by its watch what happens."""
+    """The trace of one session. SessionMetrics reports to it what happens."""
 
     def __init__(self, tracing: Tracing, session: Session, protocol: str) -> None:
         self._tracing = tracing
         self._session = session
         now = time.monotonic()
         self._root = tracing.span("session", now, {"session.id": session.number, "streamer.protocol": protocol})
-        self._since = now  # the end of the last final, or what came before the first
+        self._since = now  # when the last final was sent, or `ready`, or the session was started or opened
         self._requests = 0
         self._answer_s = self._slowest_s = 0.0
         self._cause = ""
 
     def started(self, now: float) -> None:
-        """The client has said what it wants."""
+        """Note that `start` came."""
         start = self._session.start
         self._root.set_attributes(
             {
@@ -123,7 +123,7 @@ class Trace:
         self._since = now
 
     def answered(self, seconds: float, now: float) -> None:
-        """A request had its answer after so long."""
+        """Note that a request was answered after so long."""
         self._requests += 1
         self._answer_s += seconds
         self._slowest_s = max(self._slowest_s, seconds)
@@ -131,12 +131,12 @@ class Trace:
             self._part("request", now - seconds, now)
 
     def failed(self, code: str, now: float) -> None:
-        """A request failed."""
+        """Note that a request failed."""
         self._cause = self._cause or code
         self._root.add_event("request failed", {"code": code}, nanoseconds(now))
 
     def said(self, message: ServerMessage, now: float) -> None:
-        """A message has left."""
+        """Note that a message was sent."""
         if isinstance(message, events.Ready):
             self._part("admission", self._since, now)
             self._since = now
@@ -152,7 +152,7 @@ class Trace:
             self._since, self._requests, self._answer_s, self._slowest_s = now, 0, 0.0, 0.0
 
     def end(self, now: float) -> None:
-        """The session has ended."""
+        """End the trace with the session."""
         from opentelemetry.trace import Status, StatusCode
 
         reason = self._session.ended_by
@@ -167,5 +167,5 @@ class Trace:
 
 
 def nanoseconds(at: float) -> int:
-    """A time of the monotonic clock as OpenTelemetry counts: since 1970, by the clock as it is set now."""
+    """Convert a time of the monotonic clock to nanoseconds since 1970, by the system's present clock."""
     return time.time_ns() - int((time.monotonic() - at) * 1e9)

@@ -1,1 +1,1 @@
-"""The Tritons behind the service: which of them are well, and which streams they hold."""
+"""The Tritons behind the service: their health, and the streams that they hold."""

@@ -1,4 +1,4 @@
-"""Who gets slots of the recogniser. Triton's own backlog is silent and unbounded, so the limit is here."""
+"""Gives slots of the recogniser to sessions. The limit is here because Triton's own backlog is silent and unbounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.limits import DEFAULT_MODEL
 
 
 class Refused(Exception):
-    """No slot is to be had now: a code word and a sentence for the client."""
+    """There is no slot now: a code word and a sentence for the client."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -21,20 +21,20 @@ class Refused(Exception):
 
 
 class Admission:
-    """Hands out at most so many slots at a time; none before `open` and none after `close`."""
+    """Gives out a limited number of slots; none before `open`, and none after `close`."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._models: Models | None = None
         self._limit: int | None = None
-        self._share: float | None = None  # of the slots of the default model, if that is what may be held
+        self._share: float | None = None  # the part of the default model's slots that may be held, if it was measured
         self._taken = 0
         self._sessions = 0
         self._closed = False
 
     @property
     def ready(self) -> bool:
-        """Whether a session that comes now and names no model would be served, if there is room for it."""
+        """Whether the default model could serve a new session, if there is a free slot."""
         return not self._closed and self._models is not None and self._models.default.ready
 
     @property
@@ -51,12 +51,12 @@ class Admission:
 
     @property
     def sessions(self) -> int:
-        """How many sessions hold them: one may have several, for its channels."""
+        """How many sessions hold slots. A session may hold several, for its channels."""
         return self._sessions
 
     @property
     def models(self) -> Models | None:
-        """None before `open`."""
+        """The models; None before `open`."""
         return self._models
 
     @property
@@ -65,10 +65,9 @@ class Admission:
         return self._closed
 
     def open(self, models: Models, limit: int | None = None, *, carried: int | None = None) -> None:
-        """The recogniser is there: as many slots may be held as it has, or `limit`, or as it was found to carry.
+        """Open, now that the recogniser is ready. The limit is the number of its slots, or `limit`, or `carried`.
 
-        `carried` was measured with the default model at the Tritons that are well now: with others there will be more,
-        without some of them less.
+        `carried` was measured with the default model at the Tritons that are well now. It grows or shrinks with them.
         """
         self._models, self._limit = models, limit
         if carried is not None:
@@ -77,22 +76,22 @@ class Admission:
         self._metrics.ready.set_function(lambda: self.ready)
 
     def close(self) -> None:
-        """From now on nobody gets a slot."""
+        """Give out no more slots."""
         self._closed = True
 
     def take(self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL) -> list[Reservation]:
-        """The slots of a session at the model of this public name, all or none of them; Refused if there are too few.
+        """Take all slots of a session, at the model with this public name; Refused if there are too few.
 
-        Give them back in the end.
+        The caller must give them back at the end.
         """
         if self._closed:
             raise Refused("shutting_down", "The service is shutting down; try again later.")
         pool = None if self._models is None else self._models.pools[name]
         if self._models is None or pool is None or not pool.well:
             which = "recogniser" if name == DEFAULT_MODEL else f"model {name!r}"
-            raise Refused("not_ready", f"The {which} is not ready; try again in some seconds.")
+            raise Refused("not_ready", f"The {which} is not ready; try again in a few seconds.")
         most = self.most
-        # Who was let in and has lost its slot to a Triton that failed gets one before anybody new does.
+        # A session that lost its slot because a Triton failed gets a new one before new sessions do.
         pools = self._models.pools.values()
         room = self._bounded(sum(each.room for each in pools), self._models.default.room)
         free = max(0, min(most - self._taken, room - self._taken, pool.free))
@@ -101,7 +100,7 @@ class Admission:
         if number > free:
             raise Refused(
                 "full",
-                f"{number} channels need as many sessions, of which {free} of {most} are free; "
+                f"{number} channels need {number} sessions, but only {free} of {most} are free; "
                 "try again when others have ended, or with fewer channels.",
             )
         self._count(number, 1)
@@ -109,7 +108,7 @@ class Admission:
         return [reservation for reservation in reservations if reservation is not None]
 
     def give_back(self, reservations: Iterable[Reservation]) -> None:
-        """The streams of a session have ended."""
+        """Give back the slots of a session."""
         number = 0
         for reservation in reservations:
             reservation.release()
@@ -117,7 +116,7 @@ class Admission:
         self._count(-number, -1)
 
     def _bounded(self, slots: int, of_default: int) -> int:
-        """How many of so many slots may be held, so many of which are the default model's."""
+        """Return how many of these slots may be held. `of_default`: how many of them are the default model's."""
         carried = slots if self._share is None else max(min(1, of_default), round(self._share * of_default))
         return min(slots, carried) if self._limit is None else min(slots, carried, self._limit)
 

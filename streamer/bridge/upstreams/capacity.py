@@ -1,8 +1,8 @@
-"""How many sessions the recogniser carries in real time, found by giving it more and more of them to compute.
+"""Measures how many sessions the recogniser can serve in real time, by giving it more and more of them.
 
-Sequences send step after step, each as soon as its last one is answered. The time in which every one of them gets a
-step computed, against the time in which a step is spoken, tells how much of the machine so many live sessions need:
-the steps of those come at different moments, but batches grow as soon as the machine has no time left.
+Each sequence sends its next step as soon as the last one is answered. The time in which every sequence gets one step
+computed, divided by the duration of a step, is the part of the machine that so many live sessions need. Live steps come
+at different moments, but batches grow as soon as the machine has no time left.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from streamer.bridge.upstreams.reservation import Reservation
 
 STEP_S: Final = 0.32
 STEP: Final = int(STEP_S * BYTES_PER_S)
-# A step of all sessions may take so much of the time in which it is spoken. A step waits for the batch that is being
-# computed and then for its own: with half of the time for each it is answered before the next one is spoken.
+# A step of all sessions may take this part of a step's duration. A step waits for the present batch, and then for its
+# own. If each takes half of the duration, the step is answered before the next one has been spoken.
 SHARE: Final = 0.5
-# Each number of sessions is tried for so long, or until each had some steps; no other number is after the limit.
+# Each number of sessions is tested for at least LEVEL_S, and until each session had FEWEST_ROUNDS steps. After LIMIT_S
+# no other number is tested.
 LEVEL_S: Final = 0.8
 FEWEST_ROUNDS: Final = 3
 LIMIT_S: Final = 12.0
@@ -31,7 +32,7 @@ LIMIT_S: Final = 12.0
 
 @dataclass(frozen=True)
 class Level:
-    """What so many sequences at once were given."""
+    """The measurement of one number of sessions."""
 
     sessions: int
     step_s: float  # the time in which each of them got a step
@@ -39,43 +40,43 @@ class Level:
 
     @property
     def carried(self) -> bool:
-        """Whether it leaves room enough."""
+        """Whether the machine can serve so many sessions."""
         return self.step_s <= SHARE * STEP_S
 
     def quantile(self, part: float) -> float:
-        """The time within which this part of the answers came."""
+        """Return the time within which this part of the answers came."""
         return self.answers_s[min(len(self.answers_s) - 1, int(part * len(self.answers_s)))]
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What was found."""
+    """The result of the measurement."""
 
     sessions: int
     levels: Sequence[Level]  # in ascending order
 
     @property
     def step_s(self) -> float:
-        """The time in which each of so many got a step."""
+        """The time in which each of so many sessions got a step."""
         return next(level.step_s for level in self.levels if level.sessions == self.sessions)
 
     @property
     def limited(self) -> bool:
-        """Whether more would have been carried, had there been slots for them."""
+        """Whether the number of slots was the limit, not the machine."""
         return self.levels[-1].carried
 
 
 class LoadTest:
-    """Sequences that compute as fast as they can."""
+    """Sequences that send audio as fast as it is computed."""
 
     def __init__(self, pool: UpstreamPool, audio: bytes) -> None:
-        """`audio` is speech, two steps of it or more: silence would be computed faster."""
+        """`audio` must be speech of at least two steps, because silence is computed faster."""
         self._pool = pool
         self._audio = audio
         self._reservations: list[Reservation] = []
 
     async def level(self, sessions: int) -> Level:
-        """Let so many compute for a while; LinkError."""
+        """Measure so many sequences for a while. LinkError if one fails."""
         fresh = range(len(self._reservations), sessions)
         self._reservations += [found for _ in fresh if (found := self._pool.reserve({})) is not None]
         await asyncio.gather(*(self._reservations[number].begin({}) for number in fresh))
@@ -90,7 +91,7 @@ class LoadTest:
             reservation.release()
 
     async def _run(self, number: int, began: float, answers: list[float]) -> float:
-        # Every sequence is at another offset in the audio.
+        # Every sequence starts at a different place in the audio.
         steps = len(self._audio) // STEP
         for done in count():
             now = time.monotonic()
@@ -103,7 +104,7 @@ class LoadTest:
 
 
 async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None] | None = None) -> Capacity:
-    """What the recognisers carry, alone on their machines, within some ten seconds; LinkError if one fails."""
+    """Measure, within some ten seconds and without other sessions, how many are possible. LinkError if one fails."""
     most, began = pool.free, time.monotonic()
     load, levels = LoadTest(pool, audio), dict[int, Level]()
 
@@ -111,7 +112,7 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
         if sessions not in levels:
             level = await load.level(sessions)
             if not level.carried:
-                # Whatever else the machine does for a moment only ever makes it slower.
+                # Other work on the machine can only make a measurement slower, so the faster of two is better.
                 level = min(level, await load.level(sessions), key=lambda level: level.step_s)
             levels[sessions] = level
             if told is not None:
@@ -119,7 +120,7 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
         return levels[sessions]
 
     try:
-        await load.level(1)  # what is used for the first time is slower
+        await load.level(1)  # a warm-up, because the first use is slower
         good, sessions = 0, 1
         while (level := await attempt(sessions)).carried:
             good = sessions
@@ -127,7 +128,7 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
                 break
             sessions = min(2 * sessions, most)
         while not level.carried and level.sessions - good > max(1, good // 8) and time.monotonic() - began < LIMIT_S:
-            # What a step of all takes grows nearly in proportion beyond the first few.
+            # Beyond the first few sessions, the time of a step grows nearly linearly.
             guess = int(good + (level.sessions - good) * _fraction(levels.get(good), level))
             tried = await attempt(min(max(guess, good + 1), level.sessions - 1))
             if tried.carried:
@@ -136,11 +137,11 @@ async def measure(pool: UpstreamPool, audio: bytes, told: Callable[[Level], None
                 level = tried
     finally:
         load.close()
-    # One that does not carry even a single session is still of use to one.
+    # Even a machine that is too slow for one live session gets one.
     return Capacity(max(1, good), [levels[number] for number in sorted(levels)])
 
 
 def _fraction(good: Level | None, bad: Level) -> float:
-    """Where between the two the share is reached."""
+    """Estimate where between the two levels SHARE is reached."""
     before = 0.0 if good is None else good.step_s
     return (SHARE * STEP_S - before) / (bad.step_s - before)

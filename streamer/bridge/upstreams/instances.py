@@ -1,7 +1,7 @@
-"""The instances of a model at one Triton: which of them are dead, and how a sequence begins at one that lives.
+"""The instances of a model at one Triton: which of them are dead, and how to start a sequence at a living one.
 
-Each is a process. One that has died or was stopped is not started again by Triton, which says so of every request that
-goes there, and still gives it new sequences: even before all others, since its slots are free.
+Each instance is a process. Triton does not restart one that has died. It fails every request to it, but still gives it
+new sequences, even before all other instances, since its slots are free.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from streamer.wire.model_events import ModelEvent
 
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")
 MOST_AT_ONCE: Final = 256
-# A Triton that answers while its model says nothing to us for so long is given the model anew: there is a process that
-# will not wake. It ends what others may have there, so it is not done soon, and each time in a row later.
+# If a Triton answers but its model has been silent for so long, the model is loaded again, because a process of it
+# hangs. That ends sequences of other clients too, so the limit is long, and doubles each time in a row.
 SILENT_LIMIT_S: Final = 30.0
 LONGEST_SILENT_LIMIT_S: Final = 300.0
-_starting: set[asyncio.Task[None]] = set()  # sequences that nobody needs any more, until they are ended
+_starting: set[asyncio.Task[None]] = set()  # tasks that end sequences which are not needed any more
 
 
 def has_died(error: LinkError) -> bool:
-    """Whether a request failed because the process that it went to has."""
+    """Whether a request failed because its model instance has died."""
     return _DEAD.search(error.message) is not None
 
 
 class Instances:
-    """Known by their names, from what they answered."""
+    """The instances, known by the names in their answers."""
 
     def __init__(self) -> None:
         self.dead: set[str] = set()
@@ -37,14 +37,14 @@ class Instances:
         self._known: set[str] = set()
 
     def answered(self, names: Iterable[str]) -> None:
-        """These live."""
+        """Note that these instances live."""
         self._known.update(names)
         self.dead.difference_update(names)
         if not self.dead:
             self.dead_since = None
 
     def failed(self, message: str) -> bool:
-        """A request failed with these words; True if that tells the death of one, and others are known to live."""
+        """Note a failed request. Returns whether its message means that an instance has died while others live."""
         found = _DEAD.search(message)
         if found is None:
             return False
@@ -54,14 +54,14 @@ class Instances:
 
 
 class OpeningFailures:
-    """What failed attempts to open an upstream tell: whether its model has to be loaded again."""
+    """Decides, after failed attempts to open an upstream, whether its model must be loaded again."""
 
     def __init__(self) -> None:
         self._silent_since: float | None = None
         self._limit_s = SILENT_LIMIT_S
 
     def need_reload(self, error: LinkError, began: float, now: float) -> bool:
-        """A probe that began then failed with this error; True if only another process of the model will help."""
+        """Note that a probe failed which started at `began`. Returns whether the model must be loaded again."""
         if not isinstance(error, Overdue):
             self._silent_since = None
             return has_died(error)
@@ -76,13 +76,13 @@ class OpeningFailures:
 async def begin_past_the_dead(
     link: Link, options: Mapping[str, Any], taken: int, timeout: float
 ) -> tuple[Sequence, list[ModelEvent]]:
-    """A sequence at an instance that lives, and its first events; LinkError if there is none.
+    """Start a sequence at a living instance. Returns it with its first events. LinkError if no instance lives.
 
-    Triton gives a sequence the lowest free slot, whichever instance that is of: where `taken` are held by those that
-    live, one more than that gets past those of the dead. Those that fail are not ended, so that they hold their slots
-    until Triton forgets them, and the next ones get past the sooner.
+    Triton gives a new sequence the lowest free slot of any instance. If `taken` slots are held at the living instances,
+    one more sequence than that gets past the slots of the dead ones. Sequences that fail are not ended: they hold their
+    slots until Triton forgets them, so that later sequences get past these slots sooner.
     """
-    # Hotwords take long to prepare: only the sequence that is kept gets them.
+    # Hotwords take long to prepare, so only the sequence that is kept gets them.
     costly = bool(options.get("hotwords"))
     first = {**options, "hotwords": []} if costly else options
     sequences = [link.sequence(first) for _ in range(min(taken + 2, MOST_AT_ONCE))]

@@ -1,4 +1,4 @@
-"""The public models of a service: names that clients use, each of which stands for a Triton model at present."""
+"""The public models of a service: names that clients use. Each stands for a Triton model, which may change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from streamer.limits import DEFAULT_MODEL
 
 
 class Models:
-    """Opened once each of them answers at some Triton; kept well until closed."""
+    """All models. They are open once each of them answers at one Triton, and are kept well until closed."""
 
     def __init__(self, tritons: Tritons, models: Mapping[str, str]) -> None:
-        """`models`: which Triton model each public name stands for; `default` is among them."""
+        """`models`: the Triton model for each public name, including `default`."""
         self._tritons = tritons
-        # Which Tritons and which models there are is changed by one task at a time.
+        # Only one task at a time may change the set of Tritons or models.
         self._changing = asyncio.Lock()
         self._pools = {
             name: UpstreamPool(name, model, tritons, self._in_use, self._changing) for name, model in models.items()
@@ -26,17 +26,17 @@ class Models:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The public names; they stay the same for as long as the service runs."""
+        """The public names. They do not change while the service runs."""
         return tuple(self._pools)
 
     @property
     def pools(self) -> Mapping[str, UpstreamPool]:
-        """By public name."""
+        """The pools by public name."""
         return self._pools
 
     @property
     def default(self) -> UpstreamPool:
-        """The one that serves sessions that name none."""
+        """The pool for sessions that do not name a model."""
         return self._pools[DEFAULT_MODEL]
 
     @property
@@ -51,20 +51,20 @@ class Models:
         return len(set.intersection(*ready))
 
     def pool(self, name: str) -> UpstreamPool:
-        """The upstreams of a public model; KeyError with a sentence for the user if there is no such name."""
+        """Return the upstreams of a public model. KeyError with a sentence for the user if the name is unknown."""
         if name not in self._pools:
-            raise KeyError(f"there is no model {name!r}; there are {', '.join(self._pools)}")
+            raise KeyError(f"there is no model {name!r}; the models are {', '.join(self._pools)}")
         return self._pools[name]
 
     async def open(self) -> None:
-        """Returns once each model is well at one Triton; LinkError or TritonError if that is not so."""
+        """Wait until each model is well at one Triton. LinkError or TritonError if that fails."""
         await self._tritons.find()
         for pool in self._pools.values():
             await pool.open()
         self._following = asyncio.create_task(self._tritons.follow(self._changed))
 
     async def close(self) -> None:
-        """Leave all Tritons; those of our own are stopped."""
+        """Leave all Tritons, and stop embedded ones."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
@@ -72,11 +72,11 @@ class Models:
         await self._tritons.end()
 
     async def cut_off(self) -> None:
-        """There is no time: what belongs to the service is killed, and close() will find nothing to wait for."""
+        """Kill embedded Tritons at once, so that close() need not wait for them."""
         await self._tritons.cut_off()
 
     def state(self) -> dict[str, Any]:
-        """What /readyz tells of each model."""
+        """Return what /readyz reports for each model."""
         return {
             name: {"model": pool.model, "ready": pool.ready, "sequences": pool.held}
             for name, pool in self._pools.items()

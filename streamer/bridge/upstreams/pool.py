@@ -1,8 +1,8 @@
-"""The upstreams of one public model: streams go to the least loaded one that is well.
+"""The upstreams of one public model. A new stream goes to the least loaded one that is well.
 
 A public name stands for a Triton model, which may be replaced while sessions run (a roll). The upstreams of the former
-model then *retire*, as does one whose Triton is not present any more: they get no new streams, those that they have go
-on elsewhere as soon as they can, and they are forgotten when they have none.
+model then *retire*. So does an upstream whose Triton is no longer present. A retiring upstream gets no new streams, its
+streams move elsewhere as soon as they can, and it is dropped when it has none left.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from streamer.triton.link import LinkError
 
 log = Log("streamer.bridge")
 CANCEL_AGAIN_S: Final = 1.0
-# Other bridges may use a model for longer than we.
+# How long to wait until other bridges do not use a model any more.
 UNUSED_LIMIT_S: Final = 600.0
 
 
 class UpstreamPool:
-    """Opened once one of them answers; kept well until closed."""
+    """The upstreams. They are open once one of them answers, and are kept well until closed."""
 
     def __init__(
         self, name: str, model: str, tritons: Tritons, in_use: Callable[[str], bool], changing: asyncio.Lock
     ) -> None:
-        """`in_use`: whether a Triton model serves any public name, which keeps it loaded.
+        """`in_use` tells whether a Triton model serves any public name, so that it must stay loaded.
 
-        `changing` is held while it changes which Tritons or models there are, and the same for all pools.
+        `changing` is held while the Tritons or models change. All pools share it.
         """
         self.name = name
         self.model = model  # of new streams
         self._tritons = tritons
         self._in_use = in_use
-        self._rolled = False  # since then Tritons are given the model
+        self._rolled = False  # after a roll, Tritons without the model have to load it
         self._upstreams: dict[Supervisor, Upstream] = {}
         self._retiring: dict[Upstream, asyncio.Task[str]] = {}
         self._keeping: dict[Upstream, asyncio.Task[None]] = {}
@@ -49,44 +49,44 @@ class UpstreamPool:
 
     @property
     def ready(self) -> bool:
-        """Whether probes went through one of them a moment ago."""
+        """Whether an upstream passed its probes a moment ago."""
         return any(upstream.ready for upstream in self._present)
 
     @property
     def well(self) -> bool:
-        """Whether one of them can be asked for a slot."""
+        """Whether an upstream is well, so that it may have a slot."""
         return any(upstream.well for upstream in self._present)
 
     @property
     def most(self) -> int:
-        """How many slots there are when all are well."""
+        """How many slots there are if all upstreams are well."""
         return sum(upstream.most for upstream in self._present)
 
     @property
     def room(self) -> int:
-        """How many slots those have that are well."""
+        """How many slots there are at the upstreams that are well."""
         return sum(upstream.most for upstream in self._present if upstream.well)
 
     @property
     def free(self) -> int:
-        """How many slots can be had now."""
+        """How many slots are free now."""
         return sum(max(0, upstream.most - upstream.taken) for upstream in self._present if upstream.well)
 
     @property
     def ready_upstreams(self) -> set[Supervisor]:
-        """The Tritons where a probe went through every instance of the model a moment ago."""
+        """The Tritons where every instance of the model passed a probe a moment ago."""
         return {supervisor for supervisor, upstream in self._upstreams.items() if upstream.ready and not upstream.limps}
 
     @property
     def held(self) -> dict[str, int]:
-        """How many slots are held of each Triton model that serves this name at present."""
+        """How many slots are held at each Triton model that serves this name now."""
         held = {self.model: 0}
         for upstream in (*self._present, *self._retiring):
             held[upstream.model] = held.get(upstream.model, 0) + upstream.taken
         return held
 
     async def open(self) -> None:
-        """Returns once one is well; if none is, the first one's LinkError or TritonError."""
+        """Wait until all were tried. If none is well, raise the LinkError or TritonError of the first."""
         self._upstreams = {triton: self._upstream(triton) for triton in self._tritons.present}
         results = await asyncio.gather(*(upstream.open() for upstream in self._present), return_exceptions=True)
         errors = [error for error in results if error is not None]
@@ -101,20 +101,20 @@ class UpstreamPool:
             self._keep(upstream)
 
     async def close(self) -> None:
-        """Leave all of them."""
+        """Leave all upstreams."""
         left = (*self._present, *self._retiring)
         await _cancelled((*self._keeping.values(), *self._retiring.values()))
         await asyncio.gather(*(upstream.close() for upstream in left))
 
     async def roll(self, model: str, limit_s: float = RETIRE_LIMIT_S) -> asyncio.Future[list[Any]]:
-        """Another model takes over, once it has answered on every Triton that is well; RollError if it does not.
+        """Replace the model by another, once that answers on every Triton that is well. RollError if it does not.
 
-        Streams move at their next cut, and those that have not got to one after the limit are taken from the former
-        model as if it had failed. The result is done once all Tritons are rid of it, with what went wrong for each.
+        Streams move at their next cut. Those that do not reach one within the limit are moved as if the former model
+        had failed. The returned future is done once no Triton has the former model, with the problems of each.
         """
         async with self._changing:
             if self._in_use(model):
-                raise RollError(f"{model} is in use already")
+                raise RollError(f"{model} is already in use")
             following = await successors(self._present, model)
             former, self.model, self._rolled = self.model, model, True
             self._upstreams = {triton: following[upstream] for triton, upstream in self._upstreams.items()}
@@ -125,7 +125,7 @@ class UpstreamPool:
         return asyncio.gather(*leaving, return_exceptions=True)
 
     def follow(self) -> None:
-        """Other Tritons are present now: begin to use the new ones, retire those that are gone. Hold the lock."""
+        """Begin to use Tritons that are new, and retire those that are gone. The caller must hold the lock."""
         before, present = self._upstreams, self._tritons.present
         self._upstreams = {triton: before.get(triton) or self._upstream(triton) for triton in present}
         for triton, upstream in self._upstreams.items():
@@ -136,7 +136,7 @@ class UpstreamPool:
                 self._retire(upstream, RETIRE_LIMIT_S, unload=False)
 
     def reserve(self, options: Mapping[str, Any]) -> Reservation | None:
-        """A slot where most is free; None if there is none."""
+        """Reserve a slot at the least loaded upstream; None if there is none."""
         upstream = self._choose(None)
         return None if upstream is None else Reservation(upstream, options, self._choose)
 
@@ -145,7 +145,7 @@ class UpstreamPool:
         return list(self._upstreams.values())
 
     def _choose(self, former: Upstream | None) -> Upstream | None:
-        """Where most is free, elsewhere than before if possible."""
+        """Return the least loaded upstream with a free slot, if possible not the former one."""
         open_ones = [upstream for upstream in self._present if upstream.well and upstream.taken < upstream.most]
         return min(open_ones, key=lambda each: (each is former, each.taken / each.most), default=None)
 
@@ -161,7 +161,7 @@ class UpstreamPool:
         return task
 
     async def _see_off(self, upstream: Upstream, limit_s: float, unload: bool) -> str:
-        """Wait until it has no streams any more, leave it and unload its model; or say why that was not done."""
+        """Wait until an upstream has no streams, then leave it and unload its model. Returns why that failed, if so."""
         await _cancelled([self._keeping.pop(upstream)])
         await upstream.emptied(limit_s)
         if upstream.taken:
@@ -180,9 +180,9 @@ class UpstreamPool:
     async def _unload(self, upstream: Upstream) -> None:
         model = upstream.model
         if not await upstream.supervisor.unused(model, UNUSED_LIMIT_S):
-            raise TritonError("others use it still, or its Triton does not tell")
+            raise TritonError("others still use it, or its Triton does not report that")
         async with self._changing:
-            if not self._in_use(model):  # else it was called back meanwhile
+            if not self._in_use(model):  # otherwise a roll has brought it back meanwhile
                 await upstream.supervisor.unload(model)
 
 
@@ -192,6 +192,6 @@ async def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
     while waiting:
         for task in waiting:
             task.cancel()
-        # Before Python 3.12 wait_for() forgets a cancellation that comes together with what it waits for.
+        # Before Python 3.12, wait_for() loses a cancellation that comes at the same time as its result.
         _, waiting = await asyncio.wait(waiting, timeout=CANCEL_AGAIN_S)
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Readiness that means something: short real sequences through the model, again and again."""
+"""Checks readiness with short real sequences through the model, at regular intervals."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ log = Log("streamer.bridge")
 
 EVERY_S = 5.0
 ANSWER_LIMIT_S = 10.0
-# So long a success is believed: one overdue answer must not turn a busy service away from its users.
+# How long a successful probe counts. A single overdue answer must not make a busy service look unready.
 FRESH_S = EVERY_S + ANSWER_LIMIT_S
 _SAMPLES = 320 * BYTES_PER_S // SAMPLE_BYTES // 1000
 _AUDIO = bytes(_SAMPLES * SAMPLE_BYTES)
 
 
 class Probe:
-    """Sends a sequence of one step to every instance of a model and remembers when all of them last came back."""
+    """Sends a sequence of one step to every instance of a model, and remembers when all of them last succeeded."""
 
     def __init__(self, link: Link, instances: int = 1) -> None:
-        self.failure: LinkError | None = None  # of the last probe
-        self.reached: set[str] = set()  # the instances that answered it
+        self.failure: LinkError | None = None  # the error of the last probe, if it failed
+        self.reached: set[str] = set()  # the instances that answered the last successful probe
         self._link = link
         self._instances = instances
         self._succeeded_at = float("-inf")
 
     @property
     def ready(self) -> bool:
-        """Whether the sequences went through a moment ago."""
+        """Whether a probe succeeded a moment ago."""
         return time.monotonic() - self._succeeded_at < FRESH_S
 
     async def probe(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
-        """Send sequences through the model; False if one of them did not come back in time."""
-        # Triton gives a new sequence to the instance with the lowest free slot: as many at once as there are instances
-        # reach each of them, unless it is busy with sessions, which find out themselves when it fails.
+        """Send sequences through the model. False if one of them failed or was not answered in time."""
+        # Triton gives a new sequence to the instance with the lowest free slot. So as many sequences at once as there
+        # are instances reach all of them, except busy ones, whose sessions notice a failure themselves.
         sequences = [self._link.sequence() for _ in range(self._instances)]
         try:
             first = await asyncio.gather(*(sequence.send(_AUDIO, timeout=limit_s) for sequence in sequences))
@@ -61,7 +61,7 @@ class Probe:
         return self.failure is None
 
     async def probe_living(self, taken: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
-        """An instance is dead; whether another one serves a sequence, where so many are held."""
+        """Test whether a living instance serves a sequence, although another is dead. `taken`: slots that are held."""
         try:
             sequence, first = await begin_past_the_dead(self._link, {}, taken, limit_s)
             try:
@@ -78,12 +78,12 @@ class Probe:
 
 
 def _instance(events: Sequence[ModelEvent]) -> str:
-    """The instance that answered; a model that does not tell has one without a name."""
+    """Return the name of the instance that answered; empty if the model does not report names."""
     return next((event.instance or "" for event in events if isinstance(event, Opened)), "")
 
 
 def _check(events: Sequence[ModelEvent]) -> None:
-    """Without this nobody can tell what was heard, so nothing could be played again: see docs/reference/triton.md."""
+    """Check that an answer reports what was heard, which replays need: see docs/reference/triton.md."""
     last = events[-1] if events else None
     if not isinstance(last, Heard) or last.sample != _SAMPLES:
-        raise LinkError("refused", f"an answer has to end with 'heard' and sample {_SAMPLES}")
+        raise LinkError("refused", f"an answer must end with 'heard' and sample {_SAMPLES}")

@@ -1,4 +1,4 @@
-"""The slot that one stream holds at the recogniser: at one upstream after another, if one of them fails or retires."""
+"""The slot that one stream holds. If its upstream fails or retires, the stream gets a slot at another one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from streamer.bridge.upstreams.upstream import Upstream
 from streamer.triton.link import ConnectionLost, LinkError, Overdue
 from streamer.wire.model_events import ModelEvent
 
-# Chooses where the next sequence of a stream begins, given where its last one was; None if no upstream has room.
+# Chooses the upstream for the next sequence of a stream, given the last one; None if no upstream has room.
 Chooser = Callable[[Upstream], Upstream | None]
 
 
 class SlotState(Enum):
-    """What was done with the slot."""
+    """How far the sequence in the slot has got."""
 
-    RESERVED = "reserved"  # nothing yet
-    ASKED = "asked"  # a sequence was begun there, and is not accepted
-    ACCEPTED = "accepted"  # the model has the sequence
+    RESERVED = "reserved"  # there is none yet
+    ASKED = "asked"  # a sequence was started, and is not accepted yet
+    ACCEPTED = "accepted"  # the model has accepted the sequence
 
 
 TRANSITIONS: Mapping[SlotState, tuple[SlotState, ...]] = {
@@ -34,7 +34,7 @@ TRANSITIONS: Mapping[SlotState, tuple[SlotState, ...]] = {
 
 
 class Reservation:
-    """Taken when a session is let in, released when it ends. Its upstream hears how its requests fare."""
+    """Taken when a session is admitted, and released when it ends. It reports failed requests to its upstream."""
 
     def __init__(self, upstream: Upstream, options: Mapping[str, Any], choose: Chooser) -> None:
         self._options = options
@@ -44,18 +44,18 @@ class Reservation:
 
     @property
     def upstream(self) -> Upstream:
-        """Where the stream is, or was last."""
+        """The upstream of the stream, or its last one."""
         return self._upstream
 
     @property
     def leaving(self) -> bool:
-        """Whether the stream has to go on elsewhere as soon as it can, and there is an elsewhere."""
+        """Whether the stream must move elsewhere as soon as it can, and another upstream has room."""
         return self._upstream.retiring and self._choose(self._upstream) is not None
 
     async def begin(self, options: Mapping[str, Any]) -> list[ModelEvent]:
-        """Open a sequence and return its first events; each later one elsewhere if possible. LinkError.
+        """Start a sequence and return its first events. A later sequence goes elsewhere if possible. LinkError.
 
-        `options` are those of this sequence, beside the stream's own.
+        `options` are for this sequence, in addition to the stream's own.
         """
         if self._states.now is not SlotState.RESERVED:
             self._move({**self._options, **options})
@@ -64,9 +64,9 @@ class Reservation:
         return await self.send()
 
     async def send(self, audio: bytes = b"", *, flush: bool = False, end: bool = False) -> list[ModelEvent]:
-        """See Sequence.send(); waits as long as makes sense at this upstream."""
+        """Send a request, see Sequence.send(). The limit for its answer depends on the upstream."""
         upstream, link = self._upstream, self._link
-        # The close of a link ends its sequences, which is no mistake of whoever goes on with them.
+        # Closing a link ends its sequences. That must look like a lost connection, not like a mistake of the caller.
         if not link.alive:
             raise ConnectionLost("the link was closed")
         asked, patience_s = time.monotonic(), upstream.answer_limit_s
@@ -87,12 +87,12 @@ class Reservation:
         now = time.monotonic()
         if self._states.now is not SlotState.ACCEPTED:
             self._states.become(SlotState.ACCEPTED)
-        if not preparing:  # how long that takes tells nothing about other answers
+        if not preparing:  # the time for preparation says nothing about other answers
             upstream.answered(now - asked, now)
         return events
 
     def release(self) -> None:
-        """End the sequence if it is not ended, and give the slot back; once is enough."""
+        """End the sequence if it is open, and give the slot back. It may be called again."""
         self._sequence.discard()
         self._upstream.give_back(self)
 
@@ -105,5 +105,5 @@ class Reservation:
         self.release()
         upstream = self._choose(self._upstream)
         if upstream is None:
-            raise LinkError("unavailable", "no recogniser is well, or those that are have no room")
+            raise LinkError("unavailable", "no recogniser is ready and has a free slot")
         self._open(upstream, options)

@@ -1,7 +1,7 @@
-"""What can be done about a Triton: one of our own is replaced when it does not answer, a remote one is told to load its
-model again. Either can be given another model while it runs, if its model control allows that.
+"""What can be done about a Triton that fails: an embedded one is restarted, a remote one is told to reload its model.
 
-Several upstreams may have the same supervisor: one for each model.
+Both can load another model while they run, if their model control allows that. Several upstreams may have the same
+supervisor: one for each model.
 """
 
 from __future__ import annotations
@@ -27,65 +27,65 @@ log = Log("streamer.bridge")
 
 ASK_LIMIT_S = 5.0
 LOAD_LIMIT_S = 60.0
-# A model that was asked nothing for so long is used by nobody: bridges probe theirs every five seconds, and Triton
-# forgets a sequence after fifteen.
+# A model without requests for so long is unused: bridges probe their models every five seconds, and Triton forgets a
+# sequence after fifteen.
 UNUSED_S = 20.0
 
 
 class Supervisor(Protocol):
-    """One Triton and who looks after it."""
+    """Supervises one Triton."""
 
     @property
     def name(self) -> str:
-        """What it is called in logs."""
+        """Its name in logs."""
 
     @property
     def loads(self) -> bool:
-        """Whether it is given the models that it does not have, from the beginning."""
+        """Whether it is told from the start to load models that it does not have."""
 
     @property
     def dial(self) -> Dialer:
-        """How it is reached."""
+        """How to connect to it."""
 
     async def address(self) -> str:
-        """Where it listens, host:port, once it does; TritonError if it cannot be started."""
+        """Return its gRPC address once it listens. TritonError if it cannot be started."""
 
     async def load(self, model: str) -> bool:
-        """Give it this model too; True if it did not have it. TritonError if it cannot be had."""
+        """Load this model. Returns whether it was not loaded before. TritonError if that fails."""
 
     async def unused(self, model: str, limit_s: float) -> bool:
-        """Waits until nobody at all uses the model there; False if that is not so after the limit, or is not told."""
+        """Wait until nothing uses the model there. False if that is not so, or not known, after the limit."""
 
     async def unload(self, model: str) -> None:
-        """Take out a model that nobody uses; TritonError if it stays."""
+        """Unload a model that is not used. TritonError if it stays loaded."""
 
     async def mend(self, model: str, address: str, *, broken: bool) -> None:
-        """The one that listened at this address failed: do what can be done.
+        """Do what can be done about the Triton at this address, which failed.
 
-        `broken`: it said itself that the model's process has died.
+        `broken`: it reported that the model's process has died.
         """
 
     async def end(self) -> None:
-        """It is not needed any more."""
+        """Stop supervising it."""
 
 
 class RemoteTriton:
-    """A Triton of somebody else."""
+    """A Triton that runs elsewhere."""
 
-    loads = False  # but after a roll
+    loads = False  # except after a roll
 
     def __init__(self, name: str, address: str, dial: Dialer = PLAIN) -> None:
-        """`name` is what it was called by whoever runs the service: its address, or one that a name stands for."""
+        """`name`: what the operator called it. It may be its address, or a name that resolves to it."""
         self.name = name
         self._address = address
         self.dial = dial
 
     async def address(self) -> str:
-        """Where it is said to be."""
+        """Return the address that it was found at."""
         return self._address
 
     async def load(self, model: str) -> bool:
-        """If it has the model, that is enough: not every Triton loads one on request."""
+        """Load this model unless it is ready already, because not every Triton allows to load models."""
         async with self._asked(f"does not have {model} and did not load it") as stub:
             answer = await stub.ModelReady(service_pb2.ModelReadyRequest(name=model), timeout=ASK_LIMIT_S)
             if answer.ready:
@@ -97,7 +97,7 @@ class RemoteTriton:
         return True
 
     async def unused(self, model: str, limit_s: float) -> bool:
-        """Whether its statistics stand still: other bridges may use it, and they do not tell us."""
+        """Wait until its statistics do not change, because other bridges may use the model too."""
         deadline = time.monotonic() + limit_s
         before: Any = None
         while time.monotonic() < deadline:
@@ -110,29 +110,29 @@ class RemoteTriton:
         return False
 
     async def unload(self, model: str) -> None:
-        """Only where its model control allows it."""
+        """Unload a model, if its model control allows that."""
         async with self._asked(f"keeps {model}") as stub:
             request = service_pb2.RepositoryModelUnloadRequest(model_name=model)
             await stub.RepositoryModelUnload(request, timeout=LOAD_LIMIT_S)
         log.info("model unloaded", triton=self._address, model=model)
 
     async def mend(self, model: str, address: str, *, broken: bool) -> None:
-        """Reload a model whose process has died. One that is silent or gone is left to whoever runs it."""
+        """Reload a model whose process has died. A Triton that is silent or gone is left to its operator."""
         if not broken:
             return
         try:
             async with self._asked(f"did not reload {model}") as stub:
                 await _reload(stub, model)
-        except TritonError as error:  # among others: its model control does not allow it
+        except TritonError as error:  # for example, its model control does not allow that
             log.warning("model not reloaded", triton=self._address, detail=str(error))
         else:
             log.info("model reloaded", triton=self._address, model=model)
 
     async def end(self) -> None:
-        """Nothing: it is not ours."""
+        """Do nothing, because it is not ours."""
 
     async def _statistics(self, model: str) -> list[tuple[int, int, int]]:
-        async with self._asked("does not tell its statistics") as stub:
+        async with self._asked("does not report its statistics") as stub:
             answer = await stub.ModelStatistics(service_pb2.ModelStatisticsRequest(name=model), timeout=ASK_LIMIT_S)
         return [(one.inference_count, one.execution_count, one.last_inference) for one in answer.model_stats]
 
@@ -141,7 +141,7 @@ class RemoteTriton:
 
 
 class EmbeddedTriton:
-    """A Triton that lives and ends with the service."""
+    """A Triton that starts and ends with the service."""
 
     name = "own"
     loads = True
@@ -150,16 +150,16 @@ class EmbeddedTriton:
     def __init__(self, server: TritonServer) -> None:
         self._server = server
         self._over = False
-        self._lock = threading.Lock()  # no start may slip in after the end
+        self._lock = threading.Lock()  # prevents a start after the end
 
     async def address(self) -> str:
-        """Starts it unless it runs, and waits until it is ready."""
+        """Start it unless it runs, and wait until it is ready."""
         await asyncio.to_thread(self._start)
         await asyncio.to_thread(self._server.wait_ready)
         return self._server.grpc_address
 
     async def load(self, model: str) -> bool:
-        """It does what it is told, and loads the model again should it be started again."""
+        """Load this model unless it is loaded. A restart loads it too."""
         if model in self._server.models:
             return False
         await asyncio.to_thread(self._server.load, model)
@@ -167,16 +167,16 @@ class EmbeddedTriton:
         return True
 
     async def unused(self, model: str, limit_s: float) -> bool:
-        """Nobody else knows where it listens."""
+        """Return True, because no other bridge uses it."""
         return True
 
     async def unload(self, model: str) -> None:
-        """At once, and for good."""
+        """Unload a model. A restart does not load it again."""
         await asyncio.to_thread(self._server.unload, model)
         log.info("model unloaded", triton="own", model=model)
 
     async def mend(self, model: str, address: str, *, broken: bool) -> None:
-        """Kill it: the next address() is that of another. Beside other models, one that is broken is only reloaded."""
+        """Kill it; the next address() starts another. A broken model is only reloaded if there are other models."""
         if broken and len(self._server.models) > 1 and address == self._running_address():
             try:
                 async with _asked(address, self.dial, f"did not reload {model}") as stub:
@@ -189,7 +189,7 @@ class EmbeddedTriton:
         await asyncio.to_thread(self._kill, address)
 
     async def cut_off(self) -> None:
-        """Kill it, and for good: nobody has time for its end."""
+        """Kill it for good, without waiting for an orderly end."""
         self._over = True
         await asyncio.to_thread(self._kill)
 
@@ -203,7 +203,7 @@ class EmbeddedTriton:
             if self._over:
                 raise TritonError("Triton was stopped before it was ready")
             if not self._server.running:
-                self._server.kill()  # what is left of one that has ended
+                self._server.kill()  # removes what is left of a server that has ended
             self._server.start()
 
     def _running_address(self) -> str:
@@ -213,7 +213,7 @@ class EmbeddedTriton:
             return ""
 
     def _kill(self, address: str | None = None) -> None:
-        """With an address only if it still is the one that listens there: each start takes other ports."""
+        """Kill it; with an address, only if it still listens there, because each start has another address."""
         with self._lock, suppress(TritonError):
             if address in (None, self._running_address()) or not self._server.running:
                 self._server.kill()
@@ -225,7 +225,7 @@ class EmbeddedTriton:
 
 @asynccontextmanager
 async def _asked(address: str, dial: Dialer, failure: str) -> AsyncIterator[Any]:
-    """A stub for requests to the Triton there; TritonError if it refuses or does not answer."""
+    """Provide a stub for requests to a Triton. TritonError if it refuses or does not answer."""
     async with dial.channel(address) as channel:
         try:
             yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -234,10 +234,10 @@ async def _asked(address: str, dial: Dialer, failure: str) -> AsyncIterator[Any]
 
 
 async def _reload(stub: Any, model: str) -> None:
-    """Have a model loaded again although it has not changed."""
+    """Load a model again although it has not changed."""
     config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config
-    # A model that has not changed is not loaded again, so it is given a parameter that nobody reads. To unload it first
-    # would leave a moment in which a request for it ends the whole server.
+    # Triton does not load an unchanged model again, so this changes a parameter that is not used. Unloading the model
+    # first would leave a moment in which a request for it crashes the whole server.
     config.parameters["reloaded"].string_value = secrets.token_hex(8)
     request = service_pb2.RepositoryModelLoadRequest(model_name=model)
     request.parameters["config"].string_param = MessageToJson(config, preserving_proto_field_name=True)

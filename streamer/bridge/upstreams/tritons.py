@@ -1,4 +1,4 @@
-"""Which Tritons there are: those of our own, and those that names stand for, which are resolved again and again."""
+"""The set of Tritons: embedded ones, and those at the addresses of names, which are resolved regularly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tritons:
     def __init__(
         self, tritons: Iterable[TritonServer | str], dial: Dialer = PLAIN, resolve_s: float = RESOLVE_EVERY_S
     ) -> None:
-        """A TritonServer belongs to the service from now on; a string is host:port of a remote Triton's gRPC."""
+        """The service owns a TritonServer from now on. A string is host:port of a remote Triton's gRPC."""
         self._dial = dial
         self._resolve_s = resolve_s
         self._own: list[EmbeddedTriton] = []
@@ -39,17 +39,17 @@ class Tritons:
 
     @property
     def present(self) -> list[Supervisor]:
-        """Those that there are now."""
+        """The Tritons that are present now."""
         return [*self._own, *self._found.values()]
 
     async def find(self) -> None:
-        """Resolve the names for the first time; ConnectionLost if there is no Triton at all."""
+        """Resolve the names for the first time. ConnectionLost if there is no Triton at all."""
         await self._resolve(first=True)
         if not self.present:
             raise ConnectionLost(f"there is no Triton at {', '.join(self._names)}")
 
     async def follow(self, changed: Callable[[], Awaitable[None]]) -> None:
-        """Resolve the names again and again until cancelled; `changed` is called when others are present."""
+        """Resolve the names regularly until cancelled. `changed` is called when other Tritons are present."""
         while self._names:
             await asyncio.sleep(self._resolve_s)
             before = set(self._found)
@@ -62,11 +62,11 @@ class Tritons:
                 await changed()
 
     async def end(self) -> None:
-        """Stop those of our own."""
+        """Stop embedded Tritons."""
         await asyncio.gather(*(triton.end() for triton in self._own))
 
     async def cut_off(self) -> None:
-        """There is no time: those of our own are killed, and end() will find nothing to wait for."""
+        """Kill embedded Tritons at once, so that end() need not wait for them."""
         await asyncio.gather(*(triton.cut_off() for triton in self._own))
 
     async def _resolve(self, *, first: bool = False) -> None:
@@ -77,7 +77,7 @@ class Tritons:
             except (OSError, asyncio.TimeoutError) as error:
                 if first and len(self._names) == 1:
                     raise ConnectionLost(f"there is no Triton at {name}: {error}") from error
-                # Who was found before stays: a name server that is away must not end what works.
+                # Tritons that were found before stay, because a failure of the name server must not end what works.
                 addresses = [address for address, known in self._found.items() if known.name == name]
                 log.warning("name not resolved", triton=name, detail=str(error))
             for address in addresses:
@@ -86,9 +86,9 @@ class Tritons:
 
 
 async def _addresses(name: str) -> list[str]:
-    """The addresses of host:port; one that is an address already stays as it is."""
+    """Return the addresses of host:port, which may be an address already."""
     host, _, port = name.rpartition(":")
     infos = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    family = min(info[0] for info in infos)  # one way to each: IPv4 where there is it
+    family = min(info[0] for info in infos)  # only one address family, so that no Triton counts twice: IPv4 if possible
     hosts = dict.fromkeys(str(info[4][0]) for info in infos if info[0] == family)
     return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts]

@@ -1,9 +1,9 @@
-"""One Triton as the bridge sees it: a link that is made again when it is lost, probed, and left while it fails.
+"""One Triton as the bridge sees it: its link, which is probed, left when the Triton fails, and then made again.
 
-It is left as soon as something is known against it: the link has ended, the model's process has died, or nothing at all
-is answered for longer than it should be. One request that is overdue while others are answered is a doubt: a probe of
-every instance decides. Streams go on elsewhere through their reservations; here the upstream is mended and tried until
-it is well.
+An upstream is left as soon as it is known to fail: the link has ended, the model's process has died, or nothing at all
+was answered for too long. If one request is overdue while others are answered, that is only a doubt, and a probe of
+every instance decides. Streams go on elsewhere through their reservations, while this module mends the upstream and
+tries it until it is well.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ log = Log("streamer.bridge")
 
 CONFIG_LIMIT_S = 5.0
 CLOSE_LIMIT_S = 3.0
-# A Triton that does not answer is cancelled only after this; requests in flight may still be computed.
+# The link to a Triton that does not answer is cancelled only after this, because requests may still be computed.
 LEAVE_LIMIT_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
-# Sessions wait for one that was lost, but not for ever: at first it is looked for more often.
+# Sessions wait for a lost upstream, but not forever. So at first it is tried more often.
 EAGER_S, EAGER_PAUSE_S = 30.0, 2.0
-# With an instance dead and sessions at the others, nothing is mended for so long: that ends all sequences there.
+# If an instance is dead while others have sessions, mending waits for so long, because it ends all sequences there.
 LIMP_LIMIT_S = 300.0
-# Two doubts within this are as good as a proof, whatever a probe says: it may have missed the instance.
+# Two doubts within this time count as a failure, whatever a probe says: it may have missed the failing instance.
 DOUBT_S = 60.0
 
 
 class Health(Enum):
-    """What is known of an upstream, from good to bad, and then how it ends."""
+    """The health of an upstream, from good to bad, and then its two last states."""
 
-    WELL = "well"  # it has a link, and nothing is known against it
-    AWAY = "away"  # there is no link: connecting may be enough
-    ILL = "ill"  # it does not answer: its supervisor has to do something
-    BROKEN = "broken"  # it says that its model's process has died, or that never wakes: the model must be loaded again
-    RETIRING = "retiring"  # its sequences go on elsewhere as soon as they can
-    LEFT = "left"  # for good
+    WELL = "well"  # it has a link, and no failure is known
+    AWAY = "away"  # there is no link; connecting may be enough
+    ILL = "ill"  # it does not answer, so its supervisor must act
+    BROKEN = "broken"  # its model's process has died or hangs, so the model must be loaded again
+    RETIRING = "retiring"  # its sequences move elsewhere as soon as they can
+    LEFT = "left"  # it is not used any more
 
 
 _SEVERITY = list(Health)
@@ -59,7 +59,7 @@ TRANSITIONS: Mapping[Health, tuple[Health, ...]] = {
     Health.WELL: (Health.AWAY, Health.ILL, Health.BROKEN, Health.RETIRING, Health.LEFT),
     Health.AWAY: (Health.WELL, Health.ILL, Health.BROKEN, Health.RETIRING, Health.LEFT),
     Health.ILL: (Health.WELL, Health.BROKEN, Health.RETIRING, Health.LEFT),
-    # Once something was done about it, it is only ill.
+    # Once its supervisor has acted, it counts as ill until it answers.
     Health.BROKEN: (Health.ILL, Health.RETIRING, Health.LEFT),
     Health.RETIRING: (Health.LEFT,),
     Health.LEFT: (),
@@ -67,14 +67,14 @@ TRANSITIONS: Mapping[Health, tuple[Health, ...]] = {
 
 
 class Upstream:
-    """One Triton and its model, for as long as the service wants them."""
+    """One Triton and its model, for as long as the service uses them."""
 
     def __init__(self, name: str, supervisor: Supervisor, model: str = MODEL, *, loads: bool = False) -> None:
-        """`loads`: the Triton is given the model if it does not have it."""
+        """`loads`: load the model if the Triton does not have it."""
         self.name = name
         self.supervisor = supervisor
         self.model = model
-        self.loaded = False  # the model was not there before us
+        self.loaded = False  # whether this upstream has loaded the model
         self._loads = loads
         self._health = States("health", Health.AWAY, TRANSITIONS, triton=name, model=model)
         self._link: Link | None = None
@@ -86,32 +86,32 @@ class Upstream:
 
     @property
     def health(self) -> Health:
-        """What is known of it."""
+        """Its health."""
         return self._health.now
 
     @property
     def well(self) -> bool:
-        """Whether sequences can be had."""
+        """Whether it takes sequences."""
         return self._health.now is Health.WELL and self._link is not None and self._link.alive
 
     @property
     def retiring(self) -> bool:
-        """Whether its sequences go on elsewhere as soon as they can."""
+        """Whether its sequences must move elsewhere as soon as they can."""
         return self._health.now in (Health.RETIRING, Health.LEFT)
 
     @property
     def most(self) -> int:
-        """Sequences for sessions, as far as is known."""
+        """The number of slots for sessions; 0 before it was first opened."""
         return 0 if self._opened is None else self._opened.most
 
     @property
     def ready(self) -> bool:
-        """Whether it is well and a sequence went through every instance that lives a moment ago."""
+        """Whether it is well, and its living instances passed a probe a moment ago."""
         return self.well and self._opened is not None and self._opened.probe.ready
 
     @property
     def limps(self) -> bool:
-        """Whether it goes on although some of its model's instances have died: with others, and fewer slots."""
+        """Whether some of its model's instances have died, so that it goes on with the others and fewer slots."""
         return self._opened is not None and bool(self._opened.instances.dead)
 
     @property
@@ -125,23 +125,23 @@ class Upstream:
         return Patience().limit_s if self._opened is None else self._opened.patience.limit_s
 
     def answered(self, seconds: float, now: float) -> None:
-        """An answer took so long."""
+        """Note that an answer took so long."""
         if self._opened is not None:
             self._opened.patience.note(seconds, now)
 
     def hold(self, holder: object) -> Link:
-        """A slot for one sequence, and the link over which it goes; only while it is well."""
+        """Hold a slot for one sequence, and return the link for it. Only possible while it is well."""
         self._health.expect(Health.WELL)
         assert self._link is not None
         self._holders.add(holder)
         return self._link
 
     def give_back(self, holder: object) -> None:
-        """The slot is free again; once is enough."""
+        """Free a slot. It may be called again."""
         self._holders.discard(holder)
 
     async def emptied(self, limit_s: float) -> None:
-        """Returns when no slot is held any more, or those who hold one get no answers, or after the limit."""
+        """Wait until no slot is held any more, the link is lost, or the limit has passed."""
         if not self._holders or self._link is None:
             return
         ends = [asyncio.create_task(self._holders.gone()), asyncio.create_task(self._link.lost())]
@@ -152,18 +152,18 @@ class Upstream:
                 end.cancel()
 
     def retire(self) -> None:
-        """It gets no new sequences, and those that it has are to go on elsewhere."""
+        """Take no new sequences, and have the present ones move elsewhere."""
         self._health.become(Health.RETIRING)
 
     def doubt(self, link: Link, error: LinkError, *, certain: bool) -> None:
-        """A request failed on this link; `certain`: nothing else was answered either."""
+        """Note that a request failed on this link. `certain`: no other request was answered meanwhile."""
         opened = self._opened
         if opened is None or link is not self._link or error.code not in (FailureCode.UNAVAILABLE, FailureCode.OVERDUE):
             return
         self._doubts.raised.set()
         if opened.instances.failed(error.message):
-            return  # there are others
-        # At once: nobody who looks for another upstream should come back here.
+            return  # other instances live
+        # Do this at once, so that a stream that looks for another upstream does not get this one.
         if error.code == FailureCode.UNAVAILABLE and not isinstance(error, ConnectionLost):
             self._worsen(Health.BROKEN)
         elif certain:
@@ -172,7 +172,7 @@ class Upstream:
             self._worsen(Health.AWAY)
 
     async def open(self) -> None:
-        """Connect and make sure that it works; LinkError or TritonError if not."""
+        """Connect, and make sure that the model answers. LinkError or TritonError if not."""
         address = await self.supervisor.address()
         if self._loads:
             self.loaded = await self.supervisor.load(self.model) or self.loaded
@@ -186,7 +186,7 @@ class Upstream:
                     self._worsen(Health.BROKEN)
                 raise TritonError(f"the model {self.model} does not answer: {probing.failure}")
             if self.retiring:
-                raise TritonError(f"{self.model} is not wanted any more")
+                raise TritonError(f"{self.model} is not used any more")
             self._health.become(Health.WELL)
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
@@ -197,7 +197,7 @@ class Upstream:
         self._doubts.raised.clear()
 
     async def keep(self) -> None:
-        """Keep it well, from open() on, until cancelled."""
+        """Keep the upstream well until cancelled. Called after open()."""
         pause, lost_at = FIRST_PAUSE_S, time.monotonic()
         while True:
             if self.well:
@@ -209,14 +209,14 @@ class Upstream:
                 await self._mend()
                 await self.open()
                 log.info("recogniser back", triton=self.name, model=self.model)
-            except Exception as error:  # whatever it was: it is tried again
+            except Exception as error:  # try again after any error
                 log.warning("recogniser away", triton=self.name, detail=str(error), again_s=pause)
                 await asyncio.sleep(pause)
                 eager = time.monotonic() - lost_at < EAGER_S
                 pause = min(2 * pause, EAGER_PAUSE_S if eager else LONGEST_PAUSE_S)
 
     async def close(self) -> None:
-        """Leave it for good: sequences are ended, within a limit. The Triton itself is left as it is."""
+        """Leave the upstream for good. Ends its sequences within a limit, and leaves the Triton as it is."""
         if self._health.now is not Health.LEFT:
             self._health.become(Health.LEFT)
         self._leave()
@@ -226,12 +226,12 @@ class Upstream:
         await asyncio.gather(*self._leaving, return_exceptions=True)
 
     def _worsen(self, health: Health) -> None:
-        """This too is known of it; what is worse stays."""
+        """Change to this health if it is worse than the present one."""
         if _SEVERITY.index(health) > _SEVERITY.index(self._health.now):
             self._health.become(health)
 
     async def _watch(self) -> None:
-        """Returns when it is not well any more."""
+        """Wait until the upstream is not well any more."""
         assert self._link is not None
         lost = asyncio.create_task(self._link.lost())
         lost.add_done_callback(lambda _: self._doubts.raised.set())
@@ -246,16 +246,16 @@ class Upstream:
                     break
                 if not await self._probe_passes() or self._has_limped():
                     break
-                self._doubts.raised.clear()  # what was overdue before that has its answer
+                self._doubts.raised.clear()  # the probe has answered the doubts before it
         finally:
             self._worsen(Health.AWAY)
             lost.cancel()
 
     async def _mend(self) -> None:
-        """Have done what its state asks for. If it cannot be opened afterwards, more than connecting is needed."""
+        """Have the supervisor do what the health requires. Afterwards it counts as ill until it has been opened."""
         broken = self._health.now is Health.BROKEN
         if broken:
-            await self._end_leaving()  # it answers, and a model is better reloaded when nothing is in flight
+            await self._end_leaving()  # reload the model only when nothing is in flight any more
         if broken or self._health.now is Health.ILL:
             address = "" if self._opened is None else self._opened.address
             await self.supervisor.mend(self.model, address, broken=broken)
@@ -267,7 +267,7 @@ class Upstream:
             await asyncio.wait(self._leaving, timeout=CLOSE_LIMIT_S)
 
     async def _probe_passes(self) -> bool:
-        """Whether it may stay."""
+        """Probe the upstream. Returns whether it may stay."""
         assert self._link is not None
         assert self._opened is not None
         probing, instances = self._opened.probe, self._opened.instances
@@ -282,15 +282,15 @@ class Upstream:
             instances.answered(probing.reached)
             return True
         failure = probing.failure or failure
-        if failure.code == FailureCode.FULL:  # of others' sequences: it lives
+        if failure.code == FailureCode.FULL:  # other clients hold all slots, so it lives
             return True
         if failure.code == FailureCode.OVERDUE and self._link.answered_at > started and not self._doubts.again():
-            return True  # it answers somebody
+            return True  # it answers other requests
         self._worsen(Health.BROKEN if has_died(failure) else Health.ILL)
         return False
 
     def _has_limped(self) -> bool:
-        """Whether it is time to mend what has died: when that disturbs nobody, or at last."""
+        """Whether to mend dead instances now: when there are no sessions, or after LIMP_LIMIT_S."""
         opened, now = self._opened, time.monotonic()
         if opened is None or not self.limps:
             return False
@@ -303,7 +303,7 @@ class Upstream:
         return True
 
     def _leave(self) -> None:
-        """Let the link go, in the background: what is in flight there may still be computed."""
+        """Close the link in the background, because requests in flight may still be computed."""
         link, self._link = self._link, None
         if link is not None:
             task = asyncio.create_task(link.close(LEAVE_LIMIT_S))
@@ -315,7 +315,7 @@ class _Opened:
     """What is known of an upstream since it was opened."""
 
     def __init__(self, address: str, probing: Probe, number: int, slots: int) -> None:
-        """So many instances of the model have so many slots each."""
+        """`number` instances of the model have `slots` each."""
         self.address = address  # of the process that the link goes to
         self.probe = probing
         self.instances = Instances()
@@ -326,13 +326,13 @@ class _Opened:
 
     @property
     def most(self) -> int:
-        """Sequences for sessions."""
-        # Probes need a slot in each instance, also when all the others are taken.
+        """The number of slots for sessions."""
+        # Probes need one slot of each instance, even if all others are taken.
         return (self._number - len(self.instances.dead)) * max(0, self._slots - 1)
 
 
 class _Holders:
-    """Who holds slots."""
+    """The holders of slots."""
 
     def __init__(self) -> None:
         self._holders: set[object] = set()
@@ -343,36 +343,36 @@ class _Holders:
         return len(self._holders)
 
     def add(self, holder: object) -> None:
-        """One more."""
+        """Add a holder."""
         self._holders.add(holder)
         self._none.clear()
 
     def discard(self, holder: object) -> None:
-        """It holds none any more; once is enough."""
+        """Remove a holder. It may be called again."""
         self._holders.discard(holder)
         if not self._holders:
             self._none.set()
 
     async def gone(self) -> None:
-        """Returns when nobody holds any."""
+        """Wait until there are no holders."""
         await self._none.wait()
 
 
 class _Doubts:
-    """That somebody doubts an upstream, and when that mattered last."""
+    """Whether requests have raised doubts about an upstream, and when a doubt last counted."""
 
     def __init__(self) -> None:
         self.raised = asyncio.Event()
         self._at = float("-inf")
 
     def again(self) -> bool:
-        """Whether the last one was not long ago; this one counts as well."""
+        """Count a doubt. Returns whether the one before was within DOUBT_S."""
         last, self._at = self._at, time.monotonic()
         return self._at - last < DOUBT_S
 
 
 async def _size(address: str, model: str, dial: Dialer) -> tuple[int, int]:
-    """How many instances the model has there, and how many sequences each of them takes."""
+    """Return how many instances the model has, and how many slots each of them has."""
     async with dial.channel(address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         request = service_pb2.ModelConfigRequest(name=model)

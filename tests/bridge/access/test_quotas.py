@@ -75,7 +75,7 @@ def test_audio_of_a_key(clock: Clock) -> None:
     denied = first.charge(0.2)
     assert denied is not None
     assert (denied.code, denied.status) == ("audio_used_up", 429)
-    assert f"go on in {denied.retry_s} s" in denied.message
+    assert f"continue in {denied.retry_s} s" in denied.message
     with pytest.raises(Denied, match="100 s of audio"):
         allowances.enter(ALICE)
     clock.now += denied.retry_s - 1

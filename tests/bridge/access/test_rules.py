@@ -253,7 +253,7 @@ async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
             events = await rest(websocket)
             assert text(events)
             assert (events[-1]["code"], websocket.close_code) == ("audio_used_up", 1013)
-            assert "go on in" in (websocket.close_reason or "")
+            assert "continue in" in (websocket.close_reason or "")
         assert await outcome(service.url, bearer(ALICE.secret)) == ("audio_used_up", 1013)
         async with connect(service.url, additional_headers=bearer(BOB.secret)) as websocket:
             await websocket.send(START)

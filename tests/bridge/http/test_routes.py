@@ -32,7 +32,7 @@ def test_not_found(path: str) -> None:
     with pytest.raises(HttpError) as refused:
         table().find(Request("POST", path))
     assert (refused.value.status, refused.value.code) == (404, "not_found")
-    assert refused.value.message == "Nothing is here. There is /here."
+    assert refused.value.message == "This path does not exist. There is /here."
 
 
 @pytest.mark.parametrize(("path", "allowed"), [("/here", "GET, POST, HEAD"), ("/socket", "")])
@@ -49,5 +49,5 @@ def test_wrong_method(path: str, allowed: str) -> None:
 def test_one_route_a_path() -> None:
     """Two would hide each other."""
     routes = table()
-    with pytest.raises(ValueError, match="/here has a route already"):
+    with pytest.raises(ValueError, match="/here already has a route"):
         routes.add([("/here", Route())])

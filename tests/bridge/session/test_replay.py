@@ -166,7 +166,7 @@ def test_nothing_comes_back() -> None:
             driven.later(0.1)
         if driven.session.close is not None:
             break
-    driven.assert_refused("failed", 1011, "the last 640 ms of audio are not recognised")
+    driven.assert_refused("failed", 1011, "the last 640 ms of audio were not recognised")
     assert driven.session.over
 
 

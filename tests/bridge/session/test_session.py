@@ -188,7 +188,7 @@ def test_message_before_start(text: str) -> None:
     """Nothing but start opens a session, and the error names the expected and the met state."""
     driven = Driven(start=None)
     driven.text(text)
-    driven.assert_refused("unexpected", 4000, "when the session is streaming; it is opening")
+    driven.assert_refused("unexpected", 4000, "while the session is streaming, but it is opening")
     assert driven.session.over
 
 
@@ -204,7 +204,7 @@ def test_second_start() -> None:
     """A session is started once; its sequence is ended."""
     driven = Driven()
     driven.text(START)
-    driven.assert_refused("unexpected", 4000, "when the session is opening; it is streaming")
+    driven.assert_refused("unexpected", 4000, "while the session is opening, but it is streaming")
     driven.assert_ends()
 
 

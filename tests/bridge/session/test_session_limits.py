@@ -218,7 +218,7 @@ def test_model_fails() -> None:
     driven.audio(bytes(STEP))
     driven.request()
     driven.fail("bad_request")
-    driven.assert_refused("failed", 1011, "the last 640 ms of audio are not recognised")
+    driven.assert_refused("failed", 1011, "the last 640 ms of audio were not recognised")
     driven.assert_ends()
 
 

@@ -97,7 +97,7 @@ def test_more_than_is_kept(pipe: Pipe) -> None:
     assert 0 < kept < 20
     lines = pipe.read_until("dropped")
     assert [line.rpartition("info ")[2] for line in lines[:-1]] == [f"event {number:03}." for number in range(kept)]
-    assert lines[-1].endswith(f"warning log lines dropped: nobody took them lines={100 - kept}")
+    assert lines[-1].endswith(f"warning log lines dropped: they could not be written in time lines={100 - kept}")
     log(stuck, "one more.")
     assert pipe.read_until("one more.")[0].endswith("info one more.")
 

@@ -70,7 +70,7 @@ async def test_all_or_none(triton: TritonServer) -> None:
         both = admission.take({}, 2)
         assert len(set(both)) == 2
         assert (admission.taken, admission.sessions) == (2, 1)
-        with pytest.raises(Refused, match="2 channels need as many sessions, of which 1 of 3 are free") as refused:
+        with pytest.raises(Refused, match="2 channels need 2 sessions, but only 1 of 3 are free") as refused:
             admission.take({}, 2)
         assert refused.value.code == "full"
         admission.take({})
@@ -110,7 +110,7 @@ async def test_replaced(triton: TritonServer) -> None:
         assert models.default.held == {"streaming_asr": 1}
         admission.give_back([lost])
         assert admission.taken == 0
-    with pytest.raises(LinkError, match="no recogniser is well"):
+    with pytest.raises(LinkError, match="no recogniser is ready"):
         await lost.begin({})
 
 

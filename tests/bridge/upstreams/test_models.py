@@ -58,7 +58,7 @@ async def test_two_names(served: tuple[Service, TritonServer]) -> None:
         error = await receive(websocket)
         await websocket.wait_closed()
     assert (error["code"], websocket.close_code) == ("unknown_model", 4000)
-    assert 'There is no model "slow" here; there are default, fast.' in error["message"]
+    assert 'There is no model "slow" here; the models are default, fast.' in error["message"]
     for name in ("default", "fast"):
         assert text(await recognise(service.url, AUDIO, model=name)).split() == ["abc", "def"]
     async with session(service.url, model="fast"):
@@ -77,7 +77,7 @@ async def test_rolling_one_of_them(served: tuple[Service, TritonServer]) -> None
     service, _ = served
     fast = service.models.pools["fast"]
     async with session(service.url) as other, session(service.url, model="fast") as websocket:
-        with pytest.raises(RollError, match="one is in use already"):
+        with pytest.raises(RollError, match="one is already in use"):
             await fast.roll("one")
         leaving = await fast.roll("three")
         assert (await ready(service.url, model="fast"))["triton_model"] == "three"

@@ -216,7 +216,7 @@ async def test_what_cannot_be_rolled_to(repository: Path) -> None:
     async with serving(repository) as (service, _):
         with pytest.raises(RollError, match="there is no model three in "):
             await service.models.default.roll("three")
-        with pytest.raises(RollError, match="one is in use already"):
+        with pytest.raises(RollError, match="one is already in use"):
             await service.models.default.roll("one")
 
 
@@ -226,7 +226,7 @@ async def test_a_model_with_too_few_places(tmp_path: Path) -> None:
     add_exact_model(tmp_path, "small", slots=2)
     async with Service(TritonServer(tmp_path, models=["one"]), port=0, models={"default": "one"}) as service:
         async with session(service.url), session(service.url):
-            with pytest.raises(RollError, match="It has slots for 1 sequences, and sessions hold 2"):
+            with pytest.raises(RollError, match="It has slots for 1 sequences, but sessions hold 2"):
                 await service.models.default.roll("small")
         assert await recognise(service.url, say("abc").tobytes())
 

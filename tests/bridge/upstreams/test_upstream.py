@@ -88,7 +88,7 @@ async def test_retired_while_it_opens(triton: TritonServer) -> None:
     opening = asyncio.create_task(retired.open())
     await asyncio.sleep(0)
     retired.retire()
-    with pytest.raises(TritonError, match="not wanted any more"):
+    with pytest.raises(TritonError, match="not used any more"):
         await opening
     assert (retired.well, retired.retiring, retired.health) == (False, True, Health.RETIRING)
     with pytest.raises(StateError, match="health: expected well, met retiring"):

@@ -91,7 +91,7 @@ def test_hotwords_of_a_file(tmp_path: Path) -> None:
     [
         (b"good\nbad\tmuch\n", "line 2: the weight must be a number, not 'much'"),
         (b"good\n\nbad\t9\n", "line 3: 'weight' of a hotword must be a number from 0 to 5"),
-        (b"?!\n", "line 1: A hotword is made of letters and digits"),
+        (b"?!\n", "line 1: A hotword must have letters or digits"),
         (b"\xff\xfe", "it is not UTF-8 text"),
     ],
 )
