@@ -21,7 +21,7 @@ CONDITIONS = {
     "noise-10": "noise 10 dB below",
     "noise-5": "noise 5 dB below",
     "telephone": "telephone: 300 to 3400 Hz, 8 kHz, mu-law",
-    "room": "a room that rings",
+    "room": "a room with echo",
     "far": "a far microphone: room, noise, 18 dB quieter",
     "quiet": "40 dB too quiet",
     "clipped": "overdriven: one sample in twenty clipped",
@@ -120,7 +120,7 @@ def calibration(lines: list[str]) -> str:
 def hotwords(lines: list[str]) -> str:
     """Rare words found with and without hotwords."""
     rows = [[cell.strip() for cell in line.split("|")] for line in lines if line.count("|") == 6][1:]
-    head = ["hotwords", "utterances", "rare words said", "found, %", "put where not said", "other words wrong, %"]
+    head = ["hotwords", "utterances", "rare words said", "found, %", "inserted where not said", "other words wrong, %"]
     written = []
     for label, (_, utterances, said, recall, false, _, wrong) in zip(HOTWORDS, rows, strict=True):
         written.append([label, utterances, "none" if said == "0" else said, recall, false, wrong])
