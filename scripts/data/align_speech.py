@@ -1,4 +1,4 @@
-"""Find where every word and phone of the prepared speech lies, by PocketSphinx or by a model of ours.
+"""Find the times of every word and phone of the prepared speech, by PocketSphinx or by our own model.
 
     python scripts/data/align_speech.py --work PREPARED train dev
     python scripts/data/align_speech.py --work PREPARED --by BUNDLE train
@@ -10,7 +10,7 @@ are the dictionary's, without times. PocketSphinx takes 40 minutes for 20 hours 
 With --by it writes PREPARED/NAME.heard.jsonl: the pronunciations that this bundle's model hears, with rough times.
 Training prefers them, and they take minutes. Times are never judged by them.
 
-Stopped at any moment, both go on from there the next time.
+Both can be stopped at any moment, and continue there the next time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make recordings worse, each in several ways, to see what the recogniser is bad at.
+"""Make recordings worse, each in several ways, to measure the weaknesses of the recogniser.
 
     python scripts/data/degrade_speech.py speech/dev.tsv --work PREPARED --to DEGRADED
     python -m streamer evaluate DEGRADED/telephone.tsv
@@ -33,7 +33,7 @@ def main() -> int:
         known = degradations(Corpus(options.work, "noise"), Corpus(options.work, "rooms"))
         for name in options.ways or ():
             if name not in known:
-                raise CorpusError(f"there is no way {name!r}; there are {', '.join(known)}")
+                raise CorpusError(f"there is no degradation {name!r}; known are {', '.join(known)}")
         utterances = select_utterances(read_manifest(options.manifest), limit=options.limit)
         for name in options.ways or known:
             print(degrade(utterances, known[name], options.to, name, options.seed), flush=True)

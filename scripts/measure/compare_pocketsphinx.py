@@ -27,14 +27,14 @@ from streamer.triton import TritonError
 
 
 def main() -> int:
-    """Compare; returns the exit status, 0 only if both heard every recording."""
+    """Compare; returns the exit status, 0 only if both recognised every recording."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_hearing_arguments(parser)
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="keeps what PocketSphinx understood")
     parser.add_argument("--processes", type=int, default=1, help="of PocketSphinx (1)")
     options = parser.parse_args()
     if options.processes < 1:
-        parser.error("--processes is 1 or more")
+        parser.error("--processes must be 1 or more")
     try:
         utterances = select_utterances(
             read_manifest(Path(options.manifest)), options.corpus, options.limit, options.half

@@ -1,11 +1,11 @@
-"""Our changing lines of a terminal beside those of rich.
+"""Compares our changing lines in a terminal with those of rich.
 
     python scripts/measure/compare_rich.py columns            # how wide this terminal draws texts, and who knows it
     python scripts/measure/compare_rich.py cost               # importing, and drawing a board of eight rows
     python scripts/measure/compare_rich.py board ours|rich    # for 20 s: make the window narrower meanwhile
 
-`columns` and `board` are to be run in the terminal that is in question. Needs `pip install rich wcwidth`, and nothing
-else does. docs/decisions/terminal-display.md has what came out.
+Run `columns` and `board` in the terminal to be tested. Only this script needs `pip install rich wcwidth`.
+docs/decisions/terminal-display.md has the results.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def table_of_columns() -> Iterator[str]:
 
 
 def taken_columns(texts: list[str]) -> list[int]:
-    """How far the cursor of the terminal on standard input moves for each of these texts."""
+    """Measure how far the cursor of the terminal on standard input moves for each of these texts."""
     before = termios.tcgetattr(0)
     tty.setraw(0)
     try:
@@ -162,7 +162,7 @@ def _cursor_after(text: str) -> int:
     answer = b""
     while not answer.endswith(b"R"):
         if not select.select([0], [], [], 2)[0]:
-            raise TimeoutError("this terminal does not say where its cursor is")
+            raise TimeoutError("this terminal does not report the position of its cursor")
         answer += os.read(0, 32)
     found = re.search(rb";(\d+)R$", answer)
     assert found is not None
@@ -170,7 +170,7 @@ def _cursor_after(text: str) -> int:
 
 
 def table_of_costs() -> Iterator[str]:
-    """What importing costs a client that has imported all the rest, at best, and what drawing costs."""
+    """Print the cost of drawing, and the lowest cost of the import for a client that has imported everything else."""
     for name, module in IMPORTED.items():
         command = [sys.executable, "-c", PROBE, module]
         runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(IMPORTS)]
@@ -225,7 +225,7 @@ def terminal() -> Iterator[tuple[TextIO, Callable[[], int]]]:
 
 
 def show_board(whose: str) -> None:
-    """Four recordings, none of which comes to its end."""
+    """Four recordings that are not finished."""
     print("before the board")
     board = ProgressBoard(sys.stderr, Tally(12), words=True) if whose == "ours" else RichBoard(sys.stderr)
     for index, name in enumerate(NAMES):

@@ -1,4 +1,4 @@
-"""Our search against flashlight-text's streaming lexicon decoder: word errors and CPU time on the same emissions.
+"""Compare our search with flashlight-text's streaming lexicon decoder: word errors and CPU time, same emissions.
 
     python scripts/measure/compare_search.py --work PREPARED --cache FOLDER --arpa LANGUAGE.arpa
 

@@ -1,4 +1,4 @@
-"""How many rare words hotwords bring back, what they put where it was not said, and what the other words lose by them.
+"""Measure hotwords: the rare words that they recover, their false insertions, and the errors in other words.
 
     python scripts/measure/hotwords.py --work PREPARED --cache FOLDER [--bundle asr_repo/streaming_asr/1] [--tune]
 

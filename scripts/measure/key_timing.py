@@ -1,9 +1,9 @@
-"""Whether the time that a guessed key takes to be refused tells how near it was to a proper one.
+"""Measure whether the time to refuse a guessed key reveals how similar it is to a valid one.
 
     python scripts/measure/key_timing.py [--keys 20] [--guesses 20000]
 
-Guesses of several kinds take turns at a file of keys. A table shows the median time of each kind, with the interval in
-which it lies in 95 of 100 samples.
+Guesses of several kinds are checked in turn against a file of keys. A table shows the median time of each kind with
+its 95 % interval.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long the Tab key takes: the time of the answer to some unfinished command lines, in a process each."""
+"""Measure how long the Tab key takes: the time to complete some command lines, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES: Final = ("streamer ", "streamer ta", "streamer --format js", "streamer se
 
 
 def main() -> int:
-    """Runs it; the exit status."""
+    """Measure and print the table; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=25, metavar="N", help="how often each is asked (25)")
     options = parser.parse_args()
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def answered(line: str, answer: Path) -> tuple[float, float]:
-    """Milliseconds until the answer is there, and those of the processor."""
+    """The milliseconds until the answer, and the milliseconds of processor time."""
     asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SHELL": "zsh"}
     environment = {**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

@@ -1,4 +1,4 @@
-"""Fit what a bundle says of its words, their times and their confidence, and write `calibration.json` into it.
+"""Fit the corrections of times and confidences for a bundle, and write `calibration.json` into it.
 
     python scripts/train/calibrate.py --work PREPARED --cache FOLDER [--bundle BUNDLE] [--steps 160 320 640]
 

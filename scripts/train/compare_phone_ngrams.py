@@ -1,4 +1,4 @@
-"""Compare the n-grams that CTC-CRF can divide by: how well they know the phones, and what they cost.
+"""Compare the n-grams that CTC-CRF can use: how well they predict the phones, and what they cost.
 
     python scripts/train/compare_phone_ngrams.py --work PREPARED [--bundle asr_repo/streaming_asr/1] [--orders 2 3 4]
 

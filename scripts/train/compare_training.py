@@ -3,9 +3,9 @@
     python scripts/train/compare_training.py --work PREPARED --start BUNDLE --to FOLDER --steps 600 [--seeds 1 2]
     python scripts/train/compare_training.py --list
 
-Every run has a folder FOLDER/SETTING-SEED. What is done stays done: stopped at any moment (SIGTERM, Ctrl-C), the same
-command goes on. Each run is judged on the second half of dev by the search of --base, with weights tuned on a part of
-the first half (--untuned leaves that out, it takes most of the judging's time). The last lines are the table so far.
+Every run has a folder FOLDER/SETTING-SEED. The comparison can be stopped at any moment (SIGTERM, Ctrl-C); the same
+command continues it. Each run is evaluated on the second half of dev by the search of --base, with weights tuned on a
+part of the first half. That takes most of the time of an evaluation; --untuned leaves it out. The table comes last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do all that new weights need, in order: fit what belongs to them, measure them, write the figures into the documents.
+"""Do everything that new weights need, in order: fit, measure, and write the figures into the documents.
 
     python scripts/train/weights_changed.py --from RUN/averaged --work PREPARED --speech GIVEN --to FOLDER
     python scripts/train/weights_changed.py --work PREPARED --speech GIVEN --to FOLDER --list

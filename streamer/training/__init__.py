@@ -1,1 +1,1 @@
-"""How the model is made and measured: the library behind scripts/data, scripts/train and scripts/measure."""
+"""Makes and measures the model: the library of scripts/data, scripts/train and scripts/measure."""

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a wish: what runs is brought to a good end first."""
+"""Handles SIGTERM and Ctrl-C as a request to stop: the running work comes to an orderly end first."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StoppedError(Exception):
-    """What was to be done was not, because the process was asked to stop."""
+    """The work was not finished, because the process was asked to stop."""
 
 
 def stop_signals() -> Callable[[], bool]:
-    """From now on these signals only ask; the function that comes back says whether they did."""
+    """From now on these signals only request a stop. Returns a function that says whether one has arrived."""
     asked = False
 
     def ask(*_: object) -> None:

@@ -17,7 +17,7 @@ from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Utterance
 FRAME = 640
 FRAME_MS = 40
 DELAY_FRAMES = 1
-"""How much later than a phone its frame's label comes in the warm start: a causal model must have heard it."""
+"""How much later than a phone its label is in the warm start, because a causal model must hear the phone first."""
 
 UNLABELLED = -1
 SPEEDS = (0.9, 1.0, 1.1)
@@ -26,7 +26,7 @@ POOL_BATCHES = 40
 
 @dataclass(frozen=True)
 class Recipe:
-    """How utterances become the rows of a batch."""
+    """The settings by which utterances become the rows of a batch."""
 
     seconds: float = 80.0
     longest: float = 17.0
@@ -72,7 +72,7 @@ class Batches:
         device: torch.device,
         synthetic: Corpus | None = None,
     ) -> None:
-        """`synthetic` is speech that `epoch` mixes in as far as it is asked to."""
+        """`synthetic` is speech that `epoch` can mix in."""
         self._alignments = alignments
         self._seed = seed
         self._recipe = recipe
@@ -80,7 +80,7 @@ class Batches:
         self._utterances = self._usable(corpus)
         self._synthetic = self._usable(synthetic) if synthetic else []
         self._made = {utterance.name for utterance in self._synthetic}
-        # One copy of all audio lies where the model computes.
+        # All audio is copied once to the device of the model.
         self._audio = _on(device, corpus)
         self._made_audio = _on(device, synthetic) if synthetic else self._audio
 
@@ -102,7 +102,7 @@ class Batches:
         return batches
 
     def tensors(self, utterances: list[Utterance], seed: str) -> Batch:
-        """A planned batch as tensors; the seed decides about speed, silences and joined utterances."""
+        """A planned batch as tensors; the seed determines speeds, silences and joined utterances."""
         rng = random.Random(seed)
         speed = rng.choice(SPEEDS)
         rows = [self._row(parts, rng) for parts in self._joined(utterances, rng)]
@@ -135,7 +135,7 @@ class Batches:
         return [utterance for utterance in corpus.utterances if utterance.seconds <= self._recipe.longest]
 
     def _drawn(self, seconds: float, longest: float, rng: random.Random) -> list[Utterance]:
-        """Synthetic utterances of so many seconds in all, or as many as there are."""
+        """Synthetic utterances with this many seconds in total, or all if there are fewer."""
         drawn: list[Utterance] = []
         if seconds > 0:
             for utterance in rng.sample(self._synthetic, len(self._synthetic)):
@@ -147,7 +147,7 @@ class Batches:
     def _filled(self, order: list[Utterance]) -> Iterator[list[Utterance]]:
         batch: list[Utterance] = []
         for utterance in order:
-            # Sorted by length, so the newest is the longest and decides about the padding.
+            # The utterances are sorted by length, so the newest is the longest and determines the padding.
             if batch and utterance.seconds * (len(batch) + 1) > self._recipe.seconds:
                 yield batch
                 batch = []

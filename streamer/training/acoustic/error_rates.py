@@ -1,4 +1,4 @@
-"""Phone and word errors of a model on a prepared set, greedy, under the masks that equal streaming."""
+"""Computes phone and word errors of a model on a prepared set: greedy, with masks that give the same as streaming."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Utterance
 FRAME_MS = 40
 FRAME_SAMPLES = FRAME_MS * SAMPLE_RATE // 1000
 BATCH_SECONDS = 120
-# As a service does at the end of a stream: the last word has to come through the model.
+# A service adds the same at the end of a stream, because the model emits the last word with a delay.
 TAIL_SAMPLES = SAMPLE_RATE * 6 // 10
 TAIL_LEVEL = 1e-4
 

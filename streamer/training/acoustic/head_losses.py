@@ -22,14 +22,14 @@ HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
 
 @dataclass(frozen=True)
 class BatchLosses:
-    """The weighted losses of a batch by name, whose sum is learned from, and figures that are only told."""
+    """The weighted losses of a batch by name, whose sum is minimised, and figures that are only reported."""
 
     losses: dict[str, Tensor]
     figures: dict[str, Tensor]
 
     @property
     def total(self) -> Tensor:
-        """What is learned from."""
+        """The sum that is minimised."""
         return torch.stack(list(self.losses.values())).sum()
 
 
@@ -76,7 +76,7 @@ class HeadLosses:
     def _sequence(
         self, head: str, found: Emissions, batch: Batch, denominator_share: float, result: BatchLosses
     ) -> Tensor:
-        """The loss of whole sequences, for each unit of the targets."""
+        """The loss of whole sequences, per unit of the targets."""
         kind = head.removesuffix("_middle")
         targets, lengths = batch.targets[kind], batch.target_lengths[kind]
         if self._ngram is None or not denominator_share:

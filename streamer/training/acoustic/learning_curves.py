@@ -1,4 +1,4 @@
-"""A picture of how a run goes: the losses and the learning rate over its steps."""
+"""Draws the losses and the learning rate of a run over its steps."""
 
 from __future__ import annotations
 

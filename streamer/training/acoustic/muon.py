@@ -47,7 +47,7 @@ class Muon:
                 matrix.mul_(1 - rate * self._decay).add_(change, alpha=-rate * scale)
 
     def _orthogonal(self, matrices: Tensor) -> Tensor:
-        # A third of a small batch's time: every process does a part.
+        # This takes a third of the time of a small batch, so every process does a part of it.
         lengths = [len(part) for part in matrices.tensor_split(self._processes.size)]
         part = matrices.tensor_split(self._processes.size)[self._processes.rank]
         return self._processes.collect(orthogonal(part) if len(part) else part, lengths)

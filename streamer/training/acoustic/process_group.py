@@ -1,4 +1,4 @@
-"""The processes that train one model together: each computes a share of every batch, and they add up what they found.
+"""The processes that train one model together: each computes a share of every batch, and the results are added.
 
 Two processes of one thread are nearly twice as fast on two cores as one process of two threads, whose small
 operations wait for one another most of the time.
@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, distributed
 
-# A member that waits longer for the others has lost them.
+# A member that waits longer than this for the others ends with an error.
 PATIENCE = datetime.timedelta(minutes=10)
 
 Item = TypeVar("Item")
@@ -24,13 +24,13 @@ class ProcessGroup:
     """One process among those of a run, or a run of one process."""
 
     def __init__(self, rank: int = 0, size: int = 1, rendezvous: Path | None = None) -> None:
-        """`rendezvous` is a path at which no file lies yet, the same for all members."""
+        """`rendezvous`: the path of a file that does not exist yet, the same for all members."""
         self.rank = rank
         self.size = size
         self._rendezvous = rendezvous
 
     def join(self) -> None:
-        """Wait for the others; before that nothing can be shared."""
+        """Wait for the other members. This comes before everything that is shared."""
         if self.size > 1:
             rendezvous = f"file://{self._rendezvous}"
             distributed.init_process_group(
@@ -38,7 +38,7 @@ class ProcessGroup:
             )
 
     def share(self, items: Sequence[Item]) -> list[Item]:
-        """This member's part of a list; where there are too few to go round, all of them."""
+        """This member's part of a list; the whole list if it is too short for all members."""
         return list(items[self.rank :: self.size] or items)
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
@@ -51,10 +51,10 @@ class ProcessGroup:
             tensor.copy_(total.view_as(tensor))
 
     def collect(self, part: Tensor, lengths: Sequence[int]) -> Tensor:
-        """The parts of all members, one behind the other; `lengths` are their first dimensions."""
+        """The parts of all members joined; `lengths` are their first dimensions."""
         if self.size == 1:
             return part
-        # As bytes: not every kind of number can be sent.
+        # Sent as bytes, because not every data type can be sent.
         padded = part.new_zeros(max(lengths), *part.shape[1:])
         padded[: len(part)] = part
         parts = [torch.empty_like(padded) for _ in lengths]
@@ -62,6 +62,6 @@ class ProcessGroup:
         return torch.cat([found[:length] for found, length in zip(parts, lengths, strict=True)])
 
     def leave(self) -> None:
-        """Part from the others."""
+        """Leave the group."""
         if self.size > 1:
             distributed.destroy_process_group()

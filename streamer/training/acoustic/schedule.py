@@ -1,4 +1,4 @@
-"""How a run goes: which loss when, at which learning rate, with how much synthetic speech."""
+"""The schedule of a run: its losses, its learning rate and its share of synthetic speech at each step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Schedule:
 
     errors_from: int | None = None
     errors_weight: float = 1.0
-    """Of a word expected to be wrong, beside the loss of its phones."""
+    """The weight of a word expected to be wrong, relative to the loss of its phones."""
 
     consistency: float = 0.0
     """The weight of the disagreement of two masked views of each batch. Without it there is one view."""
@@ -47,7 +47,7 @@ class Schedule:
         return seconds / (60 * self.minutes)
 
     def learning_rate(self, step: int, progress: float) -> float:
-        """Up over the first steps, constant, then down to zero."""
+        """The learning rate: it rises over the first steps, is constant, and then falls to zero."""
         return self.rate * min(1.0, (step + 1) / self.rise_steps, max(1 - progress, 0.0) / self.fall)
 
     def synthetic(self, progress: float) -> float:
@@ -64,7 +64,7 @@ class Schedule:
         """How much of CTC-CRF's denominator counts: nothing first, in the end all but CTC's share."""
         if self.crf_from is None or step < self.crf_from:
             return 0.0
-        # A run that begins with it goes on from weights that know it, or will within a few steps.
+        # A run that begins with CTC-CRF has weights that were trained with it, or that adapt within a few steps.
         risen = (step - self.crf_from + 1) / self.crossfade_steps if self.crf_from else 1.0
         return (1 - self.ctc_share) * min(risen, 1.0)
 

@@ -29,7 +29,7 @@ EVERYTHING = 1e9
 
 
 class Trainer:
-    """Trains an acoustic model until its planned time is used up, in as many pieces as one likes."""
+    """Trains an acoustic model until its planned time is used up, in any number of pieces."""
 
     def __init__(
         self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
@@ -62,7 +62,7 @@ class Trainer:
         return self._schedule.progress(self.step, self.trained_seconds)
 
     def train(self, minutes: float, note: Callable[[dict[str, float]], None], stopped: Callable[[], bool]) -> None:
-        """Train for so long, or to the end of the plan, or until stopped; `note` gets the figures of every step."""
+        """Train for a given time, to the end of the plan or until stopped. `note` gets the figures of every step."""
         end = self.trained_seconds + 60 * minutes
         while self.progress < 1 and self.trained_seconds < end:
             longest = self._schedule.short_seconds if self.step < self._schedule.short_steps else EVERYTHING
@@ -80,7 +80,7 @@ class Trainer:
                 self.position += 1
                 note({**figures, "step": self.step, "epoch": self.epoch, "hours": self.audio_seconds / 3600,
                       "minutes": self.trained_seconds / 60})  # fmt: skip
-                # What decides about the schedule and the end has to be the same for all processes.
+                # Everything that determines the schedule and the end must be the same for all processes.
                 told = torch.tensor([time.monotonic() - started, batch.seconds, float(stopped())], dtype=torch.float64)
                 self.processes.add_up([told])
                 elapsed, seconds, stops = told.tolist()
@@ -126,13 +126,13 @@ class Trainer:
         partial.replace(path)
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint's content."""
+        """Continue from the content of a checkpoint."""
         self.model.load_state_dict(state["model"])
         self.average = {name: tensor.to(self.model.device) for name, tensor in state["average"].items()}
         self._muon.load_state_dict(state["muon"])
         self._adam.load_state_dict(state["adam"])
         for name in _COUNTERS:
-            setattr(self, name, state.get(name, 0))  # older checkpoints know fewer of them
+            setattr(self, name, state.get(name, 0))  # older checkpoints have fewer of them
 
     def _learn(self, batch: Batch) -> dict[str, float]:
         shared, generator = self._generator(), self._generator(self.processes.rank)
@@ -165,7 +165,7 @@ class Trainer:
 
     @torch.no_grad()
     def _follow(self) -> None:
-        # Young averages forget faster, or the first weights would stay in them for long.
+        # New averages forget faster. Otherwise the first weights would stay in them for a long time.
         keep = min(self._schedule.average, (1 + self.step) / (10 + self.step))
         current = self.model.state_dict()
         torch._foreach_lerp_(list(self.average.values()), [current[name] for name in self.average], 1 - keep)

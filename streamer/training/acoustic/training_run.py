@@ -1,4 +1,4 @@
-"""One run on one machine: its processes, its folder with checkpoint, log and curves, and the model that comes of it."""
+"""Does one run on one machine: starts its processes, writes checkpoint, log and curves, and gives the trained model."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class PhoneModel:
     """The n-gram in CTC-CRF's denominator, and which heads learn so."""
 
     order: int = 3
-    free_boundary: bool = False  # the mark after a word costs nothing and takes no place in a context
-    middle: bool = False  # the head in the middle learns so too
+    free_boundary: bool = False  # the boundary after a word has weight 1 and is not in the contexts
+    middle: bool = False  # the middle head learns by CTC-CRF too
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Run:
     keep_every: int | None = None  # steps after which the averaged weights are kept for good
 
     def train(self, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
-        """Train, or go on, until the piece is over or `stopped`; what was learnt is kept."""
+        """Start or continue training until the piece is over or `stopped` is true. The state is kept."""
         size = self._process_count()
         with tempfile.TemporaryDirectory() as folder:
             rendezvous = Path(folder) / "processes"
@@ -94,7 +94,7 @@ class Run:
                 spawn.Process(target=_follow, args=(self, rank, size, rendezvous), daemon=True)
                 for rank in range(1, size)
             ]
-            # A signal for all of them must not end one that does not know yet what to do with it: it waits.
+            # A signal to all processes waits, so that it does not end one that has no handler yet.
             with _held_back(STOP_SIGNALS):
                 for process in others:
                     process.start()
@@ -127,7 +127,7 @@ class Run:
         tell(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
 
     def _trainer(self, processes: ProcessGroup) -> Trainer:
-        """Where the run was left."""
+        """The trainer of this run, in the state in which the run was last saved."""
         if self.device == "cpu":
             torch.set_num_threads(1)
         torch.manual_seed(self.seed)
@@ -186,7 +186,7 @@ def averaged_model(run: Path) -> AcousticModel:
 
 
 def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
-    # It stops when the first process says so, and fails when that one is gone.
+    # It stops when the first process stops, and fails when that one has ended.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -238,7 +238,7 @@ def _checkpoint_path(run: Path) -> Path:
 
 def _checkpoint(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise CorpusError(f"{path} is missing: nothing was trained there yet")
+        raise CorpusError(f"{path} is missing: there is no trained run in this folder yet")
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return state
 

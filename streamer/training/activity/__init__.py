@@ -1,1 +1,1 @@
-"""Training and measuring of speech activity: examples of speech over sounds that are none, and what is told of them."""
+"""Trains and measures the detection of speech activity: examples of speech and other sounds, and figures."""

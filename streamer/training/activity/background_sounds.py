@@ -1,4 +1,4 @@
-"""Recorded and synthetic sounds that are no speech; some of the recordings are kept for measuring."""
+"""Recorded and synthetic sounds other than speech; some of the recordings are kept for measuring."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from streamer.training.activity.synthetic_sounds import KINDS, Audio
 from streamer.training.data.corpus import Corpus, CorpusError, Samples
 
 HELD_OUT = 5
-"""One recording of noise in so many is kept for measuring."""
+"""One in this many recordings of noise is kept for measuring."""
 
 
 class BackgroundSounds:
-    """Recorded and synthetic sounds that are no speech."""
+    """Recorded and synthetic sounds other than speech."""
 
     def __init__(self, noise: Corpus, seed: int, clips: int, samples: int, *, measuring: bool = False) -> None:
         chosen = [noise.samples(piece) for piece in noise.utterances if held_out(piece.name) == measuring]
         self.recorded = [_scaled(clip) for clip in chosen if np.abs(clip).max() > 0]
         if not self.recorded:
-            raise CorpusError("the prepared noise is too little: some is to train with and some to measure with")
+            raise CorpusError("there is too little prepared noise: training and measuring need some each")
         self.synthetic = {
             kind: [make(np.random.default_rng((seed, number)), samples) for number in range(clips)]
             for kind, make in KINDS.items()

@@ -78,7 +78,7 @@ class ExampleSource:
 
 
 def _heard(rng: Generator, mixed: Audio) -> Samples:
-    """At some level, from far too quiet to full scale, with a faint hiss, digital silence or a gate."""
+    """The audio at a random level from far too quiet to full scale, with a faint hiss, digital silence or a gate."""
     decibels = rng.uniform(-26, 0) if rng.random() < 0.65 else rng.uniform(-54, -20)
     mixed = mixed * (10 ** (decibels / 20) / max(float(np.abs(mixed).max()), 1e-3))
     choice = rng.random()

@@ -14,7 +14,7 @@ from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.training.activity.examples import Example, ExampleSource
 
-# What is said at a frame's end can be told a frame later: the rule that follows the head knows of the delay.
+# Speech at the end of a frame may be detected a frame later: the rule after the head allows for this delay.
 DELAY_FRAMES = 1
 STATISTICS_EXAMPLES = 48
 
@@ -22,7 +22,7 @@ STATISTICS_EXAMPLES = 48
 def train(
     examples: ExampleSource, minutes: float, rows: int, rate: float, seed: int, tell: Callable[[str], None]
 ) -> ActivityNetwork:
-    """A head that has learnt for so many minutes of processor time; the rate falls to zero at their end."""
+    """Train a head for this many minutes of processor time. The learning rate falls to zero at the end."""
     torch.manual_seed(seed)
     rng, features, head = np.random.default_rng(seed), LogMel(), ActivityNetwork()
     energies, _ = _batch(features, [examples.draw(rng) for _ in range(STATISTICS_EXAMPLES)])

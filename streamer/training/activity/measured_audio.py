@@ -1,4 +1,4 @@
-"""What activity is measured with: sounds that are no speech, and utterances with pauses under some condition."""
+"""The audio that activity is measured with: sounds other than speech, and utterances with pauses under conditions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONDITIONS = ("clean", "noise 20 dB", "noise 10 dB", "music 10 dB", "40 dB too q
 def conversation(
     rng: Generator, speech: AlignedSpeech, background: BackgroundSounds, condition: str
 ) -> tuple[Samples, list[tuple[int, int]]]:
-    """Utterances with pauses, and where speech lies in them; pauses below a second are not counted as such."""
+    """Utterances with pauses, and the stretches of speech in them. Pauses below a second do not count."""
     total = STREAM_SECONDS * SAMPLE_RATE
     spoken = np.zeros(total, np.float32)
     truth: list[tuple[int, int]] = []
@@ -34,7 +34,6 @@ def conversation(
         clip = speech.corpus.samples(utterance).astype(np.float32) / 32768
         if offset + len(clip) + SAMPLE_RATE > total:
             break
-        # Silences of digital zeros between recordings would give starts away: a recording's own fade in and out.
         spoken[offset : offset + len(clip)] = clip * (0.2 / max(float(np.abs(clip).max()), 1e-3))
         for start, end in spans:
             start, end = start + offset // 16, end + offset // 16
@@ -52,11 +51,12 @@ def conversation(
         spoken = spoken + noise * loudness * 10 ** (-float(decibels) / 20) / noise.std()
     elif condition != "clean":
         spoken = spoken / 100
+    # With faint noise, because digital zeros between recordings would reveal the starts.
     return quantised(spoken + rng.standard_normal(total, np.float32) / 32768), truth
 
 
 def sounds(noise: Corpus, folder: Path | None, streams: int) -> Iterator[tuple[str, list[Samples]]]:
-    """Each kind of sound that is no speech, as so many streams; those of the folder are recordings of more kinds."""
+    """Streams of each kind of sound other than speech; the folder has recordings of more kinds."""
     rng = np.random.default_rng(MEASURING_SEED)
     size = STREAM_SECONDS * SAMPLE_RATE
     yield "digital silence", [np.zeros(size, np.int16)] * streams

@@ -1,4 +1,4 @@
-"""How well activity is told: false starts on sounds that are no speech, and how speech events lie beside the alignment.
+"""Measures the detection of activity: false starts on other sounds, and speech events compared with the alignment.
 
 The recogniser runs without words, so what is measured are the events of activity alone.
 """
@@ -22,7 +22,7 @@ from streamer.training.activity.speech_events import ActivityModel, speech_event
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples
 
 PIECE_SECONDS = 5
-# A start that lies so much before speech, or an end so much behind it, is that of something else.
+# A start this long before speech, or an end this long after it, belongs to something else.
 EARLIEST_MS, LATEST_MS = 500, 1200
 
 
@@ -39,12 +39,12 @@ class Openings:
 
 @dataclass(frozen=True)
 class Starts:
-    """Speech events beside the alignment."""
+    """Speech events compared with the alignment."""
 
     condition: str
     starts: int
     missed_starts_percent: float
-    unheard_percent: float  # nothing of the speech looked enough like it for its words to be shown
+    unheard_percent: float  # no part of the speech looked enough like speech for its words to be shown
     open_before_percent: float  # by noise, breath or because the end before was not noticed
     delay_ms_median: float
     delay_ms_p90: float
@@ -57,7 +57,7 @@ class Starts:
 
 
 def openings(head: ActivityNetwork, kind: str, recordings: Sequence[Samples], step_ms: int) -> Openings:
-    """How often sounds that are no speech open."""
+    """Counts how often sounds other than speech cause a start of speech."""
     found = sum(event.state == "start" for events in speech_events(head, recordings, step_ms) for event in events)
     minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
     size = PIECE_SECONDS * SAMPLE_RATE
@@ -77,7 +77,7 @@ def heard_in(probabilities: Sequence[float]) -> bool:
 def starts(
     head: ActivityNetwork, speech: AlignedSpeech, noise: Corpus, condition: str, streams: int, step_ms: int
 ) -> Starts:
-    """How speech events lie beside the alignment, under a condition."""
+    """Compares speech events with the alignment, under a condition."""
     rng = np.random.default_rng(MEASURING_SEED)
     background = BackgroundSounds(noise, MEASURING_SEED, 4, CLIP_SECONDS * SAMPLE_RATE, measuring=True)
     recordings, truths = zip(

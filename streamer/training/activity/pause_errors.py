@@ -1,8 +1,7 @@
-"""Whether pauses cost words: utterances alone, and one after another with pauses between them.
+"""Measures whether pauses cause word errors: utterances alone, and joined with pauses between them.
 
-The errors counted are those at the edges: in the first two and the last two words of each utterance, and insertions
-beside them. A word that is lost, doubled or split where a segment ends would be an error there that the utterance by
-itself does not have.
+Only errors at the edges count: in the first two and the last two words of each utterance, and insertions beside them.
+A word that is lost, doubled or split at the end of a segment is an error there that the utterance alone does not have.
 """
 
 from __future__ import annotations

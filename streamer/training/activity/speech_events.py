@@ -1,4 +1,4 @@
-"""The recogniser with an activity head and no words: what its speech events are by themselves."""
+"""Runs the recogniser with an activity head and without words, to get the speech events of activity alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamer.training.data.corpus import SAMPLE_RATE, Samples
 
 
 class ActivityModel:
-    """A streaming model that tells activity and nothing else."""
+    """A streaming model that detects activity and nothing else."""
 
     name = "activity"
     sample_rate = SAMPLE_RATE
@@ -87,7 +87,7 @@ class SpeechEvent:
 
 def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
     """The speech events of streams, all computed together."""
-    # Without words every segment in which somebody speaks would seem to be noise in the end: patience without end.
+    # Without words every segment with activity would finally count as noise, so the patience is unlimited.
     rule = EndpointRule(patience_ms=10**9)
     recogniser = Recogniser(ActivityModel(head), {"lexicon": NoWords()}, slots=len(recordings), idle_limit_s=1e9)
     for stream in range(len(recordings)):

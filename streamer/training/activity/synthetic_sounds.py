@@ -1,4 +1,4 @@
-"""Synthetic sounds that are no speech: music, sung tones, keyboards, knocks, signals and hums.
+"""Makes synthetic sounds other than speech: music, sung tones, keyboards, knocks, signals and hums.
 
 Each is float32 at 16 kHz with a peak of 1, and the same for the same seed. They are varied, not beautiful.
 """
@@ -198,7 +198,7 @@ def _drum(rng: Generator, kind: str) -> Audio:
 
 
 def _struck(rng: Generator, tones: NDArray[np.float64], decay: float, sharp: float) -> Audio:
-    """Something hard is hit: its tones ring for a moment, with a share of noise."""
+    """The sound of a hit on something hard: its tones ring for a moment, with a share of noise."""
     t = np.arange(int(0.3 * SAMPLE_RATE)) / SAMPLE_RATE
     ringing = sum(np.sin(2 * np.pi * tone * t + rng.uniform(0, 6)) * rng.uniform(0.3, 1) for tone in tones)
     noise = rng.standard_normal(len(t)) * np.exp(-t / (decay * 0.5))

@@ -1,1 +1,1 @@
-"""Speech as microphones, rooms and lines change it, for training: on whole batches, where they lie."""
+"""Changes training speech as microphones, rooms and lines do: whole batches, on their device."""

@@ -1,4 +1,4 @@
-"""Augmentation of whole batches where they lie: rooms and lines, noise, gain, dither with exact zeros, masks."""
+"""Augments whole batches on their device: rooms and lines, noise, gain, dither with exact zeros, masks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Augmentation:
 
     def _coloured(self, row: Tensor, room: bool, generator: torch.Generator) -> Tensor:
         """In a room, or through a line that lets only a band through."""
-        # Room for the last echo, which would be heard at the beginning otherwise.
+        # Padding for the last echo, which would otherwise wrap around to the beginning.
         size = 1 << (len(row) + (SAMPLE_RATE if room else 0) - 1).bit_length()
         spectrum = torch.fft.rfft(row, n=size)
         choice = float(torch.rand((), generator=generator))

@@ -1,4 +1,4 @@
-"""SpecAugment: bands and stretches of the features are hidden, so that no single clue is relied on."""
+"""SpecAugment: hides bands and stretches of the features, so that the model does not rely on single clues."""
 
 from __future__ import annotations
 

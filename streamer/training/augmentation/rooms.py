@@ -8,23 +8,23 @@ from torch import Tensor
 from streamer.training.data.corpus import SAMPLE_RATE
 
 SHORTEST_S, LONGEST_S = 0.15, 1.0
-"""In which a synthetic room falls by 60 dB."""
+"""The times in which the sound of a synthetic room falls by 60 dB."""
 
 FARTHEST_DB, NEAREST_DB = -6.0, 12.0
 """How much louder the direct sound is than all that follows."""
 
 SILENT_S = 0.002
-"""Between the direct sound and the first wall."""
+"""The delay between the direct sound and the first echo."""
 
 
 def recorded_room(response: Tensor) -> Tensor:
-    """A recorded response from the direct sound on, or every label would come too early. Its energy is 1."""
+    """A recorded response from the direct sound on; otherwise every label would be too early. Its energy is 1."""
     direct = int(response.abs().argmax())
     return _unit_energy(response[direct : direct + SAMPLE_RATE])
 
 
 def synthetic_room(generator: torch.Generator) -> Tensor:
-    """A made-up response on the CPU, of energy 1; its high tones decay faster, for walls swallow them first."""
+    """A synthetic response of energy 1, on the CPU. High tones decay faster, because walls absorb them more."""
     ringing, nearness, darkness = torch.rand(3, generator=generator).tolist()
     seconds = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** ringing
     times = torch.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE

@@ -1,1 +1,1 @@
-"""Comparisons with what other people have written."""
+"""Comparisons with other software."""

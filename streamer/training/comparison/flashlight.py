@@ -1,4 +1,4 @@
-"""Our search beside flashlight-text's streaming lexicon decoder: word errors and CPU time on the same emissions.
+"""Compares our search with flashlight-text's streaming lexicon decoder: word errors and CPU time on the same emissions.
 
 Both have the same lexicon and language model. The weights of each are tuned on one half of the set, at the second beam
 size that is asked for, and judged on the other half.
@@ -27,7 +27,7 @@ from streamer.training.search.weight_tuning import described, tune
 LN10 = 2.302585092994046
 # Tokens that are this much worse than the best of a frame are not looked at by flashlight.
 THRESHOLD = 15.0
-# More of them give flashlight the same words at a higher price.
+# With more of them flashlight finds the same words in more time.
 FLASHLIGHT_TOKENS = 8
 
 
@@ -47,7 +47,7 @@ class Comparison:
     def lines(self, tell: Callable[[str], None]) -> Iterator[str]:
         """The weights that were found, and the table."""
         if not self.arpa.is_file():
-            raise CorpusError(f"{self.arpa} is missing: scripts/train/build_language_model.py --arpa writes it")
+            raise CorpusError(f"{self.arpa} is missing: write it with scripts/train/build_language_model.py --arpa")
         lexicon = Lexicon.load(self.bundle / LEXICON_FILE)
         language = LanguageModel.load(self.bundle / LANGUAGE_FILE)
         flashlight = Flashlight(lexicon, language, self.arpa)

@@ -1,4 +1,4 @@
-"""What became of runs that are compared: errors of every utterance of dev's second half, and how settings differ."""
+"""Evaluates the runs of a comparison: the errors of all utterances of dev's second half, and a table of settings."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ class Judge:
 
 
 def write_judged(folder: Path, judged: Sequence[JudgedUtterance]) -> None:
-    """Keep them in a run's folder."""
+    """Write them to the folder of a run."""
     with replacing(folder / JUDGED_FILE, "w") as file:
         json.dump([asdict(one) for one in judged], file)
 
 
 def read_judged(folder: Path) -> list[JudgedUtterance] | None:
-    """What a run was judged as, None if it was not yet."""
+    """The results of a run, None if it was not evaluated yet."""
     path = folder / JUDGED_FILE
     if not path.is_file():
         return None

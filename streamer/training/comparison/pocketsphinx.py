@@ -1,6 +1,6 @@
-"""What PocketSphinx 5 makes of recordings, with its own model and language model, and word error rates beside ours.
+"""Recognises recordings with PocketSphinx 5, with its own models, and compares its word error rates with ours.
 
-Both are judged with one normalisation. What PocketSphinx understood can be kept by the content of the audio.
+Both are scored with the same normalisation. The results of PocketSphinx can be cached by the content of the audio.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamer.training.data.replaced_file import replacing
 
 @dataclass(frozen=True)
 class Heard:
-    """What PocketSphinx made of one recording."""
+    """The result of PocketSphinx for one recording."""
 
     text: str
     seconds: float
@@ -67,7 +67,7 @@ def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance])
 
 def heard_by_pocketsphinx(utterances: Sequence[Utterance], cache: Path | None, processes: int) -> Iterator[Heard]:
     """PocketSphinx over all recordings, in their order."""
-    # Spawned, not forked: whoever calls may have threads, and a fork of those is a warning.
+    # Spawned, not forked, because the caller may have threads, and forking those causes a warning.
     with ProcessPoolExecutor(processes, get_context("spawn"), _open) as pool:
         yield from pool.map(_hear, utterances, [cache] * len(utterances))
 
@@ -88,7 +88,7 @@ def _hear(utterance: Utterance, cache: Path | None) -> Heard:
         return Heard(**json.loads(kept.read_text(encoding="utf-8")))
     began = time.process_time()
     _decoder.start_utt()
-    # The whole at once: it then knows the mean of all its features before the first word, its best case.
+    # The whole recording at once: PocketSphinx then knows the mean of all features from the start, its best case.
     _decoder.process_raw(audio, full_utt=True)
     _decoder.end_utt()
     cpu_s = time.process_time() - began
@@ -105,6 +105,6 @@ def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtt
 
 
 def _relative(sums: Counts) -> Counts:
-    # Where PocketSphinx makes no error at all there is no ratio: half an error stands for none.
+    # Without any error of PocketSphinx there would be no ratio, so half an error is assumed.
     found: Counts = sums[:, 1] / np.maximum(sums[:, 0], 0.5) - 1
     return found

@@ -1,1 +1,1 @@
-"""Speech as it is given, prepared, aligned, degraded, and made by synthetic voices."""
+"""Reads the given speech, prepares, aligns and degrades it, and makes speech with synthetic voices."""

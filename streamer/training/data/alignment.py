@@ -1,6 +1,6 @@
-"""Where the words and phones of the prepared speech lie: what scripts/data/align_speech.py writes.
+"""The times of the words and phones of the prepared speech, as scripts/data/align_speech.py writes them.
 
-There are two kinds. `NAME.phones.jsonl` has times by a tool that is not ours, and is what times are judged by.
+There are two kinds. `NAME.phones.jsonl` has times from an independent tool; times are evaluated with it.
 `NAME.heard.jsonl` has the pronunciations that a model of ours hears, with rough times: better targets for training.
 """
 
@@ -32,7 +32,7 @@ def alignment_path(folder: Path, name: str) -> Path:
 
 
 def heard_path(folder: Path, name: str) -> Path:
-    """The file that holds what a model of ours heard in a prepared set."""
+    """The file with the pronunciations that our model heard in a prepared set."""
     return folder / f"{name}.heard.jsonl"
 
 
@@ -45,13 +45,13 @@ def read_alignments(folder: Path, name: str) -> dict[str, Alignment]:
 
 
 def read_targets(folder: Path, name: str) -> dict[str, Alignment]:
-    """What to train on: the pronunciations that a model heard, or without them the alignments."""
+    """The targets for training: the pronunciations that a model heard if there are any, otherwise the alignments."""
     path = heard_path(folder, name)
     return _read(path) if path.is_file() else read_alignments(folder, name)
 
 
 def write_resumed(path: Path, find: Callable[[set[str]], Iterable[Alignment]]) -> None:
-    """Write alignments line by line; a run that was interrupted is gone on with.
+    """Write alignments line by line, and continue after an interrupted run.
 
     `find` gets the names of the utterances that were aligned before, and gives the others.
     """

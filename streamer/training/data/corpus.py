@@ -20,7 +20,7 @@ Samples = npt.NDArray[np.int16]
 
 
 class CorpusError(Exception):
-    """Prepared or given data that cannot be used, with what to do about it."""
+    """Prepared or given data cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Corpus:
                 raise CorpusError(f"{path} is missing: run scripts/data/prepare_speech.py --work {folder} first")
         self.utterances = list(_read_table(table))
         if not self.utterances:
-            raise CorpusError(f"{table} lists no recording: run scripts/data/prepare_speech.py again")
+            raise CorpusError(f"{table} has no recordings: run scripts/data/prepare_speech.py again")
         self._samples: Samples = np.memmap(audio, dtype=np.int16, mode="c")
         end = max(utterance.start + utterance.samples for utterance in self.utterances)
         if end > len(self._samples):
@@ -66,7 +66,7 @@ class Corpus:
 
 
 def write_corpus(folder: Path, name: str, recordings: Iterable[tuple[Utterance, Samples]]) -> list[Utterance]:
-    """Write recordings as a prepared set; their `start` is filled in. Nothing half-written is left behind."""
+    """Write recordings as a prepared set, and fill in their `start`. An error leaves no incomplete files."""
     written: list[Utterance] = []
     with replacing(folder / f"{name}.samples", "wb") as audio:
         position = 0

@@ -55,10 +55,10 @@ def degrade(utterances: Sequence[Utterance], degradation: Degradation, folder: P
     """Write one degradation's files and manifest."""
     rows = []
     for number, utterance in enumerate(utterances):
-        # Not by the degradation's name: noise at 20 dB and at 5 dB is the same noise.
+        # The seed does not depend on the degradation, so that noise at 20 dB and at 5 dB is the same noise.
         rng = np.random.default_rng([seed, crc32(utterance.name.encode())])
         audio = degradation(utterance.samples() / 32768, rng)
-        # Noise must not clip what it is added to; `clipped` does not go beyond 1.
+        # Adding noise must not clip the audio. The values of `clipped` do not exceed 1.
         audio = audio / max(1.0, float(np.abs(audio).max()))
         levels = np.clip(np.rint(audio * 32768), -32768, 32767).astype(np.int16)
         file = f"{name}/{number:05d}.flac"
@@ -75,7 +75,7 @@ def degrade(utterances: Sequence[Utterance], degradation: Degradation, folder: P
 def with_noise(
     audio: Audio, rng: np.random.Generator, noise: Sequence[npt.NDArray[np.int16]], decibels: float
 ) -> Audio:
-    """With recorded noise so far below the speech."""
+    """The audio with recorded noise this far below the speech."""
     stretch = np.zeros(0)
     while len(stretch) < len(audio):
         recording = noise[rng.integers(len(noise))] / 32768
@@ -90,7 +90,7 @@ def with_noise(
 
 
 def reverberated(audio: Audio, rng: np.random.Generator, responses: Sequence[Audio]) -> Audio:
-    """As heard across a room, at the level of before."""
+    """The audio as heard across a room, at the same level as before."""
     response = responses[rng.integers(len(responses))]
     size = len(audio) + len(response)
     heard = np.fft.irfft(np.fft.rfft(audio, size) * np.fft.rfft(response, size), size)[: len(audio)]
@@ -113,7 +113,7 @@ def telephoned(audio: Audio) -> Audio:
 
 
 def clipped(audio: Audio) -> Audio:
-    """So loud that one sample in twenty is cut off."""
+    """The audio so loud that one sample in twenty is clipped."""
     loudest_kept = max(float(np.quantile(np.abs(audio), 0.95)), 1e-4)
     return (audio / loudest_kept).clip(-1, 1)
 
@@ -132,5 +132,5 @@ def ringing_seconds(response: Audio) -> float:
 
 
 def _response(recorded: Audio) -> Audio:
-    # From the direct audio on, or words would come later than they were said.
+    # From the direct sound on; otherwise the words would be later than they were said.
     return recorded[int(np.abs(recorded).argmax()) :]

@@ -1,4 +1,4 @@
-"""Where every word and phone of prepared speech lies, by PocketSphinx's forced alignment."""
+"""Finds the times of every word and phone of prepared speech by PocketSphinx's forced alignment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = 16
 
 
 def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) -> None:
-    """Align one prepared set, going on where an interrupted run stopped; tells how far it is."""
+    """Align one prepared set, and report progress. Continues where an interrupted run stopped."""
     corpus, target = Corpus(work, name), alignment_path(work, name)
     if target.exists():
         tell(f"{target} exists already")
@@ -53,7 +53,7 @@ class Aligner:
         self._known: dict[str, Phones] = {}
 
     def align(self, utterance: Utterance, audio: bytes) -> Alignment:
-        """Where the words and phones of one utterance lie."""
+        """The times of the words and phones of one utterance."""
         words = utterance.text.split()
         phones = [self._pronounced(word) for word in words]
         for word, found in zip(words, phones, strict=True):

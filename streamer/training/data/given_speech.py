@@ -1,4 +1,4 @@
-"""The speech that is given: manifests with tar shards, read, checked and decoded."""
+"""Reads, checks and decodes the given speech: manifests with tar shards."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_manifest(path: Path) -> list[Row]:
             seen.add((row.shard, row.member))
             rows.append(row)
     if not rows:
-        raise CorpusError(f"{path} lists no utterance")
+        raise CorpusError(f"{path} has no utterances")
     return rows
 
 
@@ -75,7 +75,7 @@ def decoded(pool: ProcessPoolExecutor, speech: Path, rows: list[Row]) -> Iterato
 
 
 def unlabelled(shard: Path) -> Iterator[tuple[Utterance, Samples]]:
-    """Recordings in which nothing is said: all of a shard."""
+    """All recordings of a shard of noise or rooms, with empty texts."""
     for name, data in _members(shard):
         samples = decode(data, name)
         yield Utterance(name, 0, len(samples), shard.stem, "", ""), samples
@@ -91,7 +91,7 @@ def decode(encoded: bytes, name: str) -> Samples:
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     if not len(mono):
-        raise CorpusError(f"{name} holds no audio")
+        raise CorpusError(f"{name} contains no audio")
     rounded: Samples = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
     return rounded
 

@@ -12,7 +12,7 @@ from streamer.training.data.given_speech import Row, decoded, read_manifest, unl
 
 
 def prepare(speech: Path, work: Path, processes: int, tell: Callable[[str], None]) -> None:
-    """Write all four prepared sets into `work`; a line of what was written is told for each."""
+    """Write all four prepared sets to `work`, and report a line for each."""
     dev = read_manifest(speech / "dev.tsv")
     train = read_manifest(speech / "train.tsv")
     kept = without(train, dev)
@@ -36,6 +36,6 @@ def without(train: list[Row], dev: list[Row]) -> list[Row]:
 
 
 def amount(name: str, utterances: list[Utterance]) -> str:
-    """How much a set holds."""
+    """A line with the size of a set."""
     hours = sum(utterance.seconds for utterance in utterances) / 3600
     return f"{name}: {len(utterances)} recordings, {hours:.2f} h"

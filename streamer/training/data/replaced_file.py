@@ -1,6 +1,6 @@
-"""A file that is replaced only when the new one is whole, and only if it is another one.
+"""Replaces a file only when the new one is complete, and only if it is different.
 
-Nothing half-written is ever left in its place, and a file that would be the same is not touched.
+There is never an incomplete file in its place, and a file that would be the same is not touched.
 """
 
 from __future__ import annotations

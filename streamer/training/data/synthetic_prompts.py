@@ -1,4 +1,4 @@
-"""What synthetic voices say: rare words, numbers, spelled letters and commands, in carrier sentences.
+"""Makes the texts that synthetic voices say: rare words, numbers, spelled letters and commands, in carrier sentences.
 
 A prompt is written as it shall be transcribed, but with single letters that are named, not read, in capitals.
 """
@@ -59,12 +59,12 @@ KINDS = {_CARRIERS: 0.5, _COMMANDS: 0.2, _NUMBERS: 0.15, _SPELLED: 0.15}
 
 
 def transcript(prompt: str) -> str:
-    """What is written of a prompt: lower case."""
+    """The transcript of a prompt, in lower case."""
     return prompt.lower()
 
 
 def spoken(prompt: str) -> str:
-    """What a voice is given: letters by their names, with short breaks between them."""
+    """The text for a voice: letters are replaced by their names, with short breaks between them."""
     words = [f"{LETTER_NAMES[word]}," if word in LETTER_NAMES else word for word in prompt.split()]
     # In lower case some voices read it as a letter of an alphabet, not as the word.
     return " ".join("I" if word == "i" else word for word in words).rstrip(",") + "."

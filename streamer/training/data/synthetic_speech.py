@@ -45,7 +45,7 @@ def planned_speech(
 def _said(
     pool: ProcessPoolExecutor, planned: Iterator[tuple[Voice, str]], seconds: float
 ) -> Iterator[tuple[Utterance, Samples]]:
-    """The first so many seconds of what was planned."""
+    """The beginning of the plan, with this many seconds."""
     number = 0
     while seconds > 0:
         voices, texts = zip(*itertools.islice(planned, min(SAID_AT_ONCE, 1 + int(seconds / 2))), strict=True)

@@ -1,4 +1,4 @@
-"""Synthetic voices of programs that Debian packages, called one process an utterance."""
+"""Synthetic voices from programs in Debian packages, with one process for each utterance."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Voice:
 
 
 def check_installed(engines: Sequence[str]) -> None:
-    """Complain about engines that are unknown or missing here."""
+    """Raise an error for engines that are unknown or not installed."""
     for engine in engines:
         if engine not in PACKAGES:
             raise CorpusError(f"there is no engine {engine!r}; there are {', '.join(PACKAGES)}")
@@ -94,7 +94,7 @@ def draw_voice(engine: str, rng: random.Random) -> Voice:
 
 
 def _command(voice: Voice, text: str) -> tuple[list[str], str]:
-    """Program and options, the name of the file to write is yet to come; and what it reads."""
+    """The command without the name of the output file, and the text for its standard input."""
     rate, pitch = voice.rate / voice.throat, voice.pitch / voice.throat
     if voice.engine == "espeak-ng":
         words_a_minute, scale = str(round(160 * rate)), str(min(max(round(50 * pitch), 0), 99))

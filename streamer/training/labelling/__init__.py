@@ -1,1 +1,1 @@
-"""Texts for speech that has none: known sentences that were read, and the recogniser's own words where it is sure."""
+"""Finds texts for speech without text: known sentences that were read, or the recogniser's own words if it is sure."""

@@ -1,4 +1,4 @@
-"""All sentences that may have been read, and those of them that are nearest to what was heard."""
+"""Finds the sentences that may have been read: those nearest to the recognised words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamer.training.language.spoken_text import UNKNOWN, sentences
 
 # A word in more sentences than this tells nothing about which one was read, and would cost time.
 MOST_SENTENCES = 20_000
-# A shorter sentence is found by chance, a longer one is none that is given to people to read.
+# Shorter sentences would match by chance; longer ones are not given to people to read.
 FEWEST_WORDS, MOST_WORDS = 3, 20
 
 
@@ -47,7 +47,7 @@ class KnownSentences:
         of_sentence = np.repeat(np.arange(len(split), dtype=np.int32), lengths)
         occurrences = np.bincount(tokens, minlength=len(self._numbers))
         self._weights = np.log((len(split) + 1) / np.maximum(occurrences, 1))
-        # What a sentence weighs in all: a long one has more words that may match by chance.
+        # The total weight of each sentence, because a long one has more words that may match by chance.
         self._sizes = np.sqrt(np.bincount(of_sentence, self._weights[tokens] ** 2, minlength=len(split)) + 1e-9)
         order = np.argsort(tokens, kind="stable")
         self._postings = of_sentence[order]
@@ -58,7 +58,7 @@ class KnownSentences:
         return len(self._sentences)
 
     def nearest(self, heard: Sequence[str], number: int) -> list[str]:
-        """Up to so many sentences that share words with those heard, the nearest first."""
+        """Up to this many sentences that share words with the recognised ones, the nearest first."""
         found: list[npt.NDArray[np.int32]] = []
         weights: list[npt.NDArray[np.float64]] = []
         for word in dict.fromkeys(heard):

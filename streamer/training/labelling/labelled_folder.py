@@ -1,4 +1,4 @@
-"""Labelled recordings as a folder of given speech: their files as they are, in tar shards, and a manifest."""
+"""Writes labelled recordings as a folder of given speech: their unchanged files in tar shards, and a manifest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARD_BYTES = 45_000_000
 
 
 def write_labelled(folder: Path, name: str, recordings: Iterable[tuple[Row, bytes]]) -> list[Row]:
-    """Write shards NAME-000.tar, … and train.tsv; the rows' `shard` is filled in. Nothing half-written is left."""
+    """Write shards NAME-000.tar, … and train.tsv, and fill in `shard` of the rows. Files are never incomplete."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Row] = []
     waiting = iter(recordings)

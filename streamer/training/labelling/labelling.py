@@ -1,4 +1,4 @@
-"""Recordings without text become training speech: hear them, look up what was read, keep what is sure."""
+"""Makes training speech of recordings without text: recognises them, looks up sentences, keeps sure texts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEP_MS = 640
 
 @dataclass(frozen=True)
 class Sources:
-    """What labels are made with."""
+    """The parts and files that are needed to make labels."""
 
     bundle: Path  # the recogniser
     sentences: Sequence[Path]  # text files of sentences that may have been read
@@ -64,7 +64,7 @@ def label(
 
 
 def hear(spoken: Sequence[EmittedUtterance], sources: Sources) -> list[tuple[HypothesisWord, ...]]:
-    """What the recogniser makes of each utterance."""
+    """Recognise each utterance."""
     lexicon = Lexicon.load(sources.bundle / LEXICON_FILE)
     language = LanguageModel.load(sources.bundle / LANGUAGE_FILE)
     options = replace(BeamOptions.load(sources.bundle / SEARCH_FILE), beam=sources.beam)
@@ -90,5 +90,5 @@ def find_label(
 
 def _row(name: str, utterance: Utterance, found: Label) -> Row:
     seconds = round(utterance.seconds, 3)
-    # Nobody knows who speaks: each recording has a speaker of its own.
+    # The speakers are unknown, so each recording gets a speaker of its own.
     return Row("", utterance.name, seconds, f"{name}_{found.kind}", utterance.name, found.text.upper())

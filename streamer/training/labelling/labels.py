@@ -1,4 +1,4 @@
-"""Which text an utterance gets: a known sentence that fits as well as what was heard, the words heard, or none."""
+"""Decides which text an utterance gets: a known sentence that fits well, the recognised words, or none."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FOUND, HEARD = "found", "heard"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How sure a text must be. docs/how-to/training.md has what these values were worth where the text was known."""
+    """How sure a text must be. docs/how-to/training.md shows how well these values work if the text is known."""
 
-    # A known sentence may be so much less likely than the words heard, in nats a frame, if it is so much likelier than
-    # the next one. A sentence that stands out more may be less like what was heard.
+    # Pairs of limits in nats per frame: how much less likely than the recognised words a known sentence may be, if it
+    # is this much likelier than the next one. A sentence that stands out more may be less likely.
     found: tuple[tuple[float, float], ...] = ((0.2, 0.2), (0.35, 0.5))
-    # The words heard must reach this sum of their log-likelihood a frame and their mean share of the search's
+    # The recognised words must reach this sum of their log-likelihood per frame and their mean share of the search's
     # probability. The first tells how well the phones fit, the second how sure the words are; together they tell most.
     heard: float = 0.6
-    fewest_words: int = 3  # heard alone, so few words may be anything
+    fewest_words: int = 3  # fewer words alone are not reliable
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A folder of recordings without text as a prepared set."""
+"""Makes a prepared set of a folder of recordings without text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How likely texts are, given what the acoustic model says of each frame: the likelihood of their phones under CTC."""
+"""Scores texts by the emissions of the acoustic model: the likelihood of their phones under CTC."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TextScores:
     def score(self, emissions: Tensor, texts: Sequence[str]) -> list[float]:
         """The log-likelihood of each text for emissions [frames, units], divided by the number of frames.
 
-        Minus infinity is the score of a text that is too long to be said in so many frames.
+        The score of a text that is too long for this number of frames is minus infinity.
         """
         units = [self.units(text) for text in texts]
         lengths = torch.tensor([len(numbers) for numbers in units])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streamer.training.language.ngram_counts import BITS, MASK, Floats, Keys, look_up
 from streamer.training.language.text_sources import Ids
 
-LEAST = 1e-9  # a context that gives everything to its n-grams still leaves this for the others
+LEAST = 1e-9  # the least probability that a context leaves for other n-grams
 
 
 @dataclass
@@ -84,7 +84,7 @@ class BackOffModel:
 
 
 def _left(probabilities: Floats, contexts: Keys, number: int) -> Floats:
-    """What the n-grams of each context leave of one."""
+    """The probability that the n-grams of each context leave for others."""
     taken = np.bincount(contexts, weights=probabilities, minlength=number)
     return np.maximum(1.0 - taken, LEAST)
 

@@ -17,19 +17,19 @@ Entry = tuple[str, tuple[str, ...]]
 
 ITERATIONS = 8
 RARE = 8
-"""A word with a graphone seen less often is no evidence of spelling: an abbreviation, a foreign name, a mistake."""
+"""Words with a graphone that is rarer than this are left out: abbreviations, foreign names and mistakes."""
 
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
 def estimate(entries: Iterable[Entry], order: int, least: float) -> LetterToSound:
-    """The model of these words; n-grams that gain less than `least` nats in all are left out."""
+    """The model of these words; n-grams that gain less than `least` nats in total are left out."""
     return _Counts(align(entries), order).model(least)
 
 
 def align(entries: Iterable[Entry]) -> list[list[Graphone]]:
-    """Words as graphones, in the likeliest way; words that can't be written so are left out."""
+    """Words as graphones, in the likeliest way; words that cannot be split into graphones are left out."""
     groups = _Groups(entries)
     table = np.ones(groups.codes)
     for _ in range(ITERATIONS):
@@ -69,7 +69,7 @@ class _Groups:
         return [first, first + phones, first + phones[:, :-1] * self._size + phones[:, 1:]]
 
     def graphone(self, code: int) -> Graphone:
-        """What a code stands for."""
+        """The graphone that a code stands for."""
         rest, second = divmod(code, self._size)
         letter, first = divmod(rest, self._size)
         phones = (self._phones[first], self._phones[second])

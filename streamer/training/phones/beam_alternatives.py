@@ -21,7 +21,7 @@ from streamer.training.phones.expected_errors import Alternative
 
 STEP_FRAMES = 8
 MOST_ROWS = 64
-"""The rows of a batch that are searched. Others teach nothing in this step."""
+"""The rows of a batch that are searched. The others do not count in this step."""
 
 # Filling to a whole step.
 SURE, NEVER = 0.0, -30.0

@@ -1,4 +1,4 @@
-"""What the losses of the phones head cost on a batch, beside the rest of a step. Processor time, so others may run."""
+"""Measures the processor time of the losses of the phones head on a batch, and of the rest of a step."""
 
 from __future__ import annotations
 

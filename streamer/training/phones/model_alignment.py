@@ -1,6 +1,6 @@
-"""Which pronunciations a model hears in prepared speech, and roughly where: the likeliest path over all of them.
+"""Finds the pronunciations that a model hears in prepared speech, with rough times: the likeliest path over all.
 
-That takes minutes for 20 hours where an alignment by PocketSphinx takes 40, and fits what a model goes on with.
+It takes some minutes for 20 hours of speech; PocketSphinx takes 40. The result suits the further training of a model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streamer.training.phones.viterbi import RESTING, best_paths
 from streamer.triton.repository import asr_repository
 
 STEP_FRAMES = 16
-"""The longest step that the service knows: what hears most."""
+"""The longest step of the service, at which the model has the most context."""
 
 DELAY_MS = 190
 """How much later than its beginning a phone is heard: the median by PocketSphinx, as in calibration.json."""
@@ -35,7 +35,7 @@ SHORTEST_MS = 40
 
 
 def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[str], None]) -> None:
-    """Find what the bundle's model hears in a prepared set, going on where an interrupted run stopped."""
+    """Find what the bundle's model hears in a prepared set. Continues where an interrupted run stopped."""
     corpus, target = Corpus(work, name), heard_path(work, name)
     if target.exists():
         tell(f"{target} exists already")

@@ -57,7 +57,7 @@ class PhoneNgram:
 
 
 def estimate(sequences: Sequence[Sequence[int]], units: int, order: int, free: int | None = None) -> PhoneNgram:
-    """The n-gram of these sequences, which contain units from 1 on; `free` is a unit that shall cost nothing."""
+    """The n-gram of these sequences of units, which start at 1; `free` is a unit that costs nothing."""
     if order not in ORDERS:
         raise ValueError(f"the order of the phones' n-gram must be one of {ORDERS}, not {order}")
     if free is None:
@@ -87,7 +87,7 @@ def _kneser_ney(counts: Tensor) -> Tensor:
     orders = [counts]
     while orders[0].ndim > 1:
         orders.insert(0, orders[0].sum(0))
-    # Nothing different can stand before a beginning: there the lower orders keep their true counts.
+    # Only the beginning itself can precede a beginning, so the lower orders keep their true counts there.
     for lower, higher in zip(range(len(orders) - 1), list(orders[1:]), strict=True):
         different = (higher > 0).double().sum(0)
         if different.ndim > 1:

@@ -1,4 +1,4 @@
-"""All ways to say a text: a graph of units, a branch for each pronunciation of a word, a boundary after each word."""
+"""A graph of all ways to say a text: a branch for each pronunciation of a word, and a boundary after each word."""
 
 from __future__ import annotations
 

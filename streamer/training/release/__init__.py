@@ -1,1 +1,1 @@
-"""What new weights need before they go out: everything that belongs to them fitted, measured and told again."""
+"""Prepares new weights for a release: fits and measures everything that depends on them, and updates the documents."""

@@ -1,4 +1,4 @@
-"""The parts of a bundle, a file each; one that did not change is not written again."""
+"""Copies the parts of a bundle, which are files. A part that did not change is not written again."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PARTS = (
 
 
 def take_over(source: Path, bundle: Path, tell: Callable[[str], None]) -> list[str]:
-    """Bring all parts that `source` has into a bundle; the names of those that are new in it."""
+    """Copy all parts of `source` into a bundle. Returns the names of those that are new."""
     found = [name for name in PARTS if (source / name).is_file()]
     if not found:
-        raise CorpusError(f"{source} holds no part of a bundle: give the folder `averaged` of a run")
+        raise CorpusError(f"{source} contains no part of a bundle: give the folder `averaged` of a run")
     new = []
     for name in found:
         there = bundle / name
         if there.is_file() and filecmp.cmp(source / name, there, shallow=False):
-            tell(f"{name} is the same as before, and stays")
+            tell(f"{name} has not changed")
             continue
         with replacing(there, "wb") as file:
             file.write((source / name).read_bytes())

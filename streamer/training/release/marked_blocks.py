@@ -1,4 +1,4 @@
-"""Tables in documents that a command writes: between two comments that name what stands there.
+"""Writes tables into documents, between two comments that name the table.
 
 <!-- measured: NAME -->
 | a table | ...
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamer.training.data.replaced_file import replacing
 
-# With empty lines around the table: beside a comment it would be none.
+# With empty lines around the table. Directly beside a comment it would not be a table.
 _BLOCK = re.compile(r"(<!-- measured: (?P<name>[\w-]+) -->\n\n)(?P<text>.*?)(\n\n<!-- end -->)", re.DOTALL)
 _FIGURE = re.compile(r"\d+\.\d+")
 
@@ -22,7 +22,7 @@ Write = Callable[[str], str]
 
 
 def rewrite(documents: list[Path], blocks: Mapping[str, Write], tell: Callable[[str], None]) -> None:
-    """Write all blocks of these names anew; tell which changed, and where their old figures stand outside them."""
+    """Write all blocks with these names. Reports the changed ones, and lines outside that contain their old figures."""
     old: set[str] = set()
 
     def written(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The steps between new weights and a bundle that can go out, in their order. Each is a command of its own."""
+"""Lists the steps from new weights to a bundle that can be released, in order. Each is a command of its own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SEARCHED = (*WORDS, LETTERS_FILE, SEARCH_FILE)
 EVERYTHING = (*SEARCHED, CALIBRATION_FILE, ACTIVITY_FILE)
 
 DEGRADED = "148"
-"""So many recordings are degraded: a fifth of dev."""
+"""The number of recordings that are degraded: a fifth of dev."""
 
 EXPECTING_WORDS = ("tests/test_tour.py", "tests/doctor", "tests/engine", "tests/asr_repo", "tests/web")
 
 
 @dataclass(frozen=True)
 class ReleaseStep:
-    """A command, what of the bundle decides about its result, and how long two idle cores take for it."""
+    """A command, the parts of the bundle that its result depends on, and its time on two idle cores."""
 
     name: str
     says: str
@@ -36,7 +36,7 @@ class ReleaseStep:
 
 @dataclass(frozen=True)
 class ReleasePlaces:
-    """Where everything lies."""
+    """The folders of a release."""
 
     bundle: Path
     work: Path  # prepared speech; dev aligned by PocketSphinx
@@ -45,7 +45,7 @@ class ReleasePlaces:
 
 
 def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
-    """All steps. What is fitted comes before what is measured with it."""
+    """All steps. Fitting comes before measuring with the fitted values."""
     kept = ("--work", f"{places.work}", "--cache", f"{places.folder / 'cache'}", "--bundle", f"{places.bundle}")
     speech = ("--work", f"{places.work}", "--bundle", f"{places.bundle}")
     dev = f"{places.speech / 'dev.tsv'}"

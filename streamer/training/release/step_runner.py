@@ -1,4 +1,4 @@
-"""Runs release steps one after the other; what was done for the same files is not done again."""
+"""Runs release steps one after another. A step that was done for the same files is not done again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamer.training.release.release_steps import ReleaseStep
 
 
 class StepRunner:
-    """Runs steps on a bundle. What each one prints lies in FOLDER/NAME.txt, what it was done for in NAME.done."""
+    """Runs steps on a bundle. FOLDER/NAME.txt gets the output of a step, NAME.done the files it was done for."""
 
     def __init__(self, bundle: Path, folder: Path, tell: Callable[[str], None]) -> None:
         self._bundle = bundle
@@ -29,12 +29,12 @@ class StepRunner:
         minutes = sum(step.minutes for step in waiting)
         self._tell(f"{len(waiting)} steps, about {minutes:.0f} minutes on two idle cores; {skipped} were done before")
         for step in steps:
-            # Asked anew: a step before may have changed what this one reads.
+            # Checked again, because an earlier step may have changed the files that this one reads.
             if again or not self.done(step):
                 self._run(step)
 
     def done(self, step: ReleaseStep) -> bool:
-        """Whether its result belongs to the present files."""
+        """Whether the result of the step belongs to the present files."""
         path = self._folder / f"{step.name}.done"
         return path.is_file() and path.read_text(encoding="utf-8") == self._mark(step)
 

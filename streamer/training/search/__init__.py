@@ -1,1 +1,1 @@
-"""Searches on kept emissions: what they find and cost, tuning of weights, calibration, hotwords."""
+"""Runs searches on cached emissions: results and cost, tuning of weights, calibration, hotwords."""

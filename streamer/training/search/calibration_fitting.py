@@ -1,4 +1,4 @@
-"""What a bundle says of its words, their times and their confidence, fitted on one half of a set, judged on the other.
+"""Fits the corrections of times and confidences on one half of a set, and evaluates them on the other half.
 
 For each search and step: the median distance of the starts and ends of rightly found words from the alignment, and by
 logistic regression how likely a word is right.
@@ -74,7 +74,9 @@ def fitted(found: Sequence[Found]) -> StepCalibration:
     starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.times.items()]
     ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.times.items()]
     if not starts:
-        raise CorpusError("the alignment has no word that was understood rightly: nothing can be calibrated")
+        raise CorpusError(
+            "the calibration needs words that were recognised correctly, but the alignment has none of them"
+        )
     told = np.array([confidence_features(word) for one in found for word in one.words])
     right = np.array([right for one in found for right in one.right], dtype=np.float64)
     return StepCalibration(round(float(median(starts)), 1), round(float(median(ends)), 1), evidence(told, right))

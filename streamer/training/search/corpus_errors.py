@@ -1,4 +1,4 @@
-"""Word errors of what searches found, by corpus; and the halves of a set that things are fitted and judged on."""
+"""Word errors of searches by corpus, and the halves of a set for fitting and evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamer.training.search.emission_cache import EmittedUtterance
 
 
 def halves(spoken: Sequence[EmittedUtterance]) -> tuple[list[EmittedUtterance], list[EmittedUtterance]]:
-    """The half that everything is fitted on, and the one that it is judged on."""
+    """The half for fitting, and the half for evaluation."""
     first, second = ([one for one in spoken if half(one.utterance.name) == name] for name in HALVES)
     return first, second
 
@@ -28,6 +28,6 @@ def error_rates(spoken: Sequence[EmittedUtterance], found: Sequence[Sequence[str
 
 
 def mean_over_corpora(rates: dict[str, float]) -> float:
-    """The mean of the corpora, however large each is: what tuning makes small."""
+    """The mean over the corpora, whatever their sizes. Tuning minimises it."""
     corpora = [rate for name, rate in rates.items() if name != "all"]
     return sum(corpora) / len(corpora)

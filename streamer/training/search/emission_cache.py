@@ -1,4 +1,4 @@
-"""What a bundle's heads say of a prepared set, computed once and kept in files: the searches' input."""
+"""The emissions of a bundle for a prepared set, computed once and kept in files, as the input of searches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EmittedUtterance:
 def read_emissions(
     bundle: Path, work: Path, name: str, cache: Path, step_ms: int = 320, head: str = HEAD
 ) -> list[EmittedUtterance]:
-    """The emissions of a prepared set as streaming gives them, from the cache where these weights were there before."""
+    """The emissions of a prepared set as in streaming, from the cache if these weights were used before."""
     corpus = Corpus(work, name)
     model = AcousticModel.load(bundle)
     mark = hashlib.sha256((bundle / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
@@ -52,7 +52,7 @@ def read_emissions(
 
 @torch.inference_mode()
 def _compute(model: AcousticModel, corpus: Corpus, step_ms: int) -> dict[str, dict[str, Tensor]]:
-    """All heads at once, for the encoder below them is what takes time."""
+    """Compute all heads at once, because the encoder takes most of the time."""
     found: dict[str, dict[str, Tensor]] = {HEAD: {}, CHARACTERS_HEAD: {}}
     for utterances in batches(corpus):
         samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])

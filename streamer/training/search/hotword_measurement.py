@@ -1,4 +1,4 @@
-"""How many rare words hotwords bring back, what they put where it was not said, and what the other words lose by them.
+"""Measures hotwords: the rare words that they recover, their false insertions, and the errors in other words.
 
 A word of the references is rare if the lexicon does not have it or the language model hardly expects it. Each utterance
 is given its own rare words as hotwords, among so many distractors: rare words that are not said in it.

@@ -1,4 +1,4 @@
-"""The command line of scripts that search kept emissions: of which set and bundle, and what is said if that fails."""
+"""The command line of scripts that search cached emissions: their common arguments and their error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def search_arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def run_script(work: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser) -> int:
-    """Do the work on one thread, which is what is measured; the exit status."""
+    """Do the work on one thread, because the time of one thread is measured. Returns the exit status."""
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Searches on kept emissions: what they find, and what it costs."""
+"""Runs searches on cached emissions, and measures their CPU time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SURE, NEVER = 0.0, -30.0
 
 @dataclass(frozen=True)
 class Trial:
-    """What a search made of some utterances."""
+    """The result of a search on some utterances."""
 
     words: list[list[str]]
     frames: int

@@ -1,4 +1,4 @@
-"""The search's weights, tuned one after the other by steps that become smaller."""
+"""Tunes the weights of the search one after another, in steps that become smaller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from streamer.engine.search.beam_options import BeamOptions
 
-# What is tuned, the first step of each, and the least.
+# The tuned weights, each with its first and its smallest step.
 TUNED = {
     "language_weight": (0.4, 0.1),
     "word_bonus": (1.0, 0.25),
@@ -17,7 +17,7 @@ TUNED = {
 
 
 def tune(judge: Callable[[BeamOptions], float], start: BeamOptions, tell: Callable[[str], None]) -> BeamOptions:
-    """Options of the fewest errors: one weight after the other up and down; tells of each that is better."""
+    """The options with the fewest errors. Tries each weight up and down, and reports every improvement."""
     best, fewest = start, judge(start)
     steps = {name: first for name, (first, _) in TUNED.items()}
     while steps:

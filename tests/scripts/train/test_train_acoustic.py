@@ -89,7 +89,7 @@ def test_a_run_of_two_processes_is_stopped_gone_on_with_and_written(work: Path, 
     [
         (("--work", "nowhere", "--run", "r", "--plan-minutes", "1"), "run scripts/data/prepare_speech.py"),
         (("--run", "r", "--plan-minutes", "1"), "training needs --work"),
-        (("--run", "nowhere", "--export", "b"), "nothing was trained there yet"),
+        (("--run", "nowhere", "--export", "b"), "there is no trained run in this folder yet"),
         (("--work", "w", "--run", "r", "--plan-minutes", "1", "--processes", "0"), "--processes must be 1 or more"),
     ],
 )

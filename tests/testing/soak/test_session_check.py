@@ -206,7 +206,7 @@ TIMES = ("start_ms", "end_ms")
         (lambda told: told.remove(next(e for e in told if e["type"] == "flushed")), "were answered at"),
         (lambda told: told.insert(1, {"type": "speech", "state": "end", "at_ms": 3}), "speech end at 3 ms"),
         (lambda told: _partial(told).update(text="zzz", stable=3), "takes back"),
-        (lambda told: _partial(told).update(text="other words"), "what was not said there"),
+        (lambda told: _partial(told).update(text="other words"), "words that were not said there"),
     ],
 )
 def test_what_else_must_hold(whole: SessionRecord, change: Callable[[list[Event]], None], complaint: str) -> None:

@@ -44,13 +44,13 @@ def test_a_model_that_the_engine_reads(texts: Path) -> None:
     ("changes", "arpa", "reason"),
     [
         ({"archives": ("none.tar.xz",)}, None, "none.tar.xz is missing"),
-        ({"archives": ("broken.tar.xz",)}, None, "broken.tar.xz is not a whole tar archive"),
-        ({"archives": ("empty.tar.xz",)}, None, "empty.tar.xz holds no text"),
-        ({"dev": "list.tsv"}, None, "no manifest of speech"),
+        ({"archives": ("broken.tar.xz",)}, None, "broken.tar.xz is not a complete tar archive"),
+        ({"archives": ("empty.tar.xz",)}, None, "empty.tar.xz contains no text"),
+        ({"dev": "list.tsv"}, None, "is not a manifest of speech"),
         ({"dev": "none.tsv"}, None, "none.tsv is missing"),
-        ({"vocabulary": 2}, None, "a vocabulary of 2 words"),
-        ({"megabytes": 0}, None, "0 megabytes are too little"),
-        ({}, "none/l.arpa", "none is no folder"),
+        ({"vocabulary": 2}, None, "words, not 2"),
+        ({"megabytes": 0}, None, "0 megabytes are too few"),
+        ({}, "none/l.arpa", "none is not a folder"),
     ],
 )
 def test_odd_input_is_refused_and_leaves_the_old_file(

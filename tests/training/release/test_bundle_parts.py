@@ -24,7 +24,7 @@ def test_only_parts_that_are_others_are_written(tmp_path: Path) -> None:
     assert (bundle / "model.json").stat().st_ino == before
     assert (bundle / "weights.pt").read_bytes() == b"new"
     assert (bundle / "notes.txt").read_bytes() == b"old"
-    assert told == ["model.json is the same as before, and stays", "weights.pt is new: 0.0 MB"]
+    assert told == ["model.json has not changed", "weights.pt is new: 0.0 MB"]
 
 
 def test_a_folder_without_parts_is_refused(tmp_path: Path) -> None:
