@@ -1,4 +1,4 @@
-"""A Triton for the tests of silence, which forgets a sequence soon; keys and an authority for those of doors."""
+"""A Triton that soon forgets silent sequences, and keys and certificates for access tests."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.bridge.access.certificate_authority import Authority
 
 @pytest.fixture(scope="module")
 def brief_triton(brief_repository: Path) -> Iterator[TritonServer]:
-    """A Triton of its own with that limit and few slots."""
+    """Provide a Triton with a short idle limit and few slots."""
     with TritonServer(brief_repository, slots=4) as server:
         yield server
 
 
 @pytest.fixture
 def keys(tmp_path: Path) -> KeyFile:
-    """The keys of Alice and Bob."""
+    """Provide the keys of Alice and Bob."""
     (tmp_path / "keys").write_text(f"{ALICE.line}\n{BOB.line}\n")
     return KeyFile(tmp_path / "keys")
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """An authority of our own."""
+    """Provide a certificate authority."""
     return Authority(tmp_path)

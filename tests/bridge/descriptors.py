@@ -1,4 +1,4 @@
-"""A process that can open nothing more."""
+"""Lets a process run out of descriptors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """None is left in this process."""
+    """Leave this process no free descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 only the names
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))

@@ -14,7 +14,7 @@ from tests.project import ROOT
 
 DOCUMENT = ROOT / "docs/how-to/security.md"
 PATIENCE_S = 30.0
-# What is around the lines of the document: loopback, one process in the foreground, and all it writes in one folder.
+# What surrounds the lines of the document: loopback, one process in the foreground, and all output in one folder.
 AROUND = """daemon off;
 master_process off;
 pid {folder}/pid;
@@ -37,7 +37,7 @@ listen 127.0.0.1:{port};
 
 
 def documented(port: int) -> tuple[str, str]:
-    """The example of the document for a service at this port: what stands before the server, and what within it."""
+    """Return the document's example for a service at this port: the part before the server, and the part within it."""
     [example] = re.findall(r"```nginx\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     before, found, location = example.replace("127.0.0.1:8080", f"127.0.0.1:{port}").partition("location / {")
     assert found
@@ -46,7 +46,7 @@ def documented(port: int) -> tuple[str, str]:
 
 @contextmanager
 def nginx(folder: Path, port: int) -> Iterator[int]:
-    """The port at which it listens for a service at that one; nothing is in its log in the end."""
+    """Run nginx in front of a service, and provide its port. Its log must be empty at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         own = int(free.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A client of a service that has nothing but a websocket: what tests of the bridge say, and what they are told."""
+"""A client of a service, made of nothing but a websocket, for tests of the bridge."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PATIENCE_S = 60.0
 
 
 def serving(triton: TritonServer, **settings: Any) -> Service:
-    """A service of its own, on any port, in front of a Triton that others use too."""
+    """Run a service on any free port, in front of a Triton that others use too."""
     return Service(triton.grpc_address, port=0, **settings)
 
 
 @asynccontextmanager
 async def session(url: str, **options: Any) -> AsyncIterator[ClientConnection]:
-    """A websocket with a session that is ready."""
+    """Open a websocket with a session that is ready."""
     async with connect(url, compression=None) as websocket:
         await websocket.send(json.dumps({"type": "start", **options}))
         assert (await receive(websocket))["type"] == "ready"
@@ -38,17 +38,17 @@ async def receive(websocket: ClientConnection) -> Event:
 
 
 async def rest(websocket: ClientConnection) -> list[Event]:
-    """All events until the service closes."""
+    """Read all events until the service closes."""
 
     events: list[Event] = []
-    with suppress(ConnectionClosed):  # with which code is for the caller to judge
+    with suppress(ConnectionClosed):  # the caller checks the close code
         while True:
             events.append(await receive(websocket))
     return events
 
 
 async def recognise(url: str, audio: bytes, sizes: Iterable[int] = (), **options: Any) -> list[Event]:
-    """All events after `ready` of some audio, sent in pieces of these sizes and what is left at once."""
+    """Return all events after `ready` for some audio, sent in pieces of these sizes and the rest at once."""
     async with session(url, **options) as websocket:
         reading = asyncio.create_task(rest(websocket))
         place = 0
@@ -62,7 +62,7 @@ async def recognise(url: str, audio: bytes, sizes: Iterable[int] = (), **options
 
 
 def said(events: list[Event]) -> list[Event]:
-    """What was understood: without `heard`, which depends on the pace, and what is counted with it.
+    """Return what was recognised: without `heard`, which depends on the pace, and without what is counted with it.
 
     Confidences are rounded because they may differ in the last digit.
     """
@@ -80,7 +80,7 @@ def text(events: list[Event]) -> str:
 
 
 def lasting(events: list[Event]) -> list[Event]:
-    """Finals and speech: texts, words and times."""
+    """Return finals and speech: texts, words and times."""
     kept = [{**event, "n": 0} for event in events if event["type"] in ("final", "speech")]
     for event in kept:
         event.pop("confidence", None)

@@ -1,4 +1,4 @@
-"""Audio of every kind through the real service: the same words, whatever the client's rate and encoding."""
+"""Audio of every kind through the real service gives the same words, at any rate and in any encoding."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ async def service(triton: TritonServer) -> AsyncIterator[Service]:
 
 
 def speech(name: str, start_s: float = 0, seconds: float = SECONDS) -> np.ndarray:
-    """A part of a recording, full scale being 1."""
+    """Return a part of a recording, with full scale 1."""
     samples = np.frombuffer(pcm(name), np.int16)[round(start_s * 16_000) :][: round(seconds * 16_000)]
     return (samples / 32768).astype(np.float32)
 
 
 def sent(samples: np.ndarray, rate: int, encoding: str) -> bytes:
-    """The same sound as a client has it."""
+    """Return the same audio as a client has it."""
     samples = soxr.resample(samples, 16_000, rate)
     if encoding == "pcm_f32le":
         return samples.astype("<f4").tobytes()
@@ -52,7 +52,7 @@ def sent(samples: np.ndarray, rate: int, encoding: str) -> bytes:
 @pytest.mark.parametrize(
     ("encoding", "rate", "most"),
     [
-        # A telephone takes away all above 4 kHz, and with it some of the words.
+        # A telephone removes everything above 4 kHz, and with it some of the words.
         ("mulaw", 8_000, 0.6),
         ("alaw", 8_000, 0.6),
         ("pcm_s16le", 44_100, 0.1),
@@ -61,7 +61,7 @@ def sent(samples: np.ndarray, rate: int, encoding: str) -> bytes:
     ],
 )
 async def test_another_rate_gives_the_words(service: Service, encoding: str, rate: int, most: float) -> None:
-    """At most so many words differ from those of 16 kHz, the times are the same, and no sample is missing."""
+    """At most so many words differ from those at 16 kHz; the times are the same, and no sample is missing."""
     samples = speech("talk.flac")
     expected = text(await recognise(service.url, sent(samples, 16_000, "pcm_s16le"))).split()
     audio = sent(samples, rate, encoding)
@@ -74,7 +74,7 @@ async def test_another_rate_gives_the_words(service: Service, encoding: str, rat
 
 
 async def test_any_pieces(service: Service) -> None:
-    """Pieces of any size give what the whole gives, also at another rate."""
+    """Pieces of any size give the same as the whole, also at another rate."""
     audio = sent(speech("talk.flac", seconds=4), 44_100, "pcm_s16le")
     options: dict[str, Any] = {"sample_rate": 44_100}
     whole = await recognise(service.url, audio, **options)
@@ -82,7 +82,7 @@ async def test_any_pieces(service: Service) -> None:
 
 
 def call() -> tuple[np.ndarray, np.ndarray]:
-    """A speaker a side, who take turns."""
+    """Return a call with one speaker on each side, who take turns."""
     left, right = speech("quilter.ogg"), speech("talk.flac")
     silence = np.zeros(len(left) + 16_000, np.float32)
     length = len(silence) + len(right)
@@ -90,7 +90,7 @@ def call() -> tuple[np.ndarray, np.ndarray]:
 
 
 async def test_a_speaker_a_side(service: Service) -> None:
-    """Each channel gets what it gets alone, named in every event about it; segments count in each from 0."""
+    """Each channel gets the words that it gets alone; each event names its channel; segments count from 0 in each."""
     left, right = call()
     alone = [said(await recognise(service.url, sent(side, 16_000, "pcm_s16le"))) for side in (left, right)]
     both = sent(np.stack([left, right], axis=1), 16_000, "pcm_s16le")
@@ -107,19 +107,19 @@ async def test_a_speaker_a_side(service: Service) -> None:
 
 
 async def test_mixed(service: Service) -> None:
-    """Without it there is one transcript, with the words of both sides one after the other."""
+    """Without `multichannel` there is one transcript, with the words of both sides."""
     left, right = call()
     both = np.stack([left, right], axis=1)
     mixed = await recognise(service.url, sent(both.mean(axis=1), 16_000, "pcm_s16le"))
     events = await recognise(service.url, sent(both, 16_000, "pcm_s16le"), channels=2)
     assert not any("channel" in event for event in events)
-    # Both round the mean, each in its own way.
+    # Both round the mean, but differently.
     assert Levenshtein.distance(text(events).split(), text(mixed).split()) <= 2
     assert len(text(events).split()) > 10
 
 
 async def test_a_flush_of_two_channels(service: Service) -> None:
-    """It is answered once, after the finals of both."""
+    """A flush is answered once, after the finals of both channels."""
     left, right = speech("talk.flac", seconds=3), speech("quilter.ogg", seconds=3)
     async with session(service.url, channels=2, multichannel=True) as websocket:
         await websocket.send(sent(np.stack([left, right], axis=1), 16_000, "pcm_s16le"))
@@ -134,7 +134,7 @@ async def test_a_flush_of_two_channels(service: Service) -> None:
 
 
 async def test_a_flush_at_another_rate(service: Service) -> None:
-    """All but the last 30 ms become final at once; those are not lost, and are not heard twice."""
+    """Everything but the last 30 ms becomes final at once; these are neither lost nor heard twice."""
     audio = sent(speech("talk.flac"), 8_000, "mulaw")
     async with session(service.url, encoding="mulaw", sample_rate=8_000) as websocket:
         marks = []
@@ -150,7 +150,7 @@ async def test_a_flush_at_another_rate(service: Service) -> None:
 
 
 async def test_too_many_channels(triton: TritonServer) -> None:
-    """A session that cannot have a slot for each channel gets none, and leaves those that are there to others."""
+    """A session that cannot have a slot for each channel gets none, and leaves the free ones to others."""
     async with serving(triton, sessions=3) as service, session(service.url, channels=2, multichannel=True):
         with pytest.raises(SessionError, match="2 channels need 2 sessions, but only 1 of 3 are free") as refused:
             await connect(service.url, {"channels": 2, "multichannel": True})
@@ -160,7 +160,7 @@ async def test_too_many_channels(triton: TritonServer) -> None:
 
 
 async def test_a_file_with_its_channels_apart(service: Service, tmp_path: Path) -> None:
-    """The client sends a file's channels each on its own, at 16 kHz."""
+    """The client sends the channels of a file separately, at 16 kHz."""
     left, right = (soxr.resample(side, 16_000, 44_100) for side in (speech("quilter.ogg", seconds=4), np.zeros(64_000)))
     soundfile.write(tmp_path / "call.wav", np.stack([right, left], axis=1), 44_100)
     events = [event async for event in transcribe(tmp_path / "call.wav", service.url, channels="separate")]

@@ -1,4 +1,4 @@
-"""A service behind a real nginx: sessions, addresses, requests at once, and those that two may read differently."""
+"""A service behind a real nginx: sessions, addresses, simultaneous requests, and ambiguous requests."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tests.samples import pcm
 
 PATIENCE_S = 30.0
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
-# Not among the packages that `make install` wants: where systemd runs, installing it starts it on port 80.
+# It is not among the packages of `make install`, because installing it starts it on port 80 if systemd runs.
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
 
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[int]:
-    """That of nginx before a port without a recogniser."""
+    """Provide the port of nginx in front of a port without a recogniser."""
     async with listening() as server:
         with nginx(tmp_path, server.port) as port:
             yield port
 
 
 async def told(port: int, sent: bytes) -> bytes:
-    """Everything until the connection ends."""
+    """Return everything until the connection ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(sent)
@@ -46,7 +46,7 @@ async def told(port: int, sent: bytes) -> bytes:
 
 
 async def test_a_session(triton: TritonServer, tmp_path: Path) -> None:
-    """Its words are those that are heard without nginx."""
+    """A session gets the same words as without nginx."""
     policy = PortPolicy(AccessRules(proxies=1))
     async with serving(triton, policy=policy) as service:
         with nginx(tmp_path, service.port) as port:
@@ -56,7 +56,7 @@ async def test_a_session(triton: TritonServer, tmp_path: Path) -> None:
 
 
 async def test_addresses(tmp_path: Path) -> None:
-    """nginx says whose they are, whatever clients say themselves."""
+    """nginx reports the address of a client, whatever the client itself claims."""
     access = AccessRules(proxies=1, shares=QuotaLimits(per_address=1))
     async with listening(access) as server:
         with nginx(tmp_path, server.port) as port:
@@ -71,9 +71,9 @@ async def test_addresses(tmp_path: Path) -> None:
 
 
 async def test_requests_at_once(port: int) -> None:
-    """Hundreds on each of several connections, which nginx brings to few: each has its own answer, in order."""
+    """Hundreds of requests on several connections, which nginx merges into a few, get their own answers in order."""
     wanted = [PIPELINED[number % len(PIPELINED)] for number in range(200)]
-    # nginx refuses these itself.
+    # nginx itself refuses these.
     wanted = [(line, status) for line, status in wanted if not line.startswith(("OPTIONS", "GET /%2e"))]
     sent = "".join(f"{line} HTTP/1.1\r\nHost: a\r\n\r\n" for line, _ in wanted)
     last = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -83,7 +83,7 @@ async def test_requests_at_once(port: int) -> None:
 
 
 async def test_smuggled_requests(port: int) -> None:
-    """What nginx and the service might read differently is answered once or not at all, and others get their own."""
+    """An ambiguous request is answered at most once, and other clients get their own answers."""
     for sent in SMUGGLED:
         answers, own = await asyncio.gather(
             told(port, sent + b"GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),

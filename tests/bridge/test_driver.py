@@ -1,4 +1,4 @@
-"""A session and its websocket: what is said while something else is being sent."""
+"""A session and its websocket: messages that come up while others are being sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SLOW_S = 0.3
 
 @pytest.fixture
 def slow_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sending takes a moment, as it does where a client reads slowly."""
+    """Make sending slow, as with a client that reads slowly."""
     send = WebSocket.send
 
     async def slowly(self: WebSocket, messages: Iterable[Numbered], sent: Callable[[Numbered], None]) -> bool:
@@ -54,7 +54,7 @@ async def test_an_error_while_something_is_sent(triton: TritonServer) -> None:
 
 @pytest.mark.fails_inside
 async def test_a_fault_of_ours(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client is told, the failure is counted and logged, and the session's end says whose fault it was."""
+    """After a fault of the service the client is told; it is counted and logged; the session's end names the cause."""
 
     def broken(self: Session, data: bytes, now: float) -> None:
         raise RuntimeError("a fault of ours")
@@ -73,7 +73,7 @@ async def test_a_fault_of_ours(triton: TritonServer, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("slow_to_send")
 async def test_the_end_while_something_is_sent(triton: TritonServer) -> None:
-    """The last finals and `done` come before the close, also where the channels end at different times."""
+    """The last finals and `done` come before the close, even if the channels end at different times."""
     sound = pcm("airplane.mp3")
     both = b"".join(sound[place : place + 2] + bytes(2) for place in range(0, len(sound), 2))
     async with serving(triton) as service:
@@ -83,7 +83,7 @@ async def test_the_end_while_something_is_sent(triton: TritonServer) -> None:
 
 
 async def test_a_frame_of_a_connection_that_is_replaced(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first holder is told by 4010 why it is closed, also if it was about to send something."""
+    """The first connection is closed with 4010, even if its client was about to send something."""
     close = WebSocket._close
 
     async def late(self: WebSocket, code: CloseCode, reason: str) -> None:
@@ -108,7 +108,7 @@ async def test_a_frame_of_a_connection_that_is_replaced(triton: TritonServer, mo
 
 
 async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCaptureFixture) -> None:
-    """At debug level each change of state of a session that was parked and came back, of its stream and its driver."""
+    """At debug level each change of state is logged for a parked and resumed session, its stream and its driver."""
     caplog.set_level(logging.DEBUG, "streamer.bridge")
     async with serving(triton) as service:
         first = await connect(service.url, compression=None)
@@ -126,11 +126,11 @@ async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCa
     for record in caplog.records:
         if record.levelno == logging.DEBUG:
             changes.setdefault(record.message, []).append(record.fields["now"])
-    assert changes.pop("health") == ["well", "away", "left"]  # first it is no longer watched
+    assert changes.pop("health") == ["well", "away", "left"]  # before that it is no longer watched
     assert changes.pop("sequence") == ["opening", "open", "ended"]
     assert changes.pop("supply") == ["complete", "unwanted"]
     assert changes.pop("reservation") == ["asked", "accepted"]
-    # The second connection had a session of its own for a moment.
+    # The second connection briefly had its own session.
     assert changes.pop("session") == ["streaming", "closed", "finishing", "closed"]
     assert changes.pop("client") == ["parked", "connected", "left", "left"]
     assert sorted(changes.pop("driver")) == ["ended", "ended", "passed on", "ready"]
@@ -138,7 +138,7 @@ async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCa
 
 
 async def test_a_large_frame_is_taken_in_pieces(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much audio is in a frame, a little of it is decoded at a time, and the words are the same."""
+    """A large frame is decoded in small parts, and gives the same words."""
     sizes = list[int]()
     receive_audio = Session.receive_audio
 
@@ -157,7 +157,7 @@ async def test_a_large_frame_is_taken_in_pieces(triton: TritonServer, monkeypatc
 
 
 async def test_hotwords_count_when_a_session_starts(triton: TritonServer) -> None:
-    """Whoever has asked for too many is told when to come back; nobody else is, and no session without hotwords."""
+    """A caller that used too many hotwords is told when to return; others, and sessions without hotwords, go on."""
     policy = PortPolicy(AccessRules(shares=QuotaLimits(hotwords_per_address=100)))
     async with serving(triton, policy=policy) as service:
         async with session(service.url, hotwords=["brobdingnag", "x" * 50], channels=2, multichannel=True) as first:
@@ -174,7 +174,7 @@ async def test_hotwords_count_when_a_session_starts(triton: TritonServer) -> Non
 
 
 async def test_audio_before_ready_waits_for_the_hotwords(triton: TritonServer) -> None:
-    """Who sends all in one go gets the words of who waits for `ready`, also of several channels."""
+    """A client that sends everything at once gets the same words as one that waits for `ready`, on any channels."""
     sound = pcm("airplane.mp3")
     both = b"".join(sound[place : place + 2] * 2 for place in range(0, len(sound), 2))
     options = {"hotwords": ["airplane", *(f"{way} brobdingnag" for way in ascii_lowercase)], "channels": 2}

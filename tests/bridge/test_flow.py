@@ -1,4 +1,4 @@
-"""Every hop has its marks: a real service, a real Triton on a way that can be held up, and clients in a hurry."""
+"""Every hop has its marks: a real service, a real Triton behind a proxy that can pause, and clients in a hurry."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.triton_processes import no_streams
 FRAME = 16 * 1024
 STEP = 320 * BYTES_PER_S // 1000
 SMALL = 4096
-# The kernel doubles what it is asked for, and the client's library has a buffer too.
+# The kernel doubles the requested size, and the client's library has a buffer too.
 ON_THE_WAY = 2 * RECEIVE_BUFFER + 2 * SMALL + 128 * 1024
 FLUSH = '{"type":"flush"}'
 
 
 @pytest.fixture
 async def way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
-    """The way to the Triton."""
+    """Provide the proxy in front of the Triton."""
     way = FaultyProxy(lambda: triton.grpc_address)
     await way.open()
     yield way
@@ -55,14 +55,14 @@ async def way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
 
 
 def figure(service: Service, sample: str) -> float:
-    """One sample of the metrics."""
+    """Return one sample of the metrics."""
     found = re.search(rf"^{re.escape(sample)} (\S+)$", service.metrics.exposition().decode(), re.MULTILINE)
     assert found is not None
     return float(found[1])
 
 
 async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton: TritonServer) -> None:
-    """While nothing is computed a client that sends as fast as it can is stopped by marks; then no byte is missing."""
+    """While nothing is computed, marks stop a client that sends at full speed; then no byte is missing."""
     audio = 3 * pcm("talk.flac")
     sent = 0
 
@@ -88,7 +88,7 @@ async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton
         way.resume()
         events = await rest(websocket)
         await sending
-        # It was behind all the time, so that several steps travelled in one request.
+        # It was always behind, so that several steps went into one request.
         assert figure(service, "streamer_answer_seconds_count") < 0.5 * len(audio) / STEP
     assert events[-1] == {**events[-1], "type": "done", "audio_ms": len(audio) // 32}
     async with serving(triton) as service:
@@ -100,7 +100,7 @@ def lasting(events: list[Event]) -> list[Event]:
 
 
 async def test_live_beyond_its_bound(way: FaultyProxy) -> None:
-    """A live session is read on while nothing is computed; above its mark it is closed with 4029, and no other is."""
+    """A live session is always read; above its mark it is closed with 4029, and no other session is."""
     async with Service(way.address, port=0) as service, session(service.url) as other:
         async with session(service.url, live=True) as websocket:
             way.stall()
@@ -124,7 +124,7 @@ async def _until(service: Service, sample: str, least: float) -> None:
 
 
 async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a client does not read, little is kept for it, and another session's answers come as soon as before."""
+    """Little is kept for a client that does not read, and the answers of other sessions come as soon as before."""
     monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 5.0)
     monkeypatch.setattr(listener, "SEND_BUFFER", SMALL)
     monkeypatch.setattr(text_pace, "TEXTS_PER_S", 1e6)
@@ -132,7 +132,7 @@ async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch
         alone = await answer_times(other)
         async with narrow(service.url) as websocket:
             flooding = asyncio.create_task(_flood(websocket))
-            # Blocked is who has messages that he does not take, while others have theirs at once.
+            # A client that does not take its messages is blocked; others get theirs at once.
             await asyncio.wait_for(_until(service, "streamer_outgoing_messages", 1), 20)
             told, before = figure(service, 'streamer_messages_total{type="flushed"}'), -1.0
             while told > before:
@@ -151,7 +151,7 @@ async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch
 
 
 async def test_who_may_come_back_is_bounded(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many sessions are kept for clients that are away; one more ends with its connection."""
+    """A limited number of sessions waits for clients; a further one ends with its connection."""
     monkeypatch.setattr(resumption, "MOST_PARKED", 2)
     async with serving(triton) as service:
         for away, ended in ((1, 0), (2, 0), (2, 1)):
@@ -167,7 +167,7 @@ async def test_who_may_come_back_is_bounded(triton: TritonServer, monkeypatch: p
 async def test_who_wants_to_come_back_is_bounded(
     triton: TritonServer, keys: KeyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of those who may only resume a session so many are let in; one more is refused before it has said anything."""
+    """A limited number of connections that may only resume is admitted; a further one is refused at once."""
     monkeypatch.setattr(server, "MOST_RETURNING", 1)
     access, alice = AccessRules(keys, shares=QuotaLimits(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
     async with (
@@ -187,7 +187,7 @@ async def test_who_wants_to_come_back_is_bounded(
 
 
 async def answer_times(websocket: ClientConnection, number: int = 20) -> list[float]:
-    """How long each of some steps took to be computed."""
+    """Return how long each of some steps took to be computed."""
     times = []
     for _ in range(number):
         began = time.monotonic()
@@ -201,7 +201,7 @@ async def answer_times(websocket: ClientConnection, number: int = 20) -> list[fl
 
 @asynccontextmanager
 async def narrow(url: str) -> AsyncIterator[ClientConnection]:
-    """A session of a client in whose buffers next to nothing lies."""
+    """Open a session of a client with very small buffers."""
     slow = socket.socket()
     for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         slow.setsockopt(socket.SOL_SOCKET, buffer, SMALL)
@@ -210,7 +210,7 @@ async def narrow(url: str) -> AsyncIterator[ClientConnection]:
     assert place.hostname is not None
     assert place.port is not None
     await asyncio.get_running_loop().sock_connect(slow, (place.hostname, place.port))
-    # The library reads until its queue is full: it is made short, and nobody empties it.
+    # The library reads until its queue is full, so the queue is made short and is not emptied.
     async with connect(url, sock=slow, compression=None, max_queue=1) as websocket:
         await websocket.send(json.dumps({"type": "start"}))
         yield websocket

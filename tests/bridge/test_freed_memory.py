@@ -1,4 +1,4 @@
-"""What a crowd held goes back to the system."""
+"""Memory that many connections held goes back to the system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.bridge.access.certificate_authority import Authority
 
 
 async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once they are cut off the process is as large as it was, but for a little."""
+    """Once they are cut off, the process is nearly as large as before."""
     monkeypatch.setattr(freed_memory, "SELDOM_S", 0.0)
     certificate = Certificate(authority.chain, authority.key)
     async with listening(certificate=certificate, handshake_s=0.5) as server:
@@ -36,7 +36,7 @@ async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: p
 
 
 async def test_once_for_each_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few that come and go are none, and crowds that come and go all the time are one."""
+    """A few connections do not count as a crowd, and crowds in quick succession count as one."""
     calls: list[None] = []
     monkeypatch.setattr(freed_memory, "SOON_S", 0.0)
     monkeypatch.setattr(freed_memory, "give_back", lambda: calls.append(None))

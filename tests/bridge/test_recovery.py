@@ -1,4 +1,4 @@
-"""A Triton that is killed, hung or cut off while somebody speaks: not a word is lost or doubled."""
+"""A Triton that is killed, stopped or cut off during speech: not a word is lost or doubled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Break = Callable[..., Awaitable[None]]
 
 @pytest.fixture(scope="module")
 def whole(triton: TritonServer) -> list[Event]:
-    """What an undisturbed session is told."""
+    """Return the events of an undisturbed session."""
 
     async def undisturbed() -> list[Event]:
         async with serving(triton) as service:
@@ -41,7 +41,7 @@ def whole(triton: TritonServer) -> list[Event]:
 
 
 async def disturbed(url: str, breaking: Break, at: float = BREAK_AT) -> list[Event]:
-    """All events of the recording, sent faster than it was spoken, with something broken on the way."""
+    """Return all events of the recording, sent faster than speech, with a fault on the way."""
     async with session(url) as websocket:
         reading = asyncio.create_task(rest(websocket))
         piece = int(PIECE_S * SAMPLE_RATE) * 2
@@ -59,7 +59,7 @@ async def disturbed(url: str, breaking: Break, at: float = BREAK_AT) -> list[Eve
 
 
 def check(events: list[Event], whole: list[Event]) -> None:
-    """One recovery, and otherwise nothing that an undisturbed session would not have been told."""
+    """Check that there is one recovery, and otherwise only what an undisturbed session gets."""
     assert [event["type"] for event in events].count("recovered") == 1
     assert lasting(events) == whole
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
@@ -67,7 +67,7 @@ def check(events: list[Event], whole: list[Event]) -> None:
 
 @pytest.mark.parametrize("guard", ["", "kill", "suspend"])
 async def test_killed(whole: list[Event], guard: str) -> None:
-    """An embedded tritonserver that is killed is started again; nothing is left of it, whatever befell its guard."""
+    """An embedded tritonserver that is killed is started again; nothing is left of it, whatever its guard's state."""
     triton = TritonServer(asr_repository(), slots=4)
     async with Service(triton, port=0) as service:
         first = triton.pid
@@ -90,7 +90,7 @@ async def test_killed(whole: list[Event], guard: str) -> None:
 
 
 async def test_stub_killed(whole: list[Event]) -> None:
-    """A model's process that dies is noticed although Triton says that the model is ready."""
+    """The death of a model's process is noticed although Triton says that the model is ready."""
     triton = TritonServer(asr_repository(), slots=4)
     async with Service(triton, port=0) as service:
         first = triton.pid
@@ -104,7 +104,7 @@ async def test_stub_killed(whole: list[Event]) -> None:
 
 
 async def test_stopped(whole: list[Event]) -> None:
-    """A Triton that hangs is left when its answers are overdue, and replaced."""
+    """A stopped Triton is left when its answers are overdue, and replaced."""
     triton = TritonServer(asr_repository(), slots=4)
     async with Service(triton, port=0) as service:
         first = triton.pid
@@ -119,18 +119,18 @@ async def test_stopped(whole: list[Event]) -> None:
 
 
 async def test_link_cut(triton: TritonServer, whole: list[Event]) -> None:
-    """When the connection breaks but not the Triton behind it, the session goes on over another."""
+    """When only the connection to a Triton breaks, the session goes on over another connection."""
     async with proxy(triton.grpc_address) as (address, cut), Service(address, port=0) as service:
         check(await disturbed(service.url, cut), whole)
 
 
 async def test_two_tritons(triton: TritonServer, whole: list[Event]) -> None:
-    """With two Tritons the sessions of one that dies go on at the other at once."""
+    """With two Tritons, the sessions of one that dies go on at the other at once."""
     with TritonServer(asr_repository(), slots=4) as other:
         async with Service([triton.grpc_address, other.grpc_address], port=0) as service:
 
             async def kill() -> None:
-                with suppress(ProcessLookupError):  # the other session was first
+                with suppress(ProcessLookupError):  # the other session killed it first
                     os.kill(other.pid, signal.SIGKILL)
 
             both = await asyncio.gather(*(disturbed(service.url, kill) for _ in range(2)))
@@ -141,7 +141,7 @@ async def test_two_tritons(triton: TritonServer, whole: list[Event]) -> None:
 
 
 async def test_nothing_comes_back(triton: TritonServer) -> None:
-    """Where no Triton comes back the session is failed, and is told how much audio is not recognised."""
+    """If no Triton returns, the session fails, and says how much audio was not recognised."""
     async with (
         proxy(triton.grpc_address) as (address, cut),
         Service(address, port=0, limits=Limits(recover_s=1.0)) as service,

@@ -1,4 +1,4 @@
-"""Sessions of other kinds whose connection is lost: several channels, other rates, and a Triton that dies meanwhile."""
+"""Sessions of other kinds that lose their connection: several channels, other rates, a Triton that dies meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.bridge.service_client import Event, lasting, receive, recognise, rest
 from tests.samples import pcm
 from tests.triton_processes import no_streams
 
-# Beside the type of a sample, what `start` says of it.
+# For each type of sample, the options of `start`.
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "two channels": ("<i2", {"channels": 2, "multichannel": True}),
     "44.1 kHz": ("<i2", {"sample_rate": 44_100}),
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def recording(kind: str) -> tuple[bytes, int]:
-    """Some seconds of speech, on the second channel later than on the first; and how many bytes a moment of it has."""
+    """Return some seconds of speech, later on the second channel than on the first, and the bytes of a short time."""
     form, options = KINDS[kind]
     samples = np.frombuffer(pcm("talk.flac"), np.int16)[: 9 * 16_000].astype(np.float32) / 32768
     samples = soxr.resample(samples, 16_000, options.get("sample_rate", 16_000))
@@ -48,14 +48,14 @@ def recording(kind: str) -> tuple[bytes, int]:
 
 
 def by_channel(events: list[Event]) -> list[list[Event]]:
-    """Finals and speech of each channel: they are not told in one order."""
+    """Return finals and speech events by channel, because the order between channels varies."""
     kept = lasting(events)
     return [[event for event in kept if event.get("channel", 0) == channel] for channel in (0, 1)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_cut_anywhere(triton: TritonServer, kind: str) -> None:
-    """Lost again and again, also within a sample: words, times and numbers are those of a session that was not."""
+    """Connections lost again and again, even within a sample, change no words, times or numbers."""
     (audio, frame), options = recording(kind), KINDS[kind][1]
     dice = random.Random(kind)
     async with serving(triton) as service:
@@ -87,7 +87,7 @@ async def test_cut_anywhere(triton: TritonServer, kind: str) -> None:
 
 
 async def test_triton_dies_while_nobody_is_connected(tmp_path: Path) -> None:
-    """Who comes back finds every word, and that it was recovered; so does who comes back while it is still away."""
+    """A client that returns during or after a recovery finds every word, and is told of the recovery."""
     add_exact_model(tmp_path, "streaming_asr", slots=8)
     first = np.concatenate([say("abc"), silence(1500), say("def gh")]).tobytes()
     second = np.concatenate([say("ij kl"), silence(300)]).tobytes()

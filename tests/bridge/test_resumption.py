@@ -1,4 +1,4 @@
-"""Connections that are lost while somebody speaks: the session waits, and not a word is lost or doubled."""
+"""Connections that are lost during speech: the session waits, and not a word is lost or doubled."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Cut = Callable[..., Awaitable[None]]
 
 @pytest.fixture(scope="module")
 def whole(triton: TritonServer) -> list[Event]:
-    """What an undisturbed session is told."""
+    """Return the events of an undisturbed session."""
 
     async def undisturbed() -> list[Event]:
-        await no_streams(triton, 30)  # those of other tests whose link was cut expire by themselves
+        await no_streams(triton, 30)  # those of other tests whose link was cut expire on their own
         async with serving(triton) as service:
             return lasting(await recognise(service.url, AUDIO))
 
@@ -43,7 +43,7 @@ def whole(triton: TritonServer) -> list[Event]:
 
 
 async def begun(url: str, **settings: Any) -> tuple[ClientConnection, Event]:
-    """A session that is ready, and what it was told then."""
+    """Open a session that is ready, and return it with its first message."""
     websocket = await open_websocket(url, compression=None, **settings)
     await websocket.send(START)
     ready = await receive(websocket)
@@ -59,7 +59,7 @@ async def until(websocket: ClientConnection, kind: str) -> Event:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed: int) -> None:
-    """A connection that is cut at random moments: the same words and times as without, each event once."""
+    """A connection that is cut at random moments gives the same words and times as without, and each event once."""
     dice = random.Random(seed)
     async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
 
@@ -87,7 +87,7 @@ async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed
 
 
 async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) -> None:
-    """Also where the service reads no further, so that much sound is on its way when the connection is lost."""
+    """This holds even if the service does not read, so that much audio is under way when the connection is lost."""
     async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
 
         async def cutting() -> None:
@@ -103,7 +103,7 @@ async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) ->
 
 
 async def test_flushes_are_answered_once(triton: TritonServer) -> None:
-    """A flush that may or may not have arrived is answered once all the same."""
+    """A flush that may or may not have arrived is answered once."""
     async with (
         serving(triton) as service,
         proxy(service.url.split("/")[2]) as (address, cut),
@@ -121,7 +121,7 @@ async def test_flushes_are_answered_once(triton: TritonServer) -> None:
 
 
 async def test_by_hand(triton: TritonServer, whole: list[Event]) -> None:
-    """`ready` comes with the number that was given and the sample to go on from, then what was missed, as it was."""
+    """`ready` comes with the given number and the next sample to send, then the missed messages, unchanged."""
     async with serving(triton) as service:
         first, ready = await begun(service.url)
         await first.send(AUDIO[:200_001])
@@ -142,7 +142,7 @@ async def test_by_hand(triton: TritonServer, whole: list[Event]) -> None:
 
 
 async def test_finals_after_the_end(triton: TritonServer) -> None:
-    """Who has said `stop` and lost the connection finds the finals and `done`, also once the sequence has ended."""
+    """A client that lost its connection after `stop` gets the finals and `done`, even if the sequence has ended."""
     async with serving(triton) as service:
         undisturbed = await recognise(service.url, AUDIO[:300_000])
         first, ready = await begun(service.url)
@@ -157,7 +157,7 @@ async def test_finals_after_the_end(triton: TritonServer) -> None:
         events = await rest(second)
         assert (events[-1]["type"], second.close_code) == ("done", 1000)
         assert lasting(events) == lasting(undisturbed)
-        # Whoever has answered the close has everything.
+        # A client that has answered the close has received everything.
         async with open_websocket(service.url) as fourth:
             await fourth.send(resume(ready, 1))
             assert (await rest(fourth))[-1]["code"] == "unknown_token"
@@ -165,7 +165,7 @@ async def test_finals_after_the_end(triton: TritonServer) -> None:
 
 
 async def test_second_holder(triton: TritonServer, whole: list[Event]) -> None:
-    """Who shows the token while the first connection lives goes on, and the first is closed with 4010."""
+    """A client that shows the token while the first connection lives goes on, and the first is closed with 4010."""
     async with serving(triton) as service:
         first, ready = await begun(service.url)
         await first.send(AUDIO[:100_000])
@@ -181,7 +181,7 @@ async def test_second_holder(triton: TritonServer, whole: list[Event]) -> None:
 
 
 async def test_too_late(triton: TritonServer) -> None:
-    """After the time the token is unknown, and the slot is free."""
+    """After the limit the token is unknown, and the slot is free."""
     async with serving(triton, limits=Limits(resume_s=0.5)) as service:
         first, ready = await begun(service.url)
         first.transport.abort()
@@ -195,7 +195,7 @@ async def test_too_late(triton: TritonServer) -> None:
 
 @pytest.mark.parametrize("after", [2, 1000])
 async def test_a_message_that_was_never_sent(triton: TritonServer, after: int) -> None:
-    """Who says that he has seen it is told so, and the session still waits."""
+    """A client that claims a message which was never sent is told so, and the session still waits."""
     async with serving(triton) as service:
         first, ready = await begun(service.url)
         first.transport.abort()
@@ -209,7 +209,7 @@ async def test_a_message_that_was_never_sent(triton: TritonServer, after: int) -
 
 
 async def test_another_key(triton: TritonServer, tmp_path: Any) -> None:
-    """A token is worth nothing to others; its owner gets in although the session takes all that a key may have."""
+    """A token needs its own key; its owner may resume even if the key has all its sessions."""
     keys = {name: make_key(name) for name in ("alice", "bob")}
     file = tmp_path / "keys"
     file.write_text("".join(f"{key.line}\n" for key in keys.values()))
@@ -243,7 +243,7 @@ async def test_another_key(triton: TritonServer, tmp_path: Any) -> None:
 
 
 async def test_replaced_connections_do_not_pile_up(triton: TritonServer) -> None:
-    """Of clients that take a session over and do not answer the close, only the last few are waited for."""
+    """If clients take sessions over without answering the close, only the last few connections are waited for."""
     async with serving(triton) as service:
         websocket, ready = await begun(service.url)
         silent = [websocket]
@@ -260,7 +260,7 @@ async def test_replaced_connections_do_not_pile_up(triton: TritonServer) -> None
 
 
 async def test_a_goodbye_is_no_loss(triton: TritonServer) -> None:
-    """A client that closes by itself does not come back: its slot is free at once."""
+    """A client that closes on its own cannot return, and its slot is free at once."""
     async with serving(triton) as service:
         first, ready = await begun(service.url)
         await first.close()
@@ -271,7 +271,7 @@ async def test_a_goodbye_is_no_loss(triton: TritonServer) -> None:
 
 
 async def test_switched_off(triton: TritonServer) -> None:
-    """With no time to come back a session ends with its connection; our client says so, if it may not begin anew."""
+    """With limit 0, a session ends with its connection; our client says so unless it may start a new one."""
     async with (
         serving(triton, limits=Limits(resume_s=0)) as service,
         proxy(service.url.split("/")[2]) as (address, cut),
@@ -285,7 +285,7 @@ async def test_switched_off(triton: TritonServer) -> None:
 
 
 async def test_the_end_of_the_service(triton: TritonServer) -> None:
-    """Nobody waits for clients that are away when the service ends."""
+    """When the service ends, it does not wait for parked clients."""
     async with serving(triton) as service:
         first, _ = await begun(service.url)
         first.transport.abort()

@@ -1,4 +1,4 @@
-"""The port in front of a real Triton, spoken to through real websockets."""
+"""The port in front of a real Triton, tested with real websockets."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ async def test_session(service: Service) -> None:
 
 
 async def test_any_pieces(service: Service) -> None:
-    """Frames of any size, also of odd numbers of bytes, give what one large frame gives."""
+    """Frames of any size, also with odd numbers of bytes, give the same as one large frame."""
     audio, dice = pcm("talk.flac")[:400_000], random.Random(3)
     sizes = [dice.choice([0, 1, 2, 333, 640, 9_999, 40_000]) for _ in range(60)]
     assert said(await recognise(service.url, audio, sizes)) == said(await recognise(service.url, audio))
 
 
 async def test_sessions_at_once(service: Service) -> None:
-    """Sessions over one link get what each gets alone."""
+    """Sessions over one link get the same as each alone."""
     clips = [pcm("talk.flac")[start * 3200 : start * 3200 + 96_000] for start in range(4)]
     alone = [said(await recognise(service.url, clip)) for clip in clips]
 
@@ -78,7 +78,7 @@ async def test_sessions_at_once(service: Service) -> None:
 
 
 async def test_options(service: Service) -> None:
-    """What a client switches off does not come."""
+    """A client does not get what it switches off."""
     events = await recognise(service.url, pcm("talk.flac"), partials=False, words=False, speech=False, step_ms=640)
     assert {event["type"] for event in events} <= {"final", "heard", "done"}
     assert text(events)
@@ -114,7 +114,7 @@ async def test_flush(service: Service) -> None:
     ],
 )
 async def test_refusal(service: Service, frames: list[str | bytes], code: str, close_code: int) -> None:
-    """What a client does wrong is answered by an error with a sentence and the right close code."""
+    """A mistake of a client is answered by an error with a sentence and the right close code."""
     async with connect(service.url) as websocket:
         for frame in frames:
             await websocket.send(frame)
@@ -126,7 +126,7 @@ async def test_refusal(service: Service, frames: list[str | bytes], code: str, c
 
 
 async def test_too_large(service: Service) -> None:
-    """A message above the limit closes with 1009, one at the limit is audio as any other."""
+    """A message above the limit closes with 1009; one at the limit is accepted."""
     async with session(service.url) as websocket:
         await websocket.send(bytes(LARGEST_MESSAGE))
         await websocket.send(bytes(LARGEST_MESSAGE + 1))
@@ -135,7 +135,7 @@ async def test_too_large(service: Service) -> None:
 
 
 async def test_not_text(service: Service) -> None:
-    """A text frame that is no UTF-8 closes the session, and its sequence is ended."""
+    """A text frame that is not UTF-8 closes the session, and its sequence is ended."""
     async with session(service.url) as websocket:
         await websocket.send(b"\xff\xfe", text=True)
         await rest(websocket)
@@ -145,14 +145,14 @@ async def test_not_text(service: Service) -> None:
 @pytest.mark.parametrize(
     "nonsense",
     [
-        b"\x81\x82\0\0\0\0\xff\xfe",  # no UTF-8
+        b"\x81\x82\0\0\0\0\xff\xfe",  # not UTF-8
         b"\x82\xff\0\0\0\0\x7f\0\0\0\0\0\0\0",  # larger than any message may be
         b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 5000 + b"\x81\x80\0\0\0\0",  # fragments without an end
         b"\xff" * 20,
     ],
 )
 async def test_nonsense_after_stop(service: Service, nonsense: bytes) -> None:
-    """Whoever has said `stop` gets all of its finals, whatever else it sends."""
+    """After `stop` a client gets all of its finals, whatever else it sends."""
     quiet = await recognise(service.url, pcm("airplane.mp3"))
     async with session(service.url) as websocket:
         await websocket.send(pcm("airplane.mp3"))
@@ -166,7 +166,7 @@ async def test_nonsense_after_stop(service: Service, nonsense: bytes) -> None:
 
 
 async def test_full(triton: TritonServer) -> None:
-    """More sessions than there may be are refused with the seconds to wait; a place is free after an end."""
+    """Sessions above the limit are refused with the seconds to wait; an ended session makes room."""
     async with serving(triton, sessions=1) as service:
         async with session(service.url) as first:
             async with connect(service.url) as second:
@@ -183,7 +183,7 @@ async def test_full(triton: TritonServer) -> None:
 
 
 async def plain(url: str) -> tuple[int, str | None]:
-    """The status of the websocket's path for who does not ask for a websocket, and its Retry-After."""
+    """Return status and Retry-After of a plain request at the websocket's path."""
 
     def ask() -> tuple[int, str | None]:
         port = http.client.HTTPConnection(url.split("/")[2], timeout=5)
@@ -198,7 +198,7 @@ async def plain(url: str) -> tuple[int, str | None]:
 
 
 async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections that start nothing are bounded too."""
+    """Connections without a session are bounded too."""
     monkeypatch.setattr(server, "MOST_WAITING", 2)
     async with (
         serving(triton) as service,
@@ -211,7 +211,7 @@ async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch
 
 
 async def test_handshakes_are_bounded(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections whose request does not come are bounded, and a place is free when one of them has gone on or away."""
+    """Connections without a request are bounded; one that goes on or ends makes room."""
     monkeypatch.setattr(counts, "MOST_OPENING", 2)
     host, port = service.url.split("/")[2].split(":")
 
@@ -232,7 +232,7 @@ async def test_handshakes_are_bounded(service: Service, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("way", ["close", "abort"])
 async def test_vanished_client(triton: TritonServer, way: str) -> None:
-    """A client that leaves, or is lost where nobody may come back, frees its slot in the model at once."""
+    """A client that leaves, or is lost and may not return, frees its slot in the model at once."""
     async with serving(triton, sessions=1, limits=Limits(resume_s=0)) as service:
         for _ in range(3):
             async with session(service.url) as websocket:
@@ -244,7 +244,7 @@ async def test_vanished_client(triton: TritonServer, way: str) -> None:
 
 
 async def test_silence_outlives_triton(brief_triton: TritonServer) -> None:
-    """A session that sends nothing is kept alive towards Triton, which forgets a sequence after two seconds here."""
+    """A silent session is kept alive at Triton, which here forgets a sequence after two seconds."""
     async with serving(brief_triton, limits=Limits(refresh_s=0.5)) as service, session(service.url) as websocket:
         await websocket.send(pcm("talk.flac")[:64_000])
         await asyncio.sleep(5)
@@ -257,7 +257,7 @@ async def test_silence_outlives_triton(brief_triton: TritonServer) -> None:
 
 
 async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
-    """When Triton has forgotten a sequence, another goes on with the audio that was not final."""
+    """If Triton has forgotten a sequence, another one goes on with the audio that was not final."""
     async with serving(brief_triton, limits=Limits(refresh_s=60)) as service, session(service.url) as websocket:
         await websocket.send(pcm("talk.flac")[:64_000])
         await asyncio.sleep(5)
@@ -272,7 +272,7 @@ async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
 
 
 async def test_idle(triton: TritonServer) -> None:
-    """Without audio or keepalive a session is closed with 4008 and the words of what it had sent."""
+    """Without audio or keepalive a session gets the words of its audio, and is closed with 4008."""
     async with serving(triton, limits=Limits(idle_s=1.0)) as service, session(service.url) as websocket:
         await websocket.send(pcm("talk.flac")[:96_000])
         for _ in range(5):
@@ -284,14 +284,14 @@ async def test_idle(triton: TritonServer) -> None:
 
 
 async def test_no_start(triton: TritonServer) -> None:
-    """A connection that starts nothing is closed."""
+    """A connection without start is closed."""
     async with serving(triton, limits=Limits(start_s=0.2)) as service, connect(service.url) as websocket:
         (error,) = await rest(websocket)
         assert (error["code"], websocket.close_code) == ("no_start", 4008)
 
 
 async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that reads nothing is closed after a limit, and meanwhile others do not feel it."""
+    """A client that reads nothing is closed after a limit, and others do not notice it meanwhile."""
     monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 3.0)
     monkeypatch.setattr(listener, "SEND_BUFFER", 4096)
     slow = socket.socket()
@@ -300,7 +300,7 @@ async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pyte
     async with serving(triton) as service:
         host, port = service.url.split("/")[2].split(":")
         await asyncio.get_running_loop().sock_connect(slow, (host, int(port)))
-        # The library reads until its queue is full: it is made short, and nobody empties it.
+        # The library reads until its queue is full, so the queue is made short and is not emptied.
         async with connect(service.url, sock=slow, compression=None, max_queue=1) as websocket:
             await websocket.send(START)
             flooding = asyncio.create_task(flood(websocket))
@@ -317,14 +317,14 @@ async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pyte
 
 
 async def flood(websocket: ClientConnection) -> None:
-    """Ask for more answers than anything on the way can hold."""
+    """Ask for more answers than all buffers can hold."""
     while True:
         await websocket.send('{"type":"flush"}')
         await asyncio.sleep(0.0005)  # it shares its loop with the service
 
 
 async def test_ready(service: Service) -> None:
-    """Once a sequence went through the model the service is ready, and says what it is."""
+    """Once a sequence went through the model, the service is ready and reports its state."""
     async with connect(service.url):
         state = await state_of(service)
     assert state["service"] == "streamer"
@@ -333,13 +333,13 @@ async def test_ready(service: Service) -> None:
 
 
 async def test_ready_is_not_believed_for_long(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A success of the past is no readiness."""
+    """An old success does not count as ready."""
     monkeypatch.setattr(prober, "FRESH_S", 0.0)
     assert (await state_of(service))["ready"] is False
 
 
 async def test_metrics(service: Service) -> None:
-    """What happened is counted."""
+    """The metrics count what happened."""
     await recognise(service.url, pcm("talk.flac")[:200_000])
     await eventually(lambda: "\nstreamer_sessions 0.0" in service.metrics.exposition().decode())
     exposition = service.metrics.exposition().decode()
@@ -368,7 +368,7 @@ async def test_stop_gives_the_finals(triton: TritonServer) -> None:
 
 
 async def test_grace(triton: TritonServer) -> None:
-    """With some grace a session may end by itself while no other begins."""
+    """With some grace a session may end on its own, while no other begins."""
     service = serving(triton, grace=20.0)
     await service.__aenter__()
     async with session(service.url) as websocket:
@@ -402,7 +402,7 @@ async def test_cancelled(triton: TritonServer) -> None:
 
 
 async def test_port_taken() -> None:
-    """A port that somebody else listens on is named in one sentence."""
+    """A port in use is named in one sentence."""
     first = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await first.start()
     port = int(first.url.split(":")[2].split("/")[0])
@@ -420,7 +420,7 @@ async def test_wrong_host() -> None:
 
 
 async def test_not_ready_yet() -> None:
-    """Before the recogniser is there, a session is refused with the seconds to wait."""
+    """Before the recogniser is ready, a session is refused with the seconds to wait."""
     starting = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await starting.start()
     try:

@@ -1,4 +1,4 @@
-"""The whole service, with a Triton that belongs to it."""
+"""The whole service, with its own Triton."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.samples import pcm
 
 
 async def test_own_triton() -> None:
-    """A Triton that is still starting is waited for, its slots are the limit, and it is stopped at the end."""
+    """The service waits for a Triton that is still starting, limits sessions to its slots, and stops it at the end."""
     triton = TritonServer(asr_repository(), slots=4)
     triton.start()
     async with Service(triton, port=0) as service:
@@ -32,7 +32,7 @@ async def test_own_triton() -> None:
 
 @pytest.mark.fails_inside
 async def test_a_failure_that_nobody_waits_for(triton: TritonServer) -> None:
-    """It is counted; once the service is left, failures are the loop's own affair again."""
+    """It is counted; once the service has ended, the loop handles failures again."""
 
     async def fail() -> None:
         raise RuntimeError("a fault of ours")
@@ -48,7 +48,7 @@ async def test_a_failure_that_nobody_waits_for(triton: TritonServer) -> None:
 
 
 async def test_port_taken_with_a_starting_triton() -> None:
-    """A taken port is told at once, and nothing of Triton is left."""
+    """A port in use is reported at once, and nothing of Triton is left."""
     other = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await other.start()
     triton = TritonServer(asr_repository())
@@ -65,14 +65,14 @@ async def test_port_taken_with_a_starting_triton() -> None:
 
 
 async def test_no_triton() -> None:
-    """Where no Triton answers, the error names the address."""
+    """If no Triton answers, the error names the address."""
     with pytest.raises(LinkError, match=r"127\.0\.0\.1:9"):
         async with Service("127.0.0.1:9", port=0):
             pass
 
 
 async def test_cancelled_while_starting() -> None:
-    """Whoever gives up before Triton is ready leaves nothing behind, and soon."""
+    """Cancelling before Triton is ready leaves nothing behind, and is quick."""
     triton = TritonServer(asr_repository())
     entering = asyncio.create_task(Service(triton, port=0).__aenter__())
     await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""A state machine by its table: what may follow, what may not, and what the log says."""
+"""A state machine: which changes its table allows, which it refuses, and what is logged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALLOWED = {Light.RED: (Light.GREEN, Light.OFF), Light.GREEN: (Light.RED, Light.O
 
 
 def test_an_allowed_change() -> None:
-    """It is made, and the state before is told."""
+    """The change is made, and the former state returned."""
     light = States("light", Light.RED, ALLOWED)
     assert light.become(Light.GREEN) is Light.RED
     assert light.now is Light.GREEN
@@ -46,7 +46,7 @@ def test_an_allowed_change() -> None:
     ],
 )
 def test_a_change_that_is_refused(first: Light, refused: Light, says: str) -> None:
-    """The error names the states that were expected and the one that was met; nothing has changed."""
+    """The error names the expected states and the present one; the state does not change."""
     light = States("light", first, ALLOWED)
     with pytest.raises(StateError) as caught:
         light.become(refused)
@@ -55,7 +55,7 @@ def test_a_change_that_is_refused(first: Light, refused: Light, says: str) -> No
 
 
 def test_what_is_expected() -> None:
-    """Something that only some states allow says so."""
+    """An error is raised if the state is not one of those expected."""
     light = States("light", Light.RED, ALLOWED)
     light.expect(Light.RED, Light.GREEN)
     with pytest.raises(StateError, match="light: expected green or off, met red"):
@@ -63,7 +63,7 @@ def test_what_is_expected() -> None:
 
 
 def test_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """One line at debug level, with the fields of the machine; nothing is written at other levels."""
+    """A change gives one line at debug level, with the machine's fields, and nothing at other levels."""
     light = States("light", Light.RED, ALLOWED, street="B 96")
     with caplog.at_level(logging.INFO, "streamer"):
         light.become(Light.GREEN)
@@ -88,7 +88,7 @@ TABLES: dict[str, tuple[Mapping[Any, Collection[Any]], Enum]] = {
 
 @pytest.mark.parametrize("machine", TABLES)
 def test_every_state_has_its_place(machine: str) -> None:
-    """A table has every state of its enum; each can be reached, but for other first ones, and none follows itself."""
+    """A table has every state of its enum; each can be reached, except first states; none follows itself."""
     table, first = TABLES[machine]
     assert list(table) == list(type(first))
     reached, new = {first}, {first}
@@ -100,7 +100,7 @@ def test_every_state_has_its_place(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", TABLES)
 def test_only_what_the_table_says(machine: str) -> None:
-    """Every pair of states: allowed if it is in the table, else refused with both names."""
+    """Every pair of states is allowed if the table has it, and otherwise refused with both names."""
     table, _ = TABLES[machine]
     for state, following in product(table, table):
         states = States(machine, state, table)

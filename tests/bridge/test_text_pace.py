@@ -1,4 +1,4 @@
-"""How fast text is taken from one client."""
+"""The pace at which text of one client is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamer.bridge.text_pace import MOST_TEXTS, TEXTS_PER_S, TextPace
 
 
 def test_the_pace_of_text() -> None:
-    """Some messages may come at once, each further one takes its time, and who has waited may say as many again."""
+    """Some messages may come at once; each further one waits; after a pause as many may come again."""
     pace = TextPace()
     assert [pace.wait_s(100.0) for _ in range(MOST_TEXTS)] == pytest.approx([0.0] * MOST_TEXTS)
     assert pace.wait_s(100.0) == pytest.approx(1 / TEXTS_PER_S)

@@ -1,4 +1,4 @@
-"""Where values come from, which of them wins, and what is said of mistakes."""
+"""Sources of values, their precedence, and messages about mistakes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from streamer.settings.setting import SettingsError
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where a settings file may be written."""
+    """Return the path of a settings file."""
     return tmp_path / "streamer.toml"
 
 
 def mistakes(flags: dict[str, Any], environment: dict[str, str], config: Path | None = None) -> list[str]:
-    """What is wrong with such settings, without the folder of the file."""
+    """Return the messages about such settings, without the folder of the file."""
     with pytest.raises(SettingsError) as caught:
         configure(flags, environment, config)
     return [line.replace(f"{config.parent}/", "") if config else line for line in str(caught.value).splitlines()]
 
 
 def test_nothing_is_said() -> None:
-    """The defaults, which need no source."""
+    """Without any source all values are the defaults."""
     configuration = configure({}, {"STREAMER_PORT": "tcp://10.0.0.1:80"})
     assert configuration.settings == ServeSettings()
     assert configuration.given == {}
@@ -34,7 +34,7 @@ def test_nothing_is_said() -> None:
 
 
 def test_the_strongest_source_wins(file: Path) -> None:
-    """A flag, then a variable, then the file; each setting for itself, and a list as a whole."""
+    """A flag precedes a variable, and a variable the file; each setting separately, and a list as a whole."""
     file.write_text('port = 1\nhost = "a"\nslots = 1\norigin = ["https://a.org"]\nopen = true\n')
     variables = {"STREAMER_SERVE_PORT": "2", "STREAMER_SERVE_HOST": "b", "STREAMER_SERVE_ORIGIN": "null,*"}
     configuration = configure({"port": "3", "origin": ["https://c.org", "https://d.org"]}, variables, file)
@@ -47,7 +47,7 @@ def test_the_strongest_source_wins(file: Path) -> None:
 
 
 def test_what_a_file_switches_on_can_be_switched_off(file: Path) -> None:
-    """By a variable, and by a flag, which can switch it on again."""
+    """A variable can switch it off, and a flag can switch it on again."""
     file.write_text("open = true\nbehind-proxy = 2\n")
     off = {"STREAMER_SERVE_OPEN": "false", "STREAMER_SERVE_BEHIND_PROXY": "0"}
     assert not configure({}, off, file).settings.open
@@ -57,12 +57,12 @@ def test_what_a_file_switches_on_can_be_switched_off(file: Path) -> None:
 
 
 def test_an_empty_variable_is_none() -> None:
-    """Templates of containers leave such behind."""
+    """An empty variable counts as not set, because container templates leave such variables behind."""
     assert configure({}, {"STREAMER_SERVE_PORT": "", "STREAMER_SERVE_CONFIG": ""}).settings == ServeSettings()
 
 
 def test_the_environment_may_name_the_file(file: Path) -> None:
-    """Unless there is a flag for it; its paths start where it is."""
+    """The variable names the file unless the flag does; paths in the file are relative to its folder."""
     file.write_text('keys = "keys"\n')
     variables = {"STREAMER_SERVE_CONFIG": str(file)}
     assert configure({}, variables).settings.keys == file.parent / "keys"
@@ -74,7 +74,7 @@ def test_the_environment_may_name_the_file(file: Path) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_each_setting_can_be_given_in_each_way(file: Path, name: str) -> None:
-    """The example of the documentation, or the default, from the file is the same from a variable and a flag."""
+    """The documentation's example, or the default, gives the same value from file, variable and flag."""
     setting = SETTINGS[name]
     toml = setting.example or setting.kind.to_toml(setting.default)
     file.write_text(f"{setting.key} = {toml}\n")
@@ -86,7 +86,7 @@ def test_each_setting_can_be_given_in_each_way(file: Path, name: str) -> None:
 
 
 def test_unknown_names_are_answered_with_the_nearest(file: Path) -> None:
-    """In the file with the line; a name that is like none is not guessed."""
+    """A message has the line in the file; no name is suggested if none is similar."""
     file.write_text('prot = 9000\n\n[tls]\ncert = "a"\n')
     assert mistakes({}, {"STREAMER_SERVE_LOGLEVEL": "info", "STREAMER_SERVE_XYZ": "1"}, file) == [
         "unknown setting 'prot' in streamer.toml, line 1; did you mean 'port'?",
@@ -97,7 +97,7 @@ def test_unknown_names_are_answered_with_the_nearest(file: Path) -> None:
 
 
 def test_wrong_values_are_named_with_their_source(file: Path) -> None:
-    """All at once, also those that a stronger source would have replaced."""
+    """All mistakes are reported at once, also in sources that others override."""
     file.write_text('open = "yes"\nport = 99999\n')
     assert mistakes({"port": "x"}, {"STREAMER_SERVE_PORT": "-1"}, file) == [
         "--port must be a whole number from 0 to 65535, not 'x'.",
@@ -108,7 +108,7 @@ def test_wrong_values_are_named_with_their_source(file: Path) -> None:
 
 
 def test_variables_of_kubernetes_are_explained() -> None:
-    """It makes such for a service that is called streamer-serve, and whoever called it so cannot know."""
+    """Kubernetes sets them for a service called streamer-serve, and the message says so."""
     links = {
         "STREAMER_SERVE_PORT": "tcp://10.0.0.7:80",
         "STREAMER_SERVE_PORT_80_TCP_ADDR": "10.0.0.7",
@@ -129,13 +129,13 @@ def test_variables_of_kubernetes_are_explained() -> None:
     ],
 )
 def test_a_file_that_cannot_be_read(file: Path, content: bytes | None, sentence: str) -> None:
-    """One sentence, with the place where TOML ends to be TOML."""
+    """One sentence says why, for invalid TOML with the place."""
     if content is not None:
         file.write_bytes(content)
     assert mistakes({}, {}, file) == [sentence]
 
 
 def test_a_key_within_a_text_is_no_line_of_it(file: Path) -> None:
-    """Where it cannot be told which line is the right one, none is named."""
+    """If it is unclear which line sets the key, the message has none."""
     file.write_text('host = """\nport = 5\n"""\nport = "x"\n')
     assert mistakes({}, {}, file) == ['port in streamer.toml must be a whole number from 0 to 65535, not "x".']

@@ -1,4 +1,4 @@
-"""Values read from text and from TOML, and written as TOML again."""
+"""Values that are read from text and from TOML, and written as TOML again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UPPER = ListOf(Text("in capitals", accept=lambda text: text if text.isupper() el
     ],
 )
 def test_what_is_right(kind: Kind, text: str, toml: Any, value: Any) -> None:
-    """Text and TOML mean the same value, of the same type."""
+    """Text and TOML give the same value of the same type."""
     for read in (kind.of_text(text), kind.of_toml(toml, HERE)):
         assert read == value
         assert type(read) is type(value)
@@ -58,7 +58,7 @@ def test_what_is_right(kind: Kind, text: str, toml: Any, value: Any) -> None:
     ],
 )
 def test_text_that_is_wrong(kind: Kind, text: str, sentence: str) -> None:
-    """What is right, and what was met: short, and without secrets."""
+    """A message says what is right and what was found, shortened and without secrets."""
     with pytest.raises(WrongValueError) as caught:
         kind.of_text(text)
     assert str(caught.value) == sentence
@@ -81,14 +81,14 @@ def test_text_that_is_wrong(kind: Kind, text: str, sentence: str) -> None:
     ],
 )
 def test_toml_that_is_wrong(kind: Kind, toml: Any, sentence: str) -> None:
-    """Types count, and what was met is shown as it stands in the file."""
+    """The type must be right, and the message shows the value as in the file."""
     with pytest.raises(WrongValueError) as caught:
         kind.of_toml(toml, HERE)
     assert str(caught.value) == sentence
 
 
 def test_a_path_in_a_file_starts_at_the_file() -> None:
-    """Wherever the service is started; what is written is complete."""
+    """A path is the same wherever the service is started, and is written in full."""
     assert FilePath().of_toml("keys", HERE) == HERE / "keys"
     assert FilePath().of_text("keys") == Path("keys")
     assert FilePath().to_toml(Path("keys")) == f'"{Path("keys").absolute()}"'

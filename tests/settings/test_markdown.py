@@ -7,6 +7,6 @@ from streamer.settings.serve import SETTINGS
 
 
 def test_every_setting_has_a_row() -> None:
-    """By its key."""
+    """Every setting has a row, with its key."""
     shown = tables()
     assert all(f"\n| `{setting.key}` | " in shown for setting in SETTINGS.values())

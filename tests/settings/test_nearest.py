@@ -1,4 +1,4 @@
-"""What somebody probably meant."""
+"""Suggestions for names that do not exist."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NAMES = ("port", "mic", "format", "tls-cert", "tls-key", "triton-metadata")
     ],
 )
 def test_a_slip_is_understood(name: str, likely: str) -> None:
-    """Letters that changed places, and a name that was not finished."""
+    """Swapped letters and incomplete names are understood."""
     assert did_you_mean(name, NAMES) == f"; did you mean {likely}?"
     assert did_you_mean(name, NAMES, QUOTED) == f"; did you mean '{likely}'?"
 
 
 @pytest.mark.parametrize("name", ["tls", "zebra", ""])
 def test_nothing_is_guessed(name: str) -> None:
-    """Where two are as likely, or none is."""
+    """Nothing is suggested if two names are as likely, or none is."""
     assert did_you_mean(name, NAMES) == ""

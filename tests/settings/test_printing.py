@@ -1,4 +1,4 @@
-"""A configuration as a file that can be given back."""
+"""A configuration as a file that can be used again."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def given_back(text: str, folder: Path) -> ServeSettings:
-    """The settings that a printed file brings."""
+    """Return the settings that a printed file gives."""
     file = folder / "printed.toml"
     file.write_text(text, encoding="utf-8", newline="")
     return configure({}, {}, file).settings
 
 
 def test_every_setting_is_there(tmp_path: Path) -> None:
-    """With its help and its source; what has no value is a comment, and so the defaults come back."""
+    """Every setting is printed with its help and source; one without a value is a comment, so it keeps its default."""
     printed = as_toml(configure({}, {}))
     lines = printed.splitlines()
     assert max(map(len, lines)) <= 100
@@ -46,7 +46,7 @@ def test_every_setting_is_there(tmp_path: Path) -> None:
 
 
 def test_the_examples_are_right(tmp_path: Path) -> None:
-    """Whoever takes the sign of a comment from them has a file that is accepted."""
+    """With the comment sign removed, the examples give a valid file."""
     printed = as_toml(configure({}, {}))
     examples = [setting for setting in SETTINGS.values() if setting.example]
     for setting in examples:
@@ -56,7 +56,7 @@ def test_the_examples_are_right(tmp_path: Path) -> None:
 
 
 def test_sources_are_told(tmp_path: Path) -> None:
-    """Of each value that somebody gave."""
+    """The source of each given value is printed."""
     file = tmp_path / "a.toml"
     file.write_text("slots = 3\n")
     printed = as_toml(configure({"port": "9000"}, {"STREAMER_SERVE_OPEN": "yes"}, file))
@@ -69,13 +69,13 @@ def test_sources_are_told(tmp_path: Path) -> None:
 @settings(max_examples=60, deadline=None)
 @given(flags=st.fixed_dictionaries({}, optional=VALUES))
 def test_what_is_printed_can_be_given_back(tmp_path_factory: Any, flags: dict[str, Any]) -> None:
-    """Whatever is in it."""
+    """A printed file gives the same settings, whatever the values contain."""
     configuration = configure(flags, {})
     assert given_back(as_toml(configuration), tmp_path_factory.mktemp("printed")) == configuration.settings
 
 
 def test_secrets_are_not_printed(tmp_path: Path) -> None:
-    """A password in a URL, and a key where its file was asked for: each becomes a comment that says so."""
+    """A password in a URL, and a key in place of its file, each become a comment that says so."""
     secret = "streamer_" + 30 * "k"
     printed = as_toml(configure({"traces": "http://me:secret@collector:4317", "keys": secret}, {}))
     assert "secret@" not in printed
@@ -86,7 +86,7 @@ def test_secrets_are_not_printed(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_no_text_is_a_comment(tmp_path: Path) -> None:
-    """TOML has no form for such names."""
+    """TOML cannot express such names."""
     printed = as_toml(configure({"keys": "/a\udcff"}, {}))
     assert '# keys = "/a\\udcff"\n' in printed
     assert given_back(printed, tmp_path) == ServeSettings()

@@ -19,7 +19,7 @@ MODELS = ModelList()
 
 
 def test_names_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has a slash or is a folder is a folder; a public name may stand before either."""
+    """Text with a slash, or that names a folder, is a folder; a public name may come before either."""
     (tmp_path / "local").mkdir()
     monkeypatch.chdir(tmp_path)
     assert MODELS.of_text("one, fast=two") == (ServedModel("one"), ServedModel("two", "fast"))
@@ -28,7 +28,7 @@ def test_names_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_in_a_file(tmp_path: Path) -> None:
-    """One needs no array; a folder is relative to the file, and absolute where it is written."""
+    """A single model needs no array; a folder is relative to the file, and is written as an absolute path."""
     assert MODELS.of_toml("one", tmp_path) == (ServedModel("one"),)
     [model] = MODELS.of_toml(["fast=models/two"], tmp_path)
     assert model == ServedModel("two", "fast", tmp_path / "models" / "two")
@@ -37,13 +37,13 @@ def test_in_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "a b", "=one", "a b=one", "one,,two", "fast=", "/"])
 def test_what_is_no_model(wrong: str) -> None:
-    """The sentence says what is right."""
+    """The message says what is right."""
     with pytest.raises(WrongValueError, match="the name or folder of a model"):
         MODELS.of_text(wrong)
 
 
 def test_public_names() -> None:
-    """The first is the default unless another one is; the others are called as in Triton."""
+    """The first model is the default unless another one is; others are called by their names in Triton."""
     found = by_public_name(MODELS.of_text("one,two,fast=three"))
     assert {name: model.model for name, model in found.items()} == {"default": "one", "two": "two", "fast": "three"}
     found = by_public_name(MODELS.of_text("one,default=two"))
@@ -65,7 +65,7 @@ def test_what_does_not_go_together(models: str, words: str) -> None:
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    """It is said before anything starts."""
+    """A folder without a model is reported before anything starts."""
     assert "it has no config.pbtxt" in missing_folder(MODELS.of_text(f"one,{tmp_path}"))
     (tmp_path / "config.pbtxt").touch()
     assert missing_folder(MODELS.of_text(f"one,{tmp_path}")) == ""

@@ -15,7 +15,7 @@ import pytest
 from streamer.triton.server import TritonServer
 
 MODELS = Path(__file__).parent / "models"
-# A program that starts a server, says so, and then does what its last lines say.
+# A program that starts a server, reports that, and then runs its last lines.
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
@@ -26,20 +26,20 @@ server = TritonServer(Path(sys.argv[1]), grace=2)
 
 
 class Place:
-    """A folder for temporary files of one test, and what servers that were started with it leave behind."""
+    """A test's folder for temporary files, and what its servers leave behind."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._names: set[str] = set()
 
     def folders(self) -> list[Path]:
-        """Folders of servers; their names are kept for regions()."""
+        """Return the folders of servers; their names are kept for regions()."""
         found = list(self.folder.glob("streamer-triton-*"))
         self._names.update(path.name for path in found)
         return found
 
     def processes(self) -> list[psutil.Process]:
-        """Every process that has the folder in its command line: guards, servers and their Python processes."""
+        """Return every process with the folder in its command line: guards, servers and their Python processes."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -50,7 +50,7 @@ class Place:
         return found
 
     def regions(self) -> list[str]:
-        """Shared memory of all servers that were seen."""
+        """Return the shared memory of all servers that were seen."""
         return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(tuple(self._names))]
 
     def leftovers(self) -> list[object]:
@@ -67,7 +67,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 @pytest.fixture
 def program(place: Place) -> Callable[[str], AbstractContextManager[subprocess.Popen[bytes]]]:
-    """Runs PROGRAM with more lines in a session of its own, up to the point where it says that it is ready."""
+    """Run PROGRAM with more lines in a new session, until it reports that it is ready."""
 
     @contextmanager
     def run(lines: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -91,7 +91,7 @@ def program(place: Place) -> Callable[[str], AbstractContextManager[subprocess.P
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[TritonServer]:
-    """A server with two instances of the model `probe`, for tests that do it no harm."""
+    """Provide a server with two instances of the model `probe`, for tests that do it no harm."""
     with TritonServer(MODELS / "good", instances=2) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Reaching a real Triton that speaks TLS alone and answers only who has its key."""
+"""Connecting to a real Triton that requires TLS and a key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "opensesame"
 
 @dataclass(frozen=True)
 class Guarded:
-    """A Triton that wants a certificate of its clients, and their key; and the files that they need for it."""
+    """A Triton that requires client certificates and a key, and the files for that."""
 
     address: str
     roots: Path
@@ -66,14 +66,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 async def test_sessions_over_tls_with_a_key(guarded: Guarded) -> None:
-    """A service whose Triton is elsewhere recognises as any other; its addresses are checked against their name."""
+    """A service with such a Triton recognises as usual; addresses are checked against the name that they stand for."""
     dial = secure(guarded.roots, guarded.chain, guarded.key, guarded.metadata)
     async with Service(guarded.address, port=0, dial=dial) as service:
         assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
 
 
 async def test_who_lacks_something_is_not_served(guarded: Guarded) -> None:
-    """In the clear, without the roots, without a certificate, without the key, under another name."""
+    """Clients without TLS, roots, certificate or key, or with another name, are not served."""
     all_of_it = (guarded.roots, guarded.chain, guarded.key, guarded.metadata)
     link = await Link.connect(guarded.address, dial=secure(*all_of_it))
     await link.close()
@@ -91,7 +91,7 @@ async def test_who_lacks_something_is_not_served(guarded: Guarded) -> None:
 
 @pytest.mark.parametrize("line", ["door", "door:", ": value", "dör: value"])
 def test_metadata_that_is_none_is_named_but_not_shown(tmp_path: Path, line: str) -> None:
-    """It is a secret."""
+    """The message does not show the line, because it is a secret."""
     (tmp_path / "metadata").write_text(f"a: b\n{line}\n")
     with pytest.raises(TritonError, match="Line 2 of") as caught:
         secure(metadata=tmp_path / "metadata")
@@ -99,6 +99,6 @@ def test_metadata_that_is_none_is_named_but_not_shown(tmp_path: Path, line: str)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    """Are said before anything is connected."""
+    """Missing files are reported before anything connects."""
     with pytest.raises(TritonError, match="none cannot be read: No such file"):
         secure(tmp_path / "none")

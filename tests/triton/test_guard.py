@@ -1,4 +1,4 @@
-"""The guard, when it is killed or stopped itself."""
+"""The guard when it is killed or stopped itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def guard_of(server: TritonServer) -> psutil.Process:
 
 
 def test_a_killed_guard_takes_all_processes_along(place: Any, tmp_path: Path, eventually: Any) -> None:
-    """Also those of a model that do not see that the server has gone."""
+    """All processes end, also those of a model that do not notice the end of the server."""
     shutil.copytree(GOOD, tmp_path / "models")
     model = tmp_path / "models" / "probe" / "1" / "model.py"
     model.write_text("import subprocess\nsubprocess.Popen(['sleep', '60'])\n" + model.read_text())
@@ -41,7 +41,7 @@ def test_a_killed_guard_takes_all_processes_along(place: Any, tmp_path: Path, ev
 
 
 def test_a_stopped_guard_hides_no_end(place: Any, eventually: Any) -> None:
-    """When the server dies meanwhile that is seen, and it can be started again."""
+    """If the server dies meanwhile, that is noticed, and it can be started again."""
     with TritonServer(GOOD) as server:
         guard_of(server).suspend()
         os.kill(server.pid, signal.SIGKILL)
@@ -55,7 +55,7 @@ def test_a_stopped_guard_hides_no_end(place: Any, eventually: Any) -> None:
 
 
 def test_stop_with_a_stopped_guard(place: Any) -> None:
-    """It goes on, and ends the server in order."""
+    """The guard continues, and ends the server in order."""
     with TritonServer(GOOD) as server:
         guard = guard_of(server)
         guard.suspend()
@@ -67,7 +67,7 @@ def test_stop_with_a_stopped_guard(place: Any) -> None:
 
 
 def test_a_program_that_dies_while_the_guard_is_stopped(place: Any, program: Any, eventually: Any) -> None:
-    """The guard goes on all the same, and leaves nothing."""
+    """The guard continues, and leaves nothing."""
     with program("with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
         (guard,) = psutil.Process(running.pid).children()
         guard.suspend()

@@ -1,4 +1,4 @@
-"""Finding the server of the wheel: what is missing is said in one sentence."""
+"""Finding the server of the wheel; one sentence says what is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_python_that_the_wheel_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the versions that would do."""
+    """The message names the versions that would work."""
     monkeypatch.setattr(installation, "PYTHON", "3.99")
     with pytest.raises(TritonError, match=r"cannot run models in Python 3\.99, only in .*3\.10, 3\.11, 3\.12"):
         find_tritonserver()
@@ -47,7 +47,7 @@ def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_what_the_user_has_set_comes_after_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Search paths keep their entries; a chosen number of threads stays."""
+    """Search paths keep their entries, and a given number of threads stays."""
     monkeypatch.setenv("LD_LIBRARY_PATH", "/theirs")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
@@ -61,7 +61,7 @@ def test_what_the_user_has_set_comes_after_ours(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_models_import_what_we_import(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """python3 of the path is this Python with our search paths, even isolated as the backend runs it."""
+    """python3 of the path is this Python with our search paths, even in isolated mode as the backend runs it."""
     extra = tmp_path / "ex\u00e4tra"
     extra.mkdir()
     (extra / "only_here.py").touch()

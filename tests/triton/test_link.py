@@ -1,4 +1,4 @@
-"""Link against a real server with a model that counts samples and misbehaves on request."""
+"""The link, tested with a real server whose model counts samples and fails on request."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ async def link(server: TritonServer) -> AsyncIterator[Link]:
 
 
 async def code_of(request: Any) -> str:
-    """The code of the LinkError with which a request must fail."""
+    """Return the code of the LinkError with which a request must fail."""
     with pytest.raises(LinkError) as caught:
         await request
     return caught.value.code
 
 
 async def keep_sending(link: Link, seconds: float) -> list[LinkError]:
-    """Forty sequences that send until an error each; returns the errors."""
+    """Send requests in forty sequences, each until an error; returns the errors."""
 
     async def one() -> LinkError:
         sequence, until = link.sequence({"sleep_ms": 5}), time.monotonic() + seconds
@@ -56,7 +56,7 @@ async def keep_sending(link: Link, seconds: float) -> list[LinkError]:
 
 
 async def test_the_events_of_a_request_come_back(link: Link) -> None:
-    """Options travel with START, flush with its request, and events are decoded."""
+    """Options are sent with START, a flush with its request, and events are decoded."""
     sequence = link.sequence({"words": True})
     seen, heard = await sequence.send(silence(160))
     assert seen.fields["options"] == {"words": True}
@@ -71,20 +71,20 @@ async def test_the_events_of_a_request_come_back(link: Link) -> None:
 
 
 async def test_flush_joins_the_options_of_the_first_request(link: Link) -> None:
-    """A recording in a single request."""
+    """A recording can be sent in a single request."""
     (seen, heard) = await link.sequence({"words": True}).send(silence(7), flush=True, end=True)
     assert seen.fields["options"] == {"words": True, "flush": True}
     assert heard.sample == 7
 
 
 async def test_many_sequences_share_the_stream(link: Link) -> None:
-    """Answers find their request, order is kept, an instance keeps its sequences, and batches form by themselves."""
+    """Answers are matched to requests, in order; a sequence stays at its instance; requests form batches."""
 
     async def talk(number: int) -> tuple[set[str], int]:
         sequence, total, instances, largest = link.sequence({"sleep_ms": 1}), 0, set(), 0
         for step in range(10):
             total += 10 * number + step
-            flush = (number + step) % 5 == 0  # other options and lengths do not keep requests from one batch
+            flush = (number + step) % 5 == 0  # different options and lengths do not prevent a common batch
             seen, heard = await sequence.send(silence(10 * number + step), end=step == 9, flush=flush)
             assert seen.fields["options"].get("flush", False) == flush
             assert heard.sample == total
@@ -100,7 +100,7 @@ async def test_many_sequences_share_the_stream(link: Link) -> None:
 
 
 async def test_ids_are_drawn_from_63_bits(link: Link) -> None:
-    """Triton refuses 0 and the protocol has signed numbers."""
+    """Triton refuses id 0, and the protocol uses signed numbers."""
     ids = {link.sequence().id for _ in range(1000)}
     assert len(ids) == 1000
     assert min(ids) > 0
@@ -108,7 +108,7 @@ async def test_ids_are_drawn_from_63_bits(link: Link) -> None:
 
 
 async def test_an_error_of_the_model_concerns_one_request(link: Link) -> None:
-    """It has the model's code word and message; its sequence and the others go on."""
+    """It has the model's code word and message; its sequence and others go on."""
     one, other = link.sequence(), link.sequence()
     await asyncio.gather(one.send(silence(5)), other.send(silence(6)))
     with pytest.raises(LinkError) as caught:
@@ -119,7 +119,7 @@ async def test_an_error_of_the_model_concerns_one_request(link: Link) -> None:
 
 
 async def test_an_exception_in_the_model_leaves_the_link_alive(link: Link) -> None:
-    """It is `refused`, with the model's own words."""
+    """It fails as `refused`, with the model's own words."""
     sequence = link.sequence()
     await sequence.send(silence(5))
     with pytest.raises(LinkError, match=r"refused: [^Z]*KeyError: 'probe'"):
@@ -141,14 +141,14 @@ async def test_an_overdue_answer_raises_and_leaves_nothing(link: Link) -> None:
 
 
 async def test_a_late_answer_is_dropped(link: Link) -> None:
-    """The next request gets its own answer, not the one that came too late."""
+    """The next request gets its own answer, not the late one."""
     sequence = link.sequence({"sleep_ms": 300})
     assert await code_of(sequence.send(silence(5), timeout=0.05)) == "overdue"
     assert (await sequence.send(silence(6), end=True))[-1].sample == 11
 
 
 async def test_one_request_of_a_sequence_at_a_time(link: Link) -> None:
-    """A second one is refused at once and the first is not disturbed; after END none is taken."""
+    """A second request is refused at once, and the first is not disturbed; after END none is accepted."""
     sequence = link.sequence({"sleep_ms": 100})
     first = asyncio.create_task(sequence.send(silence(5)))
     await asyncio.sleep(0.02)
@@ -159,13 +159,13 @@ async def test_one_request_of_a_sequence_at_a_time(link: Link) -> None:
 
 
 async def test_half_a_sample_is_refused(link: Link) -> None:
-    """Bytes that are not int16 are a mistake of the caller."""
+    """Bytes that are not int16 samples are an error of the caller."""
     with pytest.raises(ValueError, match="3 bytes"):
         await link.sequence().send(b"123")
 
 
 async def test_a_cancelled_request_leaves_nothing(link: Link) -> None:
-    """The sequence and the link can be used on."""
+    """The sequence and the link can still be used."""
     sequence = link.sequence({"sleep_ms": 100})
     task = asyncio.create_task(sequence.send(silence(5)))
     await asyncio.sleep(0.02)
@@ -177,7 +177,7 @@ async def test_a_cancelled_request_leaves_nothing(link: Link) -> None:
 
 
 async def test_an_idle_sequence_is_unknown_after_a_while(link: Link) -> None:
-    """Triton forgets it after its idle limit; the code says so."""
+    """Triton forgets it after its idle limit, and the code says so."""
     sequence = link.sequence()
     await sequence.send(silence(5))
     await asyncio.sleep(3.2)
@@ -185,7 +185,7 @@ async def test_an_idle_sequence_is_unknown_after_a_while(link: Link) -> None:
 
 
 async def test_too_many_waiting_requests_are_refused(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queue to the writer is bounded and says so; a refused START may be tried again."""
+    """The queue to the writer is bounded, and says so; a refused START may be tried again."""
     monkeypatch.setattr(link_module, "QUEUE_LIMIT", 2)
     sequences = [link.sequence() for _ in range(5)]
     answers = await asyncio.gather(*(each.send(silence(1)) for each in sequences), return_exceptions=True)
@@ -196,7 +196,7 @@ async def test_too_many_waiting_requests_are_refused(link: Link, monkeypatch: py
 
 
 async def test_running_sequences_are_never_refused(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no sequence may begin any more, those that have begun go on."""
+    """If no new sequence may start, running ones go on."""
     sequences = [link.sequence() for _ in range(5)]
     await asyncio.gather(*(each.send(silence(1)) for each in sequences))
     monkeypatch.setattr(link_module, "QUEUE_LIMIT", 2)
@@ -205,7 +205,7 @@ async def test_running_sequences_are_never_refused(link: Link, monkeypatch: pyte
 
 
 async def test_readiness(server: TritonServer) -> None:
-    """ready() tells a loaded model from an unknown one and from no server at all."""
+    """ready() distinguishes a loaded model, an unknown model, and no server at all."""
     assert await ready(server.grpc_address, "probe")
     assert not await ready(server.grpc_address, "nothing")
     assert not await ready("127.0.0.1:1", "probe")
@@ -220,14 +220,14 @@ async def test_a_link_needs_a_ready_model(server: TritonServer) -> None:
 
 
 async def test_a_link_needs_a_decoupled_model() -> None:
-    """Any other would crash the server."""
+    """A model that is not decoupled would crash the server."""
     with TritonServer(MODELS / "plain") as server:
         assert await code_of(Link.connect(server.grpc_address, "plain")) == "refused"
         assert server.running
 
 
 async def test_close_waits_for_answers_that_are_due(server: TritonServer) -> None:
-    """What is in flight is answered; later requests are refused; closing again does nothing."""
+    """Requests in flight are answered, later ones are refused, and closing again does nothing."""
     link = await Link.connect(server.grpc_address, "probe")
     sequences = [link.sequence({"sleep_ms": 100}) for _ in range(20)]
     sending = asyncio.gather(*(sequence.send(silence(9)) for sequence in sequences))
@@ -242,7 +242,7 @@ async def test_close_waits_for_answers_that_are_due(server: TritonServer) -> Non
 
 
 async def test_close_ends_the_sequences_that_are_open() -> None:
-    """Their slots are free again at once, without waiting for Triton's idle limit."""
+    """Their slots are free at once, without waiting for Triton's idle limit."""
     with TritonServer(MODELS / "good", slots=2) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             for _ in range(2):
@@ -255,7 +255,7 @@ async def test_close_ends_the_sequences_that_are_open() -> None:
 
 
 async def test_close_is_bounded(server: TritonServer) -> None:
-    """Who still waits then gets ConnectionLost, and the server takes no harm."""
+    """Requests that still wait then get ConnectionLost, and the server takes no harm."""
     link = await Link.connect(server.grpc_address, "probe")
     sending = asyncio.create_task(link.sequence({"sleep_ms": 1000}).send(silence(9)))
     await asyncio.sleep(0.02)
@@ -269,7 +269,7 @@ async def test_close_is_bounded(server: TritonServer) -> None:
 
 
 async def test_a_sequence_without_a_slot_is_told_so() -> None:
-    """A START that waits in Triton's backlog ends as `full`; a discarded sequence makes room."""
+    """A START that waits in Triton's backlog fails as `full`; a discarded sequence makes room."""
     with TritonServer(MODELS / "good", slots=1) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             one, other, third = link.sequence(), link.sequence(), link.sequence()
@@ -284,7 +284,7 @@ async def test_a_sequence_without_a_slot_is_told_so() -> None:
 
 
 async def test_a_killed_server_fails_all_who_wait() -> None:
-    """Everybody gets ConnectionLost at once, and so does who comes later."""
+    """All waiting requests get ConnectionLost at once, and so do later ones."""
     with TritonServer(MODELS / "good") as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             sending = asyncio.create_task(keep_sending(link, 20))
@@ -300,7 +300,7 @@ async def test_a_killed_server_fails_all_who_wait() -> None:
 
 
 async def test_a_server_is_stopped_under_load() -> None:
-    """Stopping is bounded while clients go on sending; they are told."""
+    """Stopping is bounded while clients go on sending; their requests fail."""
     with TritonServer(MODELS / "good", grace=1.0) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             sending = asyncio.create_task(keep_sending(link, 20))
@@ -312,7 +312,7 @@ async def test_a_server_is_stopped_under_load() -> None:
 
 
 async def test_a_stopping_server_lets_sequences_end() -> None:
-    """Open sequences are served to their END, and then the server goes at once."""
+    """Open sequences are served until their END, and then the server ends at once."""
     with TritonServer(MODELS / "good", grace=10.0) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             sequence = link.sequence()
@@ -325,7 +325,7 @@ async def test_a_stopping_server_lets_sequences_end() -> None:
 
 
 async def test_a_dead_model_process_is_told() -> None:
-    """Triton answers for a dead Python process; the code is `unavailable`."""
+    """Triton answers for a dead Python process, and the code is `unavailable`."""
     with TritonServer(MODELS / "good") as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             assert await code_of(link.sequence().send(DIE)) == "unavailable"

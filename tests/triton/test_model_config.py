@@ -1,4 +1,4 @@
-"""A model's configuration: what is read, changed and written, and what is wrong with a file."""
+"""A model's configuration: reading, changing and writing it, and messages about a damaged file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_only_what_is_asked_for_changes(folder: Path) -> None:
-    """Strings and other counts stay as they are; a model without a name has that of its folder."""
+    """Strings and other counts stay as they are; a model without a name is named like its folder."""
     before = model_config(folder)
     assert before.name == "probe"
     assert configured(before) == before
@@ -48,7 +48,7 @@ def test_only_what_is_asked_for_changes(folder: Path) -> None:
 
 
 def test_what_is_written_says_the_same(folder: Path) -> None:
-    """Also in letters beyond ASCII; comments are lost."""
+    """What is written means the same, also with letters beyond ASCII; comments are lost."""
     config = configured(model_config(folder), instances=2)
     (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
     assert model_config(folder) == config
@@ -56,7 +56,7 @@ def test_what_is_written_says_the_same(folder: Path) -> None:
 
 
 def test_the_shipped_model() -> None:
-    """It has what can be set, and computes on a GPU where there is one."""
+    """The shipped model has everything that can be set, and uses a GPU if there is one."""
     config = model_config(SHIPPED)
     assert config.name == "streaming_asr"
     assert instance_kind(config) == "KIND_AUTO"
@@ -65,13 +65,13 @@ def test_the_shipped_model() -> None:
 
 @pytest.mark.parametrize(("text", "kind"), [(TEXT, "KIND_CPU"), ("max_batch_size: 1", "KIND_AUTO")])
 def test_on_what_a_model_computes(folder: Path, text: str, kind: str) -> None:
-    """Triton chooses where the model says nothing."""
+    """Triton chooses if the model does not say where it computes."""
     (folder / CONFIG).write_text(text, encoding="utf-8")
     assert instance_kind(model_config(folder)) == kind
 
 
 def test_a_model_without_an_instance_group_gets_one(folder: Path) -> None:
-    """Triton would give it one of its own."""
+    """Triton would otherwise add its own."""
     (folder / CONFIG).write_text("max_batch_size: 1")
     assert [group.count for group in configured(model_config(folder), instances=3).instance_group] == [3]
 
@@ -85,7 +85,7 @@ def test_a_model_without_an_instance_group_gets_one(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_set(folder: Path, text: str, sentence: str) -> None:
-    """The sentence says why."""
+    """The message says why."""
     (folder / CONFIG).write_text(text)
     with pytest.raises(TritonError, match=f"^(instances|slots) cannot be set: {sentence}$"):
         configured(model_config(folder), instances=2, slots=2)
@@ -93,13 +93,13 @@ def test_what_cannot_be_set(folder: Path, text: str, sentence: str) -> None:
 
 @pytest.mark.parametrize(("settings", "name"), [({"instances": 0}, "instances"), ({"slots": 0}, "slots")])
 def test_numbers_below_one_are_refused(folder: Path, settings: dict[str, int], name: str) -> None:
-    """There is always an instance and a slot."""
+    """There must be at least one instance and one slot."""
     with pytest.raises(TritonError, match=f"^{name} must be 1 or more, not 0$"):
         configured(model_config(folder), **settings)
 
 
 def test_groups_of_several_kinds_have_none(folder: Path) -> None:
-    """Which one is meant is not ours to guess."""
+    """It would be unclear which one is meant."""
     (folder / CONFIG).write_text("instance_group [ { kind: KIND_CPU }, { kind: KIND_GPU } ]")
     with pytest.raises(TritonError, match="the model probe has instance groups of several kinds"):
         instance_kind(model_config(folder))
@@ -116,7 +116,7 @@ def test_groups_of_several_kinds_have_none(folder: Path) -> None:
     ],
 )
 def test_a_damaged_file(folder: Path, content: bytes, sentence: str) -> None:
-    """The file is named, and the line."""
+    """The message names the file and the line."""
     (folder / CONFIG).write_bytes(content)
     with pytest.raises(TritonError) as caught:
         model_config(folder)
@@ -124,13 +124,13 @@ def test_a_damaged_file(folder: Path, content: bytes, sentence: str) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    """There is no such model."""
+    """The message says that there is no such model."""
     with pytest.raises(TritonError, match=f"^{tmp_path}/nothing/{CONFIG} does not exist: the repository has no such"):
         model_config(tmp_path / "nothing")
 
 
 def run(program: str) -> list[str]:
-    """What a fresh Python prints."""
+    """Return what a new Python process prints."""
     program = f"import sys\nfrom pathlib import Path\nfrom streamer.triton import model_config\n{program}"
     done = subprocess.run([sys.executable, "-c", program, SHIPPED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -138,7 +138,7 @@ def run(program: str) -> list[str]:
 
 
 def test_reading_imports_protobuf_and_nothing_heavy() -> None:
-    """A server is spawned before anything that takes time to import; and importing this module reads nothing."""
+    """A server is spawned before slow imports; importing this module reads nothing."""
     loaded = run("print(*sys.modules)")
     assert "google.protobuf" not in loaded
     loaded = run("model_config.model_config(Path(sys.argv[1])); print(*sys.modules)")
@@ -148,7 +148,7 @@ def test_reading_imports_protobuf_and_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("first", ["", "import tritonclient.grpc; "])
 def test_the_messages_are_those_of_the_client(first: str) -> None:
-    """What was read can be sent, whichever was imported first."""
+    """A configuration that was read can be sent, in either order of imports."""
     program = (
         f"{first}config = model_config.model_config(Path(sys.argv[1]))\n"
         "from tritonclient.grpc import service_pb2\n"
@@ -158,7 +158,7 @@ def test_the_messages_are_those_of_the_client(first: str) -> None:
 
 
 def test_without_the_client_of_triton() -> None:
-    """The sentence says what to install."""
+    """The message says what to install."""
     program = (
         "import importlib.util; importlib.util.find_spec = lambda name: None\n"
         "try: model_config.model_config(Path(sys.argv[1]))\n"

@@ -1,4 +1,4 @@
-"""The server's shared memory is for our user alone."""
+"""The server's shared memory is private to our user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import ctypes, errno, os, sys, tempfile
 from streamer.triton import private_memory
 libc = ctypes.CDLL(None)
 """
-# As in a sandbox that allows no filters: whoever asks for one (22) gets an error.
+# As in a sandbox without filters: the call to install one (22) fails.
 NO_FILTERS = """
 prctl = {"x86_64": 157, "aarch64": 167}[os.uname().machine]
 architecture, _ = private_memory.ARCHITECTURES[os.uname().machine]
@@ -33,7 +33,7 @@ assert private_memory.install(libc, program)
 
 
 def run(program: str, *arguments: str) -> str:
-    """What a program prints: filters stay with a process until it ends."""
+    """Return what a program prints; filters stay until a process ends, so this needs its own process."""
     done = subprocess.run(
         [sys.executable, "-c", CLOSE + program, *arguments], check=True, capture_output=True, text=True
     )
@@ -46,7 +46,7 @@ def modes(place: Any) -> dict[str, int]:
 
 
 def test_a_server_that_wants_others_to_read() -> None:
-    """A region is private when it is made, and stays so when its maker sets its mode; other modes can be set."""
+    """A region is private from the start, and stays so when its mode is set again; other modes can still be set."""
     told = run(
         "assert private_memory.close(libc)\n"
         "with tempfile.TemporaryDirectory(dir='/dev/shm') as folder:\n"
@@ -60,7 +60,7 @@ def test_a_server_that_wants_others_to_read() -> None:
 
 
 def test_every_region_of_a_server(place: Any, tmp_path: Path) -> None:
-    """Of each instance, of a model that is loaded later, and of a server that was started again."""
+    """This holds for each instance, a model that is loaded later, and a server that was started again."""
     repository = tmp_path / "repository"
     shutil.copytree(GOOD, repository)
     shutil.copytree(GOOD / "probe", repository / "later")
@@ -77,7 +77,7 @@ def test_every_region_of_a_server(place: Any, tmp_path: Path) -> None:
 
 
 def test_without_filters(place: Any) -> None:
-    """Where the kernel keeps no filter, that is known, and the regions are closed before a server is ready."""
+    """If the kernel has no filters, that is noticed, and the regions are closed before a server is ready."""
     told = run(
         NO_FILTERS + "assert not private_memory.close(libc)\n"
         "from pathlib import Path\n"
@@ -95,7 +95,7 @@ def test_without_filters(place: Any) -> None:
 
 
 def test_a_watch_closes_what_is_of_its_server(tmp_path: Path) -> None:
-    """It has something to look at when a region appears, and leaves those of others."""
+    """A watch notices a new region, and leaves those of other servers."""
     folder = Path(f"streamer-triton-{os.getpid():08}")
     ours, others = SHARED_MEMORY / f"{folder.name}-region", SHARED_MEMORY / f"{folder.name}0-region"
     watch = Watch(ctypes.CDLL(None), folder)
@@ -114,7 +114,7 @@ def test_a_watch_closes_what_is_of_its_server(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_cannot_read_it(place: Any) -> None:
-    """Nobody but the service's user opens a region."""
+    """Only the user of the service can open a region."""
     with TritonServer(GOOD):
         (name,) = modes(place)
         program = "import os, sys\nos.setuid(65534)\nopen(sys.argv[1])"

@@ -1,4 +1,4 @@
-"""The model repository: its place, and copies made of links with other settings."""
+"""The model repository: where it is, and copies of it made of links with other settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sequence_batching { oldest { max_candidate_sequences: 512 } }
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two models and something else."""
+    """Provide two models and another file."""
     folder = tmp_path / "models"
     for name in ("left", "right"):
         (folder / name / "1").mkdir(parents=True)
@@ -31,13 +31,13 @@ def repository(tmp_path: Path) -> Path:
 
 
 def numbers(folder: Path) -> tuple[str, int, int]:
-    """Name, instances and slots of a model."""
+    """Return name, instances and slots of a model."""
     config = model_config(folder)
     return config.name, config.instance_group[0].count, config.sequence_batching.oldest.max_candidate_sequences
 
 
 def test_a_copy_has_other_numbers(repository: Path, tmp_path: Path) -> None:
-    """Only its configuration is a file of its own, and only of the models that are asked for; the original stays."""
+    """Only the configurations of the given models are new files, and the original does not change."""
     copy = tmp_path / "copy"
     linked_copy(repository, copy, ["left"], instances=3, slots=7)
     assert numbers(copy / "left") == ("left", 3, 7)
@@ -50,20 +50,20 @@ def test_a_copy_has_other_numbers(repository: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"instances": 1}, {"instances": 1, "slots": 512}])
 def test_what_does_not_differ_is_a_link(repository: Path, tmp_path: Path, settings: dict[str, int]) -> None:
-    """Nothing is written that stands there already."""
+    """Nothing that already exists is written again."""
     linked_model(repository / "left", tmp_path / "left", **settings)
     assert (tmp_path / "left").readlink() == repository / "left"
 
 
 def test_a_copy_of_another_name(repository: Path, tmp_path: Path) -> None:
-    """The model is called as its folder, as Triton wants it."""
+    """The model is named like its folder, as Triton requires."""
     linked_model(repository / "left", tmp_path / "other", slots=9)
     assert numbers(tmp_path / "other") == ("other", 1, 9)
     assert (tmp_path / "other" / "1" / "model.py").read_text() == "# left"
 
 
 def test_a_copy_takes_the_place_of_the_former_one(repository: Path, tmp_path: Path) -> None:
-    """Whether that was a link or a folder; what it was a link to stays."""
+    """A former link or folder is replaced; the target of a link stays."""
     copy = tmp_path / "left"
     for instances in (1, 2, 3, 1):
         linked_model(repository / "left", copy, instances=instances)
@@ -72,7 +72,7 @@ def test_a_copy_takes_the_place_of_the_former_one(repository: Path, tmp_path: Pa
 
 
 def test_a_wrong_setting_leaves_the_former_copy(repository: Path, tmp_path: Path) -> None:
-    """Nothing is taken away before it is certain what comes."""
+    """The former copy is removed only when the new settings are known to be valid."""
     copy = tmp_path / "left"
     linked_model(repository / "left", copy, instances=2)
     with pytest.raises(TritonError, match="instances must be 1 or more, not 0"):
@@ -88,7 +88,7 @@ def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_repository_of_the_wheel_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a wheel it lies in the package, in a checkout beside it; elsewhere the message says what to do."""
+    """In a wheel it is in the package, in a checkout beside it; otherwise the message says what to do."""
     monkeypatch.setattr(shipped, "PACKAGE", tmp_path / "streamer")
     with pytest.raises(TritonError, match="install Streamer again"):
         asr_repository()

@@ -1,4 +1,4 @@
-"""TritonServer against the real binary: it starts, says why it doesn't, and leaves nothing behind."""
+"""TritonServer with the real binary: it starts, says why it cannot start, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def config(server: TritonServer) -> Any:
 
 
 def test_a_server_answers_and_leaves_nothing(place: Any) -> None:
-    """Inside the with block all three endpoints answer; after it no process, memory or file is left."""
+    """Within the with block all three endpoints answer; after it no process, memory or file is left."""
     with TritonServer(GOOD) as server:
         assert psutil.Process(server.pid).name() == "tritonserver"
         assert config(server)["name"] == "probe"
@@ -57,14 +57,14 @@ def test_a_server_answers_and_leaves_nothing(place: Any) -> None:
 
 
 def test_it_listens_on_loopback_only(server: TritonServer) -> None:
-    """No endpoint is reachable from another machine."""
+    """No endpoint can be reached from another machine."""
     listening = [each for each in psutil.Process(server.pid).net_connections() if each.status == psutil.CONN_LISTEN]
     assert len(listening) == 3
     assert {each.laddr.ip.removeprefix("::ffff:") for each in listening} == {"127.0.0.1"}
 
 
 async def test_a_private_server(place: Any, tmp_path: Path) -> None:
-    """It listens at no port, and nobody but its user comes to its sockets; all that can be asked of it is answered."""
+    """It listens at no port, only its user can open its sockets, and they answer everything."""
     repository = tmp_path / "repository"
     shutil.copytree(GOOD, repository)
     with TritonServer(repository, private=True) as server:
@@ -82,7 +82,7 @@ async def test_a_private_server(place: Any, tmp_path: Path) -> None:
 
 
 def test_a_private_server_in_a_folder_with_a_long_name(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no socket can be, it listens at loopback ports."""
+    """If the path is too long for a socket, it listens at loopback ports."""
     long = place.folder / ("long" * 25)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
@@ -91,7 +91,7 @@ def test_a_private_server_in_a_folder_with_a_long_name(place: Any, monkeypatch: 
 
 
 def test_an_exception_in_the_block_ends_the_server(place: Any) -> None:
-    """An exception passes through and the server is gone."""
+    """An exception passes through, and the server has ended."""
 
     def fail() -> None:
         with TritonServer(GOOD):
@@ -110,7 +110,7 @@ def test_a_signal_to_the_program_ends_the_server(place: Any, program: Any, event
         place.folders()
         os.killpg(running.pid, sent)
         assert running.wait(10) == -sent
-        if sent == signal.SIGINT:  # the block was left in order
+        if sent == signal.SIGINT:  # the block was left in the normal way
             assert place.leftovers() == []
     assert eventually(lambda: not place.leftovers())
 
@@ -123,7 +123,7 @@ def test_a_program_that_forgets_to_stop_leaves_nothing(place: Any, program: Any,
 
 
 def test_a_forked_child_does_not_keep_the_server(place: Any, program: Any, eventually: Any) -> None:
-    """A killed program's server goes although a forked child has inherited the lifeline."""
+    """A killed program's server ends although a forked child has inherited the lifeline."""
     lines = "server.start(); server.wait_ready()\nif os.fork(): print('ready', flush=True)\ntime.sleep(20)"
     with program(lines) as running:
         (child,) = [each for each in psutil.Process(running.pid).children() if each.cmdline()[1] == "-c"]
@@ -135,7 +135,7 @@ def test_a_forked_child_does_not_keep_the_server(place: Any, program: Any, event
 
 
 def test_a_killed_guard_takes_the_server_along(place: Any, eventually: Any) -> None:
-    """When the guard is killed the server dies, and stop() removes what is left."""
+    """When the guard is killed, the server dies, and stop() removes what is left."""
     server = TritonServer(GOOD)
     server.start()
     try:
@@ -150,7 +150,7 @@ def test_a_killed_guard_takes_the_server_along(place: Any, eventually: Any) -> N
 
 
 def test_the_next_start_removes_what_a_killed_guard_left(place: Any, program: Any, eventually: Any) -> None:
-    """Leftovers of dead servers are swept, a living server's are not touched."""
+    """Leftovers of dead servers are removed; those of a living server are not touched."""
     with program("with server:\n    print('ready', flush=True)\n    time.sleep(60)") as running:
         (left,) = place.folders()
         guard = psutil.Process(running.pid).children()
@@ -168,7 +168,7 @@ def test_the_next_start_removes_what_a_killed_guard_left(place: Any, program: An
 
 
 def test_a_server_that_dies_is_noticed(place: Any, eventually: Any) -> None:
-    """A crashed server is not `running`, its traces go by themselves, and stop() is still fine."""
+    """A crashed server is not `running`, its traces are removed on their own, and stop() still works."""
     with TritonServer(GOOD) as server:
         place.folders()
         os.kill(server.pid, signal.SIGKILL)
@@ -177,7 +177,7 @@ def test_a_server_that_dies_is_noticed(place: Any, eventually: Any) -> None:
 
 
 def test_stop_may_be_called_any_time(place: Any) -> None:
-    """Before the start, right after it, and again."""
+    """stop() works before the start, right after it, and again."""
     server = TritonServer(GOOD)
     server.stop()
     server.start()
@@ -212,7 +212,7 @@ def test_stop_ends_a_wait_under_way(place: Any) -> None:
 
 
 def test_a_broken_model_is_reported_with_its_traceback(place: Any) -> None:
-    """The error holds the model's own words and little else; nothing is left running."""
+    """The error has little but the model's own words, and nothing is left running."""
     server = TritonServer(BAD)
     server.start()
     with pytest.raises(TritonError, match=r"FileNotFoundError: weights\.pt is not there") as caught:
@@ -225,7 +225,7 @@ def test_a_broken_model_is_reported_with_its_traceback(place: Any) -> None:
 
 
 def test_a_model_that_is_killed_while_it_is_loaded(place: Any, tmp_path: Path) -> None:
-    """As the kernel does where memory runs out: the message says so, as nobody else does."""
+    """The kernel kills it like this when memory runs out; only our message says so."""
     shutil.copytree(GOOD, tmp_path / "models")
     model = tmp_path / "models" / "probe" / "1" / "model.py"
     model.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
@@ -235,7 +235,7 @@ def test_a_model_that_is_killed_while_it_is_loaded(place: Any, tmp_path: Path) -
 
 
 def test_a_model_without_program_is_reported_at_once(place: Any, tmp_path: Path) -> None:
-    """Triton itself would wait for half a minute and more."""
+    """Triton itself would wait for more than half a minute."""
     (tmp_path / "models" / "probe" / "1").mkdir(parents=True)
     (tmp_path / "models" / "probe" / "config.pbtxt").write_text((GOOD / "probe" / "config.pbtxt").read_text())
     began = time.monotonic()
@@ -250,7 +250,7 @@ def test_a_model_without_program_is_reported_at_once(place: Any, tmp_path: Path)
     [(["nothing"], "model not found in any model repository"), (["broken"], 'has no field named "sequence"')],
 )
 def test_a_wrong_repository_is_reported(place: Any, tmp_path: Path, models: list[str], words: str) -> None:
-    """A model that isn't there and a configuration that can't be read are told in the server's words."""
+    """A missing model and an unreadable configuration are reported in the server's words."""
     (tmp_path / "models" / "broken").mkdir(parents=True)
     (tmp_path / "models" / "broken" / "config.pbtxt").write_text("sequence: 1")
     with pytest.raises(TritonError) as caught, TritonServer(tmp_path / "models", models=models):
@@ -260,7 +260,7 @@ def test_a_wrong_repository_is_reported(place: Any, tmp_path: Path, models: list
 
 
 def test_a_model_that_takes_too_long_is_reported(place: Any) -> None:
-    """wait_ready() is bounded."""
+    """wait_ready() has a limit."""
     with pytest.raises(TritonError, match=r"not ready after 0\.1 s"), TritonServer(GOOD, ready_timeout=0.1):
         pass
     assert place.leftovers() == []
@@ -268,7 +268,7 @@ def test_a_model_that_takes_too_long_is_reported(place: Any) -> None:
 
 @pytest.mark.parametrize("endpoint", ["grpc", "http", "metrics"])
 def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
-    """When a chosen port is taken before the server has it, others are chosen."""
+    """If a chosen port is taken before the server uses it, others are chosen."""
     choose = server_module.loopback_ports
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -282,7 +282,7 @@ def test_a_taken_port_leads_to_another(place: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_ports_that_are_always_taken_are_reported(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The attempts are bounded."""
+    """The number of attempts is limited."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = replace(server_module.loopback_ports(), grpc=Endpoint(*taken.getsockname()))
         monkeypatch.setattr(server_module, "loopback_ports", lambda: ports)
@@ -293,7 +293,7 @@ def test_ports_that_are_always_taken_are_reported(place: Any, monkeypatch: pytes
 
 
 def test_settings_of_ones_own(place: Any) -> None:
-    """Instances and slots reach the server; the repository itself stays as it was."""
+    """Instances and slots reach the server, and the repository itself does not change."""
     before = (GOOD / "probe" / "config.pbtxt").read_text()
     with TritonServer(GOOD, instances=2, slots=7) as server:
         seen = config(server)
@@ -306,14 +306,14 @@ def test_settings_of_ones_own(place: Any) -> None:
 
 
 def test_settings_that_a_model_lacks_are_refused(place: Any) -> None:
-    """The message names the model and nothing was started."""
+    """The message names the model, and nothing was started."""
     with pytest.raises(TritonError, match="slots cannot be set: the model broken has no sequence_batching"):
         TritonServer(BAD, slots=7).start()
     assert place.leftovers() == []
 
 
 def test_a_model_imports_what_we_import(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own package above all: it need not be installed, and another installed version must not take its place."""
+    """Above all they import our own package, which need not be installed, and no other version of it."""
     version = tmp_path / "models" / "importer" / "1"
     version.mkdir(parents=True)
     (version.parent / "config.pbtxt").write_text((MODELS / "plain" / "plain" / "config.pbtxt").read_text())
@@ -330,7 +330,7 @@ def test_a_model_imports_what_we_import(place: Any, tmp_path: Path, monkeypatch:
 
 
 def test_the_log_is_kept_and_appended_to(place: Any, tmp_path: Path) -> None:
-    """A given log survives the server; what an earlier run wrote neither goes nor confuses."""
+    """A given log outlives the server; earlier content stays, and is not mistaken for the server's."""
     log = tmp_path / "triton.log"
     earlier = "Failed to preinitialize Python stub\nAll models are stopped\nalready in use\n"
     log.write_text(earlier)
@@ -342,14 +342,14 @@ def test_the_log_is_kept_and_appended_to(place: Any, tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_reported(place: Any, tmp_path: Path) -> None:
-    """A wrong path is an error of one sentence."""
+    """A wrong path is reported in one sentence."""
     with pytest.raises(TritonError, match="No such file or directory"):
         TritonServer(GOOD, log=tmp_path / "missing" / "triton.log").start()
     assert place.leftovers() == []
 
 
 def test_starting_imports_nothing_heavy() -> None:
-    """The server can be spawned before anything that takes time to import."""
+    """The server can be spawned before slow imports."""
     lines = "import sys; import streamer.triton.server; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "torch", "grpc", "asyncio", "http.client", "pytriton", "tritonclient"} & set(loaded)

@@ -1,4 +1,4 @@
-"""Folders and shared memory of servers, among what others put beside them."""
+"""Folders and shared memory of servers, beside files of other users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamer.triton import TritonError, server_folder
 from streamer.triton.server import TritonServer
 
 GOOD = Path(__file__).parent / "models" / "good"
-# What a pattern would take for more than a name.
+# Characters that are special in a pattern.
 ODD_NAMES = (
     "streamer-triton-**",
     "streamer-triton-?",
@@ -26,7 +26,7 @@ ODD_NAMES = (
 
 @pytest.fixture
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Shared memory of our own."""
+    """Make shared memory of our user."""
     folder = tmp_path / "memory"
     folder.mkdir()
     monkeypatch.setattr(server_folder, "SHARED_MEMORY", folder)
@@ -34,13 +34,13 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def dead(parent: Path, name: str = "streamer-triton-deadbeef") -> Path:
-    """A folder that nobody uses any more."""
+    """Make a folder that is not used any more."""
     (parent / name / "backends").mkdir(parents=True)
     return parent / name
 
 
 def test_a_dead_server_is_swept(tmp_path: Path, memory: Path) -> None:
-    """Its folder and its memory go, the memory of a server with a longer name stays."""
+    """Its folder and memory are removed; the memory of a server with a longer name stays."""
     folder = dead(tmp_path)
     for name in (f"{folder.name}-1", f"{folder.name}-2", f"{folder.name}0-1"):
         (memory / name).touch()
@@ -50,7 +50,7 @@ def test_a_dead_server_is_swept(tmp_path: Path, memory: Path) -> None:
 
 
 def test_one_in_use_is_left(tmp_path: Path, memory: Path) -> None:
-    """As long as somebody holds the lock."""
+    """A folder stays as long as its lock is held."""
     folder = dead(tmp_path)
     (memory / f"{folder.name}-1").touch()
     lock = os.open(folder, os.O_RDONLY)
@@ -65,7 +65,7 @@ def test_one_in_use_is_left(tmp_path: Path, memory: Path) -> None:
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_names_are_no_patterns(tmp_path: Path, memory: Path, name: str) -> None:
-    """A folder that others have made stays, and stands for no memory but its own."""
+    """A folder made by others stays, and stands only for its own memory."""
     dead(tmp_path, name)
     living = memory / "streamer-triton-livelive-1"
     living.touch()
@@ -75,7 +75,7 @@ def test_names_are_no_patterns(tmp_path: Path, memory: Path, name: str) -> None:
 
 
 def test_what_is_of_others_is_left(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also by a service that root runs: others could let it remove what they cannot remove themselves."""
+    """A service that runs as root leaves them too, or others could use it to remove files."""
     folder = dead(tmp_path)
     (memory / f"{folder.name}-1").touch()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
@@ -86,7 +86,7 @@ def test_what_is_of_others_is_left(tmp_path: Path, memory: Path, monkeypatch: py
 
 
 def test_links_lead_nowhere(tmp_path: Path, memory: Path) -> None:
-    """Neither a folder nor memory is followed."""
+    """Links are not followed, neither for a folder nor for memory."""
     elsewhere = dead(tmp_path / "elsewhere")
     (tmp_path / "streamer-triton-linklink").symlink_to(elsewhere)
     server_folder.sweep(tmp_path)
@@ -97,7 +97,7 @@ def test_links_lead_nowhere(tmp_path: Path, memory: Path) -> None:
 
 
 def test_where_anybody_may_replace_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There no server gets its folder, and nothing is swept."""
+    """No server gets a folder there, and nothing is removed."""
     folder = dead(tmp_path)
     tmp_path.chmod(0o777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -112,7 +112,7 @@ def test_where_anybody_may_replace_files(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_server_starts_beside_such_names(place: Any) -> None:
-    """Names that others have chosen keep nobody from starting."""
+    """Names that others have chosen do not prevent a start."""
     for name in ODD_NAMES:
         (place.folder / name).mkdir()
     with TritonServer(GOOD) as server:

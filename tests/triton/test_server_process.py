@@ -1,4 +1,4 @@
-"""What is asked of a server that runs: another model, and that it lets go of one."""
+"""Loading and unloading models while a server runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODELS = Path(__file__).parent / "models"
 
 @pytest.mark.parametrize("settings", [{}, {"instances": 2}])
 def test_another_model_while_it_runs(place: Any, tmp_path: Path, settings: dict[str, int]) -> None:
-    """A model that comes into the repository later is loaded, with our settings, and so it is by another start."""
+    """A model that is added to the repository later is loaded with our settings, and by another start too."""
     repository = tmp_path / "repository"
     shutil.copytree(MODELS / "good", repository)
     with TritonServer(repository, models=["probe"], **settings) as running:
@@ -63,6 +63,6 @@ def ready(server: TritonServer, model: str) -> bool:
 
 
 def count(server: TritonServer, model: str) -> int:
-    """Of its instances."""
+    """Return the number of its instances."""
     with urllib.request.urlopen(f"http://{server.http_address}/v2/models/{model}/config", timeout=5) as answer:
         return int(sum(group["count"] for group in json.load(answer)["instance_group"]))

@@ -1,4 +1,4 @@
-"""What the service says to a client: its messages as text."""
+"""The messages of the service as text."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ from streamer.wire.events import (
     ],
 )
 def test_a_message_as_text(message: ServerMessage, text: str) -> None:
-    """Type and number first, then the fields in their order; what is not there is left out."""
+    """Type and number come first, then the fields in order; fields without a value are left out."""
     assert render(7, message) == text
     assert json.loads(text)["type"] == message.type
 
 
 @pytest.mark.parametrize("kind", get_args(ServerMessage))
 def test_a_client_knows_the_fields(kind: type) -> None:
-    """The Python client has a type of the same name for every message, with the same fields."""
+    """The Python client has a type with the same name and fields for every message."""
     known = set(get_type_hints(getattr(told, kind.__name__)))
     said = {field.name for field in fields(kind)} | {"type", "n"}
-    # These two are for the client itself, which tells them in another way.
+    # The client handles these two itself, and reports them in another way.
     assert said - {"flushes", "unrecognised_ms"} == known

@@ -1,4 +1,4 @@
-"""What a model says, as it is read: typed, or refused with a sentence."""
+"""Reading the events of a model: typed, or refused with a sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streamer.wire.model_events import Cut, Heard, ModelEvent, Opened, Other, pa
     ],
 )
 def test_an_event(text: str, event: ModelEvent) -> None:
-    """What may be missing is None; what a later model adds is not lost on the way if it is an event of its own."""
+    """Missing optional fields are None, and an unknown event of a later model is kept."""
     assert parse(text) == event
 
 
@@ -77,6 +77,6 @@ def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -
     ],
 )
 def test_what_is_no_event(text: str, complaint: str) -> None:
-    """The sentence says what is wrong."""
+    """The message says what is wrong."""
     with pytest.raises(ValueError, match=complaint):
         parse(text)

@@ -1,4 +1,4 @@
-"""What a client may say in the native protocol, and what it is told otherwise."""
+"""The messages of a client in the native protocol, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from streamer.wire.options import Start
     ],
 )
 def test_message(text: str, message: object) -> None:
-    """parse gives the message with defaults for what the client left out."""
+    """parse returns the message, with defaults for what the client left out."""
     assert parse(text) == message
 
 
@@ -84,7 +84,7 @@ def test_message(text: str, message: object) -> None:
     ],
 )
 def test_bad_message(text: str, code: str, close_code: int, says: str) -> None:
-    """parse names what is wrong with a message and what would be right."""
+    """parse says what is wrong with a message, and what is expected."""
     with pytest.raises(WireError) as caught:
         parse(text)
     assert (caught.value.code, caught.value.close_code) == (code, close_code)
@@ -101,7 +101,7 @@ def test_long_text() -> None:
 
 @pytest.mark.parametrize("name", ["start", "flush", "keepalive", "stop"])
 def test_name(name: str) -> None:
-    """A message knows the type under which it travels."""
+    """A message knows its `type`."""
     assert name_of(parse(encode({"type": name}))) == name
 
 
@@ -113,7 +113,7 @@ def test_encode() -> None:
 
 
 def test_close_reason() -> None:
-    """A reason is cut at a character so that it fits into a close frame."""
+    """A reason is cut between characters so that it fits into a close frame."""
     assert close_reason("done") == "done"
     long = close_reason("é" * 100)
     assert long.endswith("é…")
@@ -121,14 +121,14 @@ def test_close_reason() -> None:
 
 
 def test_close_codes() -> None:
-    """The codes are those that clients are built on."""
+    """The codes are those that clients rely on."""
     assert sorted(CloseCode) == [1000, 1008, 1009, 1011, 1013, 4000, 4001, 4008, 4010, 4029]
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"b":', "}]")])
 @pytest.mark.parametrize("option", ["endpoint", "hotwords", "step_ms", "nothing"])
 def test_nested(option: str, opening: str, closing: str) -> None:
-    """However deep, also where the parser itself can go no deeper: a sentence that tells how deep it may be."""
+    """At any depth, even beyond what the parser can read, a sentence says how deep a message may be."""
     for depth in range(1, 1100):
         text = f'{{"type":"start","{option}":{opening * depth}1{closing * depth}}}'
         with pytest.raises(WireError) as refused:

@@ -1,4 +1,4 @@
-"""The options of a session: what is taken, what is refused, and that the recogniser means the same by them."""
+"""The options of a session: which are accepted or refused, and that the recogniser agrees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamer.wire.options import Endpoint, Hotword, Start
 
 
 def start(**given: Any) -> Start:
-    """The message of a client that asks for this."""
+    """Return a client's message with these options."""
     message = parse(encode({"type": "start", **given}))
     assert isinstance(message, Start)
     return message
@@ -44,7 +44,7 @@ def start(**given: Any) -> Start:
     ],
 )
 def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
-    """Every option can be given, the nested ones in part."""
+    """Every option can be given; nested ones may be incomplete."""
     assert start(**given) == expected
 
 
@@ -84,7 +84,7 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
     ],
 )
 def test_what_is_refused(given: dict[str, Any], code: str, says: str) -> None:
-    """The sentence names the option, what it got and what would be right."""
+    """The message names the option, its value and what is expected."""
     with pytest.raises(WireError) as caught:
         start(**given)
     assert caught.value.code == code
@@ -94,25 +94,25 @@ def test_what_is_refused(given: dict[str, Any], code: str, says: str) -> None:
 
 
 def test_a_lone_surrogate_is_no_letter() -> None:
-    """What UTF-8 cannot hold is refused before anybody tries to write it down."""
+    """Text that UTF-8 cannot hold is refused before it is written anywhere."""
     with pytest.raises(WireError, match="letters or digits"):
         parse('{"type":"start","hotwords":["a\\ud800"]}')
 
 
 def test_the_size_of_the_audio() -> None:
-    """A frame is a sample of every channel."""
+    """A frame is one sample of every channel."""
     telephone = Start(encoding="alaw", sample_rate=8000, channels=2)
     assert (telephone.frame_bytes, telephone.bytes_per_s) == (2, 16_000)
     assert Start(encoding="pcm_f32le", sample_rate=48_000).bytes_per_s == 192_000
 
 
 def test_every_encoding_can_be_decoded() -> None:
-    """What a client may declare is what the decoder knows."""
+    """The decoder knows every encoding that a client may send."""
     assert set(wire.ENCODINGS) == set(DECODED)
 
 
 def test_what_the_recogniser_is_told() -> None:
-    """Its options are JSON, without what only the service acts on."""
+    """The model's options are JSON, without those that only the service uses."""
     options = start(
         encoding="mulaw", sample_rate=8000, channels=2, multichannel=True, live=True, hotwords=["x"], endpoint="off"
     ).model_options()
@@ -123,7 +123,7 @@ def test_what_the_recogniser_is_told() -> None:
 
 
 def recognised(options: dict[str, Any]) -> engine.StreamOptions:
-    """What the recogniser reads out of what it is told."""
+    """Return the options as the recogniser reads them."""
     told = json.loads(json.dumps(options))
     return engine.StreamOptions.from_dict(told, wire.STEPS_MS, wire.SEARCHES)
 
@@ -131,7 +131,7 @@ def recognised(options: dict[str, Any]) -> engine.StreamOptions:
 def test_the_recogniser_has_the_same_options() -> None:
     """Names and defaults are the same on the wire and in the recogniser."""
     told = Start().model_options()
-    # For the bridge alone: for whom a stream is, and what it goes on from when audio is played again.
+    # These come only from the bridge: the caller of a stream, and the state from which a replay goes on.
     assert {*told, "caller", "speaking", "begins"} == {field.name for field in fields(engine.StreamOptions)}
     assert recognised(told) == engine.StreamOptions()
     assert recognised({**told, "endpoint": {}}) == engine.StreamOptions()
@@ -162,7 +162,7 @@ def test_the_recogniser_has_the_same_options() -> None:
     ],
 )
 def test_the_recogniser_has_the_same_bounds(name: str, good: list[Any], wrong: list[Any]) -> None:
-    """What the wire takes the recogniser takes, and what the one refuses the other refuses."""
+    """The recogniser accepts and refuses the same values as the wire."""
     for value in good:
         assert recognised(start(**{name: value}).model_options())
     for value in wrong:

@@ -1,4 +1,4 @@
-"""A port that has no recogniser, keys for it, and what becomes of sessions that are asked for there."""
+"""A port without a recogniser, keys for it, and the outcome of sessions that are requested there."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.bridge.upstreams.opened_models import models_at
 
 ALICE, BOB = make_key("alice"), make_key("bob")
 START = '{"type":"start"}'
-# What a service without a recogniser says to those who may come in.
+# What a service without a recogniser answers to callers that are admitted.
 ADMITTED = ("not_ready", 1013)
 
 
 @asynccontextmanager
 async def listening(access: AccessRules | None = None, **settings: Any) -> AsyncIterator[BridgeServer]:
-    """A port without a recogniser."""
+    """Serves a port without a recogniser."""
     policy = PortPolicy(access or AccessRules(), **settings)
     server = BridgeServer("127.0.0.1", 0, models_at(), Metrics(), policy=policy)
     await server.start()
@@ -42,7 +42,7 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 async def outcome(url: str, headers: dict[str, str] | None = None, **settings: Any) -> tuple[str, int | None]:
-    """Error code and close code of a session that is asked for."""
+    """Return the error code and the close code of a session that is requested."""
     async with connect(url, additional_headers=headers, **settings) as websocket:
         return await started(websocket)
 

@@ -1,4 +1,4 @@
-"""An authority of our own, and certificates of it for localhost."""
+"""A certificate authority for tests, and its certificates for localhost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 
 class Authority:
-    """Certificates for localhost of an authority of our own, in the two files that a service reads."""
+    """Issues certificates for localhost, in the two files that a service reads."""
 
     def __init__(self, folder: Path) -> None:
         self.chain, self.key, self.root = folder / "chain.pem", folder / "key.pem", folder / "root.pem"
@@ -19,7 +19,7 @@ class Authority:
         self.renew()
 
     def renew(self, chain: bool = True, key: bool = True) -> None:
-        """A new certificate; not both of its files if only one has been written so far."""
+        """Write a new certificate; optionally only one of its two files."""
         issued = self._authority.issue_cert("localhost")
         if chain:
             self.chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
@@ -27,12 +27,12 @@ class Authority:
             self.key.write_bytes(issued.private_key_pem.bytes())
 
     def lock(self) -> None:
-        """Gives the private key a password."""
+        """Give the private key a password."""
         key = serialization.load_pem_private_key(self.key.read_bytes(), None)
         form, encryption = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
         self.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
 
     @property
     def trusted(self) -> ssl.SSLContext:
-        """For a client that knows this authority."""
+        """Make a context for a client that trusts this authority."""
         return ssl.create_default_context(cafile=str(self.root))

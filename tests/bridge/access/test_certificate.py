@@ -1,4 +1,4 @@
-"""TLS with real certificates: who trusts whom, renewal without a restart, and what else comes to the port."""
+"""TLS with real certificates: trust, renewal without a restart, and other traffic at the port."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.bridge.access.certificate_authority import Authority
 
 
 def secure(server: BridgeServer) -> str:
-    """The URL with the name that is in the certificate."""
+    """Return the URL with the name that is in the certificate."""
     assert server.url.startswith("wss://127.0.0.1:")
     return server.url.replace("127.0.0.1", "localhost")
 
 
 async def serial(url: str, context: ssl.SSLContext) -> object:
-    """Which certificate a new connection gets."""
+    """Return the serial number of the certificate that a new connection gets."""
     async with connect(url, ssl=context) as websocket:
         peer = websocket.transport.get_extra_info("peercert")
         return peer["serialNumber"]
 
 
 async def test_tls(authority: Authority, keys: KeyFile) -> None:
-    """A client that trusts the authority comes in, with its key; one that does not trust it does not go on."""
+    """A client that trusts the authority is served with its key; one that does not trust it gives up."""
     async with listening(AccessRules(keys), certificate=Certificate(authority.chain, authority.key)) as server:
         url = secure(server)
         assert await outcome(url, bearer(ALICE.secret), ssl=authority.trusted) == ADMITTED
@@ -44,7 +44,7 @@ async def test_tls(authority: Authority, keys: KeyFile) -> None:
 
 
 async def test_own_pages_over_tls(authority: Authority) -> None:
-    """The page of the service itself has the same place with https."""
+    """Over https, too, the service's own page counts as its own."""
     async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
         own = {"Origin": f"https://localhost:{urlsplit(server.url).port}"}
         assert await outcome(secure(server), own, ssl=authority.trusted) == ADMITTED
@@ -52,7 +52,7 @@ async def test_own_pages_over_tls(authority: Authority) -> None:
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
 async def test_old_tls_is_refused(authority: Authority) -> None:
-    """Nothing before TLS 1.2."""
+    """Versions before TLS 1.2 are refused."""
     context = authority.trusted
     context.minimum_version = ssl.TLSVersion.TLSv1_1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -67,7 +67,7 @@ async def test_old_tls_is_refused(authority: Authority) -> None:
 async def test_a_renewed_certificate_is_used_without_a_restart(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By new connections; those that are open stay open, and half a renewal changes nothing."""
+    """New connections use a renewed certificate. Open ones stay open, and half a renewal changes nothing."""
     caplog.set_level(logging.INFO, logger="streamer")
     async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
         url, trusted = secure(server), authority.trusted
@@ -86,7 +86,7 @@ async def test_a_renewed_certificate_is_used_without_a_restart(
 
 
 async def test_silence_at_a_tls_port(authority: Authority) -> None:
-    """Who does not begin with TLS is cut off in the time that was set."""
+    """A client that does not begin TLS is cut off after the set time."""
     async with listening(certificate=Certificate(authority.chain, authority.key), handshake_s=0.3) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
         assert await asyncio.wait_for(reader.read(), 3) == b""
@@ -94,7 +94,7 @@ async def test_silence_at_a_tls_port(authority: Authority) -> None:
 
 
 async def test_plain_text_at_a_tls_port(authority: Authority) -> None:
-    """It gets nothing, and the service goes on."""
+    """A client without TLS gets no answer, and the service goes on."""
     async with listening(certificate=Certificate(authority.chain, authority.key), handshake_s=1.0) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -104,7 +104,7 @@ async def test_plain_text_at_a_tls_port(authority: Authority) -> None:
 
 
 async def test_our_client_over_tls(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SSL_CERT_FILE names the roots; without it the client says what is wrong."""
+    """SSL_CERT_FILE names the root certificates; without it the client says what is wrong."""
     async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
         url = secure(server)
         with pytest.raises(SessionError, match="SSL_CERT_FILE names a file of roots") as caught:
@@ -129,13 +129,13 @@ async def test_our_client_over_tls(authority: Authority, monkeypatch: pytest.Mon
 def test_a_certificate_that_cannot_be_used(
     authority: Authority, spoil: Callable[[Authority], None], words: str
 ) -> None:
-    """It is said in a sentence before anything is started."""
+    """A certificate that cannot be used is refused with a sentence before anything starts."""
     spoil(authority)
     with pytest.raises(CertificateError, match=words):
         Certificate(authority.chain, authority.key)
 
 
 def test_chain_and_key_in_one_file(authority: Authority) -> None:
-    """As some tools write them."""
+    """The certificate and its key may be in the same file."""
     authority.chain.write_bytes(authority.chain.read_bytes() + authority.key.read_bytes())
     Certificate(authority.chain)

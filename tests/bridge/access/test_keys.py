@@ -1,4 +1,4 @@
-"""Keys in a file, and what happens when somebody edits it."""
+"""Keys in a file, and what happens when the file is edited."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ALICE, BOB = make_key("alice"), make_key("bob")
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "keys"
-    path.write_text(f"# who may come in\n\n{ALICE.line}\n")
+    path.write_text(f"# admitted callers\n\n{ALICE.line}\n")
     return path
 
 
 def test_new_keys_differ_and_their_lines_do_not_hold_them() -> None:
-    """The file has the hash alone."""
+    """The file contains only the hashes of keys."""
     keys = [make_key("alice") for _ in range(50)]
     assert len({key.secret for key in keys}) == 50
     assert all(key.secret not in key.line and len(key.secret) > 40 for key in keys)
@@ -28,13 +28,13 @@ def test_new_keys_differ_and_their_lines_do_not_hold_them() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "x" * 65, "a\n"])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    """A name stands in lines and logs."""
+    """The name of a key must fit into a line of the file and of the log."""
     with pytest.raises(ValueError, match="the name of a key must have"):
         make_key(name)
 
 
 def test_a_key_is_known_by_its_name(path: Path) -> None:
-    """Only the whole key is one."""
+    """Only a whole key is accepted."""
     keys = KeyFile(path)
     assert len(keys) == 1
     assert keys.name_of(ALICE.secret) == "alice"
@@ -44,7 +44,7 @@ def test_a_key_is_known_by_its_name(path: Path) -> None:
 
 
 def test_a_change_counts_at_once(path: Path) -> None:
-    """Written over, or put in its place as editors and deployments do; also twice in a moment."""
+    """A new content counts at once, however the file is replaced; also twice in a moment."""
     keys = KeyFile(path)
     path.write_text(f"{BOB.line}\n")
     assert (keys.name_of(ALICE.secret), keys.name_of(BOB.secret)) == (None, "bob")
@@ -59,16 +59,16 @@ def test_a_change_counts_at_once(path: Path) -> None:
 
 
 def test_a_change_of_the_same_length_counts(path: Path) -> None:
-    """Also within one tick of the file system's clock."""
+    """A change counts even within one tick of the file system's clock."""
     swapped = make_key("alice")
     keys = KeyFile(path)
     for key in (swapped, ALICE) * 20:
-        path.write_text(f"# who may come in\n\n{key.line}\n")
+        path.write_text(f"# admitted callers\n\n{key.line}\n")
         assert keys.name_of(key.secret) == "alice"
 
 
 def test_two_lines_of_one_name_are_one_caller(path: Path) -> None:
-    """So a key is replaced without a gap."""
+    """Two keys may have the same name, so that a key can be replaced without a gap."""
     renewed = make_key("alice")
     path.write_text(f"{ALICE.line}\n{renewed.line}\n")
     keys = KeyFile(path)
@@ -81,7 +81,7 @@ def test_two_lines_of_one_name_are_one_caller(path: Path) -> None:
     ids=["only a name", "short hash", "other hash", "space in the name", "zero byte"],  # the key is a new one each time
 )
 def test_a_line_that_is_no_key_is_named_but_not_shown(path: Path, broken: str) -> None:
-    """It may be the key itself, put there by mistake."""
+    """The message does not show the line, which may contain the key itself."""
     path.write_text(f"{BOB.line}\n{broken}\n")
     with pytest.raises(KeyFileError, match="Line 2 of") as caught:
         KeyFile(path)
@@ -89,14 +89,14 @@ def test_a_line_that_is_no_key_is_named_but_not_shown(path: Path, broken: str) -
 
 
 def test_a_key_of_two_names_is_refused(path: Path) -> None:
-    """It would be nobody's."""
+    """A key with two names would have no clear owner."""
     path.write_text(f"{ALICE.line}\nbob{ALICE.line[5:]}\n")
     with pytest.raises(KeyFileError, match="another name"):
         KeyFile(path)
 
 
 def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
-    """Both are said in a sentence with the path."""
+    """A missing file, and one that is not text, are each refused with a sentence that has the path."""
     with pytest.raises(KeyFileError, match=r"keys cannot be read: No such file"):
         KeyFile(tmp_path / "keys")
     (tmp_path / "keys").write_bytes(b"\xff\xfe")
@@ -105,7 +105,7 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
 
 
 def test_a_file_that_breaks_locks_nobody_out(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The keys stay as they were until it is whole again, and that is said once."""
+    """While the file is broken, the former keys stay valid. That is logged once."""
     caplog.set_level(logging.INFO, logger="streamer")
     keys = KeyFile(path)
     for ruin in (lambda: path.write_text(f"{BOB.line}\nhalf"), path.unlink):

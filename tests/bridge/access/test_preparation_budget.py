@@ -6,12 +6,12 @@ from streamer.bridge.access.preparation_budget import MOST_BUCKETS, Preparation,
 
 
 def preparation(characters: int, name: str = "a", streams: int = 1) -> Preparation:
-    """One list of this length."""
+    """Return the preparation of one list with this length."""
     return Preparation.of([name * characters], streams)
 
 
 def test_a_bucket_leaks() -> None:
-    """What was asked for in a minute counts; who is over it is told when there is room again."""
+    """What was prepared within a minute counts; a caller above the limit is told when there is room again."""
     budget = PreparationBudget(600)
     for place, name in enumerate("abc"):
         assert budget.wait_s("anna", preparation(200, name), place) == 0
@@ -23,7 +23,7 @@ def test_a_bucket_leaks() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    """A session without hotwords is never refused, whatever the others of its caller have asked for."""
+    """A session without hotwords is never refused, whatever its caller used before."""
     budget = PreparationBudget(600)
     budget.charge("anna", preparation(10_000), 0)
     assert budget.wait_s("anna", preparation(1, "b"), 0) > 900
@@ -31,7 +31,7 @@ def test_nothing_costs_nothing() -> None:
 
 
 def test_the_largest_list_is_possible() -> None:
-    """Also where it is more than a minute's worth: once nothing is left of what was before."""
+    """Even a list above the limit is possible, once the bucket is empty."""
     budget = PreparationBudget(100)
     assert budget.wait_s("anna", preparation(12_000), 0) == 0
     budget.charge("anna", preparation(100, "b"), 0)
@@ -40,7 +40,7 @@ def test_the_largest_list_is_possible() -> None:
 
 
 def test_the_same_list_again_is_cheap() -> None:
-    """As it is for the recogniser: for the other streams of a session, and for later sessions."""
+    """The same list costs less in other streams of a session and in later sessions, as it does in the recogniser."""
     budget = PreparationBudget(600)
     budget.charge("anna", preparation(200, streams=5), 0)
     assert budget.wait_s("anna", preparation(201, "b"), 0) == 1
@@ -51,7 +51,7 @@ def test_the_same_list_again_is_cheap() -> None:
 
 
 def test_no_limit_and_many_callers() -> None:
-    """Without a limit nothing is counted; with one, only so many callers are remembered."""
+    """Without a limit nothing is counted; with one, only a limited number of callers is remembered."""
     free = PreparationBudget(None)
     free.charge("anna", preparation(10**6), 0)
     assert free.wait_s("anna", preparation(10**6), 0) == 0

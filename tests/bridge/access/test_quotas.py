@@ -1,4 +1,4 @@
-"""What one caller may have, counted without sockets."""
+"""The quotas of one caller, counted without sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALICE, ALICE_ELSEWHERE, BOB = Caller("10.0.0.1", "alice"), Caller("10.0.0.2", "a
 
 
 class Clock:
-    """The time, moved by hand."""
+    """A clock that is moved by hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 10_000.0
@@ -25,7 +25,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_sessions_of_a_key() -> None:
-    """A key has its number wherever its holder is; another has its own; a place is free after an end."""
+    """Sessions of a key count from any address, and keys count separately; an ended session makes room."""
     allowances = Quotas(QuotaLimits(per_key=2))
     first = allowances.enter(ALICE)
     allowances.enter(ALICE_ELSEWHERE)
@@ -39,7 +39,7 @@ def test_sessions_of_a_key() -> None:
 
 
 def test_sessions_of_an_address() -> None:
-    """An address has its number whatever its keys."""
+    """Sessions of an address count whatever their keys."""
     allowances = Quotas(QuotaLimits(per_address=1))
     visit = allowances.enter(ALICE)
     with pytest.raises(Denied):
@@ -60,12 +60,12 @@ def test_sessions_of_an_address() -> None:
     ],
 )
 def test_addresses_are_counted_by_who_has_them(address: str, network: str) -> None:
-    """Anybody with IPv6 has more addresses than could be counted."""
+    """IPv6 addresses count by network, because each client has more of them than could be counted."""
     assert network_of(address) == network
 
 
 def test_audio_of_a_key(clock: Clock) -> None:
-    """What a key has sent within an hour counts, in all its sessions, and the wait that is told is enough."""
+    """Audio of a key within an hour counts over all its sessions, and the announced wait is long enough."""
     allowances = Quotas(QuotaLimits(audio_per_key_s=100))
     first, second = allowances.enter(ALICE), allowances.enter(ALICE_ELSEWHERE)
     assert first.charge(60) is None
@@ -86,7 +86,7 @@ def test_audio_of_a_key(clock: Clock) -> None:
 
 
 def test_audio_is_remembered_by_the_minute(clock: Clock) -> None:
-    """However many frames come, and for however long, what is kept of a key is small."""
+    """However many frames come, and for however long, little memory is used for a key."""
     allowances = Quotas(QuotaLimits(audio_per_key_s=1e9))
     visit = allowances.enter(ALICE)
     for _ in range(20_000):
@@ -98,7 +98,7 @@ def test_audio_is_remembered_by_the_minute(clock: Clock) -> None:
 
 
 def test_nothing_is_kept_of_who_has_left() -> None:
-    """Addresses are many."""
+    """Addresses without sessions are not remembered, because there are many."""
     allowances = Quotas(QuotaLimits(per_address=5))
     for number in range(100):
         allowances.enter(Caller(f"10.0.0.{number}")).leave()
@@ -107,14 +107,14 @@ def test_nothing_is_kept_of_who_has_left() -> None:
 
 
 def test_without_keys_there_is_no_share_of_one(clock: Clock) -> None:
-    """Nobody's audio is not added up."""
+    """Audio of callers without a key is not counted."""
     allowances = Quotas(QuotaLimits(per_key=1, audio_per_key_s=1))
     for _ in range(3):
         assert allowances.enter(Caller("10.0.0.1")).charge(10) is None
 
 
 def test_hotwords_of_a_key_and_of_an_address(clock: Clock) -> None:
-    """Both count; the refusal says when and how to go on, and costs nothing; without hotwords there is none."""
+    """Hotwords count for key and address; a refusal says when to try again, and costs nothing; other sessions go on."""
     allowances = Quotas(QuotaLimits(hotwords_per_key=100, hotwords_per_address=150))
     alice, bob, elsewhere = (allowances.enter(caller) for caller in (ALICE, BOB, ALICE_ELSEWHERE))
     assert alice.prepare(["x" * 100], 1) is None
@@ -133,7 +133,7 @@ def test_hotwords_of_a_key_and_of_an_address(clock: Clock) -> None:
 
 
 def test_a_pseudonym_is_one_of_a_caller() -> None:
-    """A key has one wherever it comes from, and no key or address can be read from it."""
+    """A key has one pseudonym at all addresses, which reveals neither key nor address."""
     quotas, others = Quotas(QuotaLimits()), Quotas(QuotaLimits())
     alice = quotas.enter(ALICE).pseudonym
     assert alice == quotas.enter(ALICE_ELSEWHERE).pseudonym

@@ -1,4 +1,4 @@
-"""Who may come in, tried with real websockets and real TLS; a real Triton where words have to come back."""
+"""Access, tested with real websockets and real TLS, and with a real Triton where words must come back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.triton_processes import no_streams
 
 
 async def test_a_key_lets_in_from_each_of_its_places(keys: KeyFile) -> None:
-    """Header, subprotocol, query; what is no key of the file is refused with 1008 in each of them."""
+    """A key is accepted in header, subprotocol and query; an unknown one is refused with 1008 in each."""
     async with listening(AccessRules(keys)) as server:
         for secret, expected in ((ALICE.secret, ADMITTED), ("streamer_guess", ("unauthorized", 1008))):
             assert await outcome(server.url, bearer(secret)) == expected
@@ -43,7 +43,7 @@ async def test_a_key_lets_in_from_each_of_its_places(keys: KeyFile) -> None:
 
 
 async def test_a_key_is_never_answered_with(keys: KeyFile) -> None:
-    """A client gets the subprotocol beside its key, which is what a browser insists on."""
+    """The service answers with the subprotocol offered beside the key, as browsers require, never with the key."""
     async with listening(AccessRules(keys)) as server:
         for offered in (["streamer", f"streamer.key.{ALICE.secret}"], [f"streamer.key.{ALICE.secret}", "streamer"]):
             async with connect(server.url, subprotocols=offered) as websocket:  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ async def test_a_key_is_never_answered_with(keys: KeyFile) -> None:
 
 
 async def test_a_key_is_taken_away_without_a_restart(keys: KeyFile, tmp_path: Path) -> None:
-    """The next session feels it."""
+    """A removed key is refused from the next session on."""
     async with listening(AccessRules(keys)) as server:
         assert await outcome(server.url, bearer(ALICE.secret)) == ADMITTED
         (tmp_path / "keys").write_text(f"{BOB.line}\n")
@@ -65,7 +65,7 @@ async def test_a_key_is_taken_away_without_a_restart(keys: KeyFile, tmp_path: Pa
 
 
 async def test_plain_http(keys: KeyFile) -> None:
-    """Probes need no key, metrics do unless they are opened; the websocket's path tells its status to plain HTTP."""
+    """Probes need no key; metrics do, unless they are open; plain HTTP at the websocket's path tells the status."""
     async with listening(AccessRules(keys)) as server:
         assert (await ask(server.url, "/healthz"))[0] == 200
         assert (await ask(server.url, "/readyz"))[0] == 503
@@ -81,7 +81,7 @@ async def test_plain_http(keys: KeyFile) -> None:
 
 
 async def test_audio_behind_a_refusal_does_not_hold_it_up(keys: KeyFile) -> None:
-    """Who sends much before it reads still gets the reason."""
+    """A client that sends much before it reads still gets the reason of a refusal."""
     async with listening(AccessRules(keys)) as server, connect(server.url) as websocket:
         await websocket.send(START)
         sending = asyncio.create_task(flood(websocket))
@@ -96,7 +96,7 @@ async def flood(websocket: ClientConnection) -> None:
 
 
 async def test_refusals_are_bounded(keys: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who takes no part in the close is cut off, and at too many of those nobody is told any more."""
+    """A client that does not answer a close is cut off; if there are too many of these, refusals are not explained."""
     monkeypatch.setattr(port, "CLOSE_LIMIT_S", 0.5)
     monkeypatch.setattr(port, "MOST_TURNED_AWAY", 1)
     async with listening(AccessRules(keys)) as server:
@@ -120,7 +120,7 @@ async def test_refusals_are_bounded(keys: KeyFile, monkeypatch: pytest.MonkeyPat
 
 
 async def test_our_client_shows_its_key(keys: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that it is given, or that of the environment; it says what the service said, and no key."""
+    """The client sends the given key or that of the environment; it repeats the service's words, and no key."""
     async with listening(AccessRules(keys)) as server:
 
         async def heard(url: str, **settings: Any) -> str:
@@ -149,9 +149,9 @@ async def test_our_client_shows_its_key(keys: KeyFile, monkeypatch: pytest.Monke
         ("http://localhost:3000", None, True),  # another program of this machine
         ("http://localhost:3000", "streamer.example:{port}", False),
         ("http://evil.example", None, False),
-        ("null", None, False),  # what any page can make itself
+        ("null", None, False),  # what any page can pretend to be
         ("chrome-extension://abc", None, False),
-        ("http://evil.example:{port}", "evil.example:{port}", False),  # a name that was pointed to us
+        ("http://evil.example:{port}", "evil.example:{port}", False),  # a name that was pointed to this service
         ("http://[::1", None, False),
         ("http://", None, False),
         ("https://app.example", None, True),
@@ -161,7 +161,7 @@ async def test_our_client_shows_its_key(keys: KeyFile, monkeypatch: pytest.Monke
     ],
 )
 async def test_origins_without_keys(origin: str, host: str | None, admitted: bool) -> None:
-    """Pages of the service, of this machine and of those that were named; programs send no origin and come in."""
+    """Pages of the service, of this machine and of allowed sites are admitted; so are programs, without an origin."""
     async with listening(AccessRules(origins=["https://app.example"])) as server:
         number = urlsplit(server.url).port
         headers, url = {"Origin": origin.format(port=number)}, server.url
@@ -173,7 +173,7 @@ async def test_origins_without_keys(origin: str, host: str | None, admitted: boo
 
 
 async def test_origins_with_keys(keys: KeyFile) -> None:
-    """A page of the service's own name may come in if it has a key; others may not, key or no key."""
+    """A page at the service's own name is admitted with a key; pages of other sites are not, even with a key."""
     async with listening(AccessRules(keys)) as server:
         own, other = {"Origin": "http://streamer.example"}, {"Origin": "http://other.example"}
         here: dict[str, Any] = {"host": "127.0.0.1", "port": urlsplit(server.url).port}
@@ -184,13 +184,13 @@ async def test_origins_with_keys(keys: KeyFile) -> None:
 
 
 async def test_any_origin() -> None:
-    """Where somebody wants that."""
+    """Any origin is admitted if that is allowed."""
     async with listening(AccessRules(origins=["*"])) as server:
         assert await outcome(server.url, {"Origin": "null"}) == ADMITTED
 
 
 def test_origins_as_people_type_them() -> None:
-    """As browsers send them, or none."""
+    """Origins are brought to the form that browsers send, or refused."""
     assert origin_of("https://Example.org/") == "https://example.org"
     assert origin_of("https://example.org:443") == "https://example.org"
     assert origin_of("http://example.org:8080") == "http://example.org:8080"
@@ -202,7 +202,7 @@ def test_origins_as_people_type_them() -> None:
 
 
 async def test_sessions_of_a_key(keys: KeyFile) -> None:
-    """One too many is refused with the seconds to wait; over plain HTTP with 429 and Retry-After."""
+    """A session above the limit is refused with the seconds to wait; over plain HTTP with 429 and Retry-After."""
     async with listening(AccessRules(keys, shares=QuotaLimits(per_key=1))) as server:
         async with connect(server.url, additional_headers=bearer(ALICE.secret)):
             async with connect(server.url, additional_headers=bearer(ALICE.secret)) as second:
@@ -215,7 +215,7 @@ async def test_sessions_of_a_key(keys: KeyFile) -> None:
 
 
 async def test_sessions_of_an_address() -> None:
-    """What a client says of its address counts only behind a proxy, and there only what the proxy has added."""
+    """An address that a client claims counts only behind a proxy, and there only what the proxy has added."""
     for proxies, told, admitted in (
         (0, "10.9.9.9", False),
         (1, "10.9.9.9", True),
@@ -234,7 +234,7 @@ async def test_sessions_of_an_address() -> None:
 
 
 async def admitted_again(url: str, headers: dict[str, str]) -> None:
-    """A place is free just after its session has seen the close."""
+    """Wait until there is room again, which is just after a client has seen the close."""
     for _ in range(100):
         if await outcome(url, headers) == ADMITTED:
             return
@@ -243,7 +243,7 @@ async def admitted_again(url: str, headers: dict[str, str]) -> None:
 
 
 async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
-    """A session that uses up the audio of its key gets its words, then the reason; the next one is refused."""
+    """A session that uses up its key's audio gets its words, then the reason; the next one is refused."""
     access = AccessRules(keys, shares=QuotaLimits(audio_per_key_s=6))
     async with serving(triton, policy=PortPolicy(access)) as service:
         async with connect(service.url, additional_headers=bearer(ALICE.secret)) as websocket:
@@ -262,7 +262,7 @@ async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
 
 
 async def test_largest_message() -> None:
-    """As it was set."""
+    """The set limit for a message applies."""
     async with listening(largest_message=100_000) as server:
         for size, code in ((100_000, 4000), (100_001, 1009)):
             async with connect(server.url) as websocket:
@@ -272,7 +272,7 @@ async def test_largest_message() -> None:
 
 
 async def test_handshakes_end() -> None:
-    """Who connects and says nothing is cut off in the time that was set."""
+    """A client that connects and sends nothing is cut off after the set time."""
     async with listening(handshake_s=0.3) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(server.url).port)
         assert await asyncio.wait_for(reader.read(), 3) == b""
@@ -285,7 +285,7 @@ async def test_handshakes_end() -> None:
 async def test_logs_have_no_secrets(
     triton: TritonServer, keys: KeyFile, caplog: pytest.LogCaptureFixture, authority: Authority
 ) -> None:
-    """At the lowest level of all, over every place of a key: no key, no hash of it, no token, no hot word, no words."""
+    """Even at the lowest log level no key, hash, token, hotword or words are logged, wherever the key is sent."""
     caplog.set_level(logging.DEBUG)
     policy = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
     secrets = [ALICE.secret, BOB.secret, ALICE.line.rpartition(":")[2]]
@@ -297,7 +297,7 @@ async def test_logs_have_no_secrets(
             {"uri": url, "subprotocols": ["streamer", f"streamer.key.{ALICE.secret}"]},
         ]
         quiet = logging.getLogger("quiet")
-        quiet.setLevel(logging.CRITICAL)  # the client of this test is not what is tested
+        quiet.setLevel(logging.CRITICAL)  # only the service is tested, not the client
         words: set[str] = set()
         for way in ways:
             async with connect(ssl=authority.trusted, logger=quiet, **way) as websocket:
@@ -327,7 +327,7 @@ async def test_logs_have_no_secrets(
 
 
 async def test_a_session_with_a_key(triton: TritonServer, keys: KeyFile, authority: Authority) -> None:
-    """Words come back over TLS to who has a key, as they do without either."""
+    """Over TLS and with a key a session gets the same words as without."""
     policy = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
     async with serving(triton, policy=policy) as service:
         url = service.url.replace("127.0.0.1", "localhost")

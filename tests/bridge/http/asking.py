@@ -1,4 +1,4 @@
-"""Plain requests of a program, to a port that has no recogniser."""
+"""Plain HTTP requests to a port without a recogniser."""
 
 from __future__ import annotations
 

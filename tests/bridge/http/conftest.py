@@ -12,6 +12,6 @@ from tests.bridge.access.bare_port import listening
 
 @pytest.fixture
 async def server() -> AsyncIterator[BridgeServer]:
-    """It answers plain HTTP, and refuses sessions."""
+    """Provide a port that answers plain HTTP and refuses sessions."""
     async with listening() as server:
         yield server

@@ -1,4 +1,4 @@
-"""A port with routes of a test's own, and raw bytes to say to it."""
+"""A port with a test's own routes, and a client that sends it raw bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HANDSHAKE = (
 
 @dataclass
 class Port:
-    """A port that is open, and what was counted at it."""
+    """An open port, and its counters."""
 
     listener: Listener
     terms: Terms
@@ -37,18 +37,18 @@ class Port:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """How many connections there are in each state."""
+        """The number of connections in each state."""
         return self.terms.counts.numbers
 
     async def connect(self, data: bytes = b"") -> Peer:
-        """A client that says this first."""
+        """Connect, and send this."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.number)
         peer = Peer(reader, writer)
         writer.write(data)
         return peer
 
     async def told(self, data: bytes) -> bytes:
-        """All that is answered to these bytes until the connection ends."""
+        """Send these bytes, and return everything that is answered until the connection ends."""
         peer = await self.connect(data)
         try:
             return await peer.rest()
@@ -66,7 +66,7 @@ class Port:
 
 @dataclass
 class Peer:
-    """A client's end of a connection."""
+    """The client's end of a connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -75,14 +75,14 @@ class Peer:
         self.writer.write(data)
 
     async def rest(self) -> bytes:
-        """Everything until the end."""
+        """Read everything until the end."""
         try:
             return await asyncio.wait_for(self.reader.read(), PATIENCE_S)
         except ConnectionResetError:
             return b""
 
     async def answer(self) -> Answer:
-        """One answer of HTTP, whose length is told."""
+        """Read one HTTP answer whose length is known."""
         head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
         answer = Answer.parse(head)
         if "content-length" in answer.headers:
@@ -97,7 +97,7 @@ class Peer:
 
 @dataclass
 class Answer:
-    """What came back."""
+    """An HTTP answer."""
 
     status: int
     headers: dict[str, str]
@@ -105,7 +105,7 @@ class Answer:
 
     @staticmethod
     def parse(data: bytes) -> Answer:
-        """Of everything that came on a connection, which has one answer."""
+        """Read the only answer from all bytes of a connection."""
         head, _, body = data.partition(b"\r\n\r\n")
         first, *lines = head.decode().split("\r\n")
         fields = (line.partition(":") for line in lines)
@@ -113,7 +113,7 @@ class Answer:
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error that the body tells as JSON."""
+        """The error in the JSON body."""
         error: dict[str, Any] = json.loads(self.body)["error"]
         return error
 
@@ -122,7 +122,7 @@ class Answer:
 async def port(
     routes: dict[str, Route], *, head_limit_s: float = 5.0, certificate: Certificate | None = None
 ) -> AsyncIterator[Port]:
-    """Open until the end; every connection has ended then."""
+    """Provide an open port. At the end, every connection must have ended."""
     table = Routes("There is nothing but what the test made.")
     table.add(routes.items())
 

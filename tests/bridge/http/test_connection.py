@@ -1,4 +1,4 @@
-"""Requests and their answers over real sockets: in any order of pieces, in bounded time, in bounded memory."""
+"""Requests and answers over real sockets: pieces of any size, bounded time, bounded memory."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ LARGEST = 300_000
 
 
 class Handlers:
-    """What the paths of these tests do."""
+    """The handlers behind the paths of these tests."""
 
     def __init__(self) -> None:
-        self.pieces: list[int] = []  # sizes, as they came to `slow`
+        self.pieces: list[int] = []  # the sizes of pieces that reached `slow`
         self.go_on = asyncio.Event()
         self.sent = 0
         self.cancelled = asyncio.Event()
 
     async def echo(self, request: Request) -> Response:
-        """What came, with how it came."""
+        """Answer with the body and how it came."""
         body = await request.content()
         return text(HTTPStatus.OK, f"{request.method} {request.path} {request.query} {len(body)} {request.peer}")
 
     async def ignore(self, request: Request) -> Response:
-        """Looks at no body."""
+        """Answer without reading the body."""
         return text(HTTPStatus.OK, "ignored")
 
     async def refuse(self, request: Request) -> Response:
@@ -48,7 +48,7 @@ class Handlers:
         raise RuntimeError("a fault of ours")
 
     async def slow(self, request: Request) -> Response:
-        """Reads one piece, then waits."""
+        """Read one piece, then wait."""
         async for piece in request.body:
             self.pieces.append(len(piece))
             await self.go_on.wait()
@@ -63,7 +63,7 @@ class Handlers:
         raise AssertionError
 
     async def stream(self, request: Request) -> Response:
-        """Many pieces, as many as the query says."""
+        """Answer with as many pieces as the query says."""
 
         async def pieces() -> AsyncIterator[bytes]:
             try:
@@ -90,7 +90,7 @@ def handlers() -> Handlers:
 
 @pytest.fixture
 async def opened(handlers: Handlers) -> AsyncIterator[Port]:
-    """All of them at a port."""
+    """Provide a port with all handlers."""
     routes = {
         "/echo": Route({"GET": handlers.echo, "POST": handlers.echo}, largest_body=LARGEST, body_pace_s=0.3),
         "/small": Route({"POST": handlers.echo}, largest_body=10),
@@ -107,7 +107,7 @@ async def opened(handlers: Handlers) -> AsyncIterator[Port]:
 
 
 def chunks(*pieces: bytes) -> bytes:
-    """A body in chunks, with its end."""
+    """Write a body in chunks, with its end."""
     return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*pieces, b""))
 
 
@@ -115,7 +115,7 @@ def chunks(*pieces: bytes) -> bytes:
 
 
 async def test_requests_one_after_another(opened: Port) -> None:
-    """A connection is kept for more of them, of all kinds, and closed when the client says so."""
+    """A connection is kept for further requests of all kinds, and closed when the client asks for it."""
     peer = await opened.connect(GET)
     assert (await peer.answer()).body == b"GET /echo  0 127.0.0.1\n"
     peer.send(POST + b"Content-Length: 5\r\n\r\nabcde")
@@ -135,7 +135,7 @@ async def test_requests_one_after_another(opened: Port) -> None:
 
 
 async def test_requests_at_once(opened: Port) -> None:
-    """Requests that are sent before the first is answered are answered in order."""
+    """Requests that are sent before the first answer are answered in order."""
     sent = [
         GET,
         POST + b"Content-Length: 100000\r\n\r\n" + bytes(100_000),
@@ -150,7 +150,7 @@ async def test_requests_at_once(opened: Port) -> None:
 
 
 async def test_a_request_byte_by_byte(opened: Port) -> None:
-    """It is the same."""
+    """A request that comes byte by byte gets the same answer."""
     peer = await opened.connect()
     for byte in POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(b"abc"):
         peer.send(bytes([byte]))
@@ -160,7 +160,7 @@ async def test_a_request_byte_by_byte(opened: Port) -> None:
 
 
 async def test_http_1_0(opened: Port, handlers: Handlers) -> None:
-    """One request a connection, which ends with the answer; nothing is sent in chunks."""
+    """HTTP/1.0 allows one request on a connection, which ends with the answer; nothing is sent in chunks."""
     answer = Answer.parse(await opened.told(b"GET /echo?a=b HTTP/1.0\r\n\r\n"))
     assert (answer.status, answer.body) == (200, b"GET /echo a=b 0 127.0.0.1\n")
     assert answer.headers["connection"] == "close"
@@ -170,7 +170,7 @@ async def test_http_1_0(opened: Port, handlers: Handlers) -> None:
 
 
 async def test_a_client_that_ends_its_side(opened: Port) -> None:
-    """It is still answered."""
+    """A client that has ended its side still gets its answer."""
     peer = await opened.connect(GET)
     peer.writer.write_eof()
     assert b"GET /echo" in await peer.rest()
@@ -178,7 +178,7 @@ async def test_a_client_that_ends_its_side(opened: Port) -> None:
 
 
 async def test_head(opened: Port) -> None:
-    """The length without the content."""
+    """HEAD gives the length without the content."""
     peer = await opened.connect(
         b"HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\nHEAD /stream?3 HTTP/1.1\r\nHost: a\r\n\r\n" + LAST
     )
@@ -217,7 +217,7 @@ async def test_head(opened: Port) -> None:
     ],
 )
 async def test_what_is_not_served(opened: Port, data: bytes, status: int, code: str) -> None:
-    """It is answered with JSON that says why, and the connection ends where what follows cannot be told apart."""
+    """JSON says why a request is refused; the connection ends if the next request could not be found in the data."""
     peer = await opened.connect(data)
     answer = await peer.answer()
     peer.close()
@@ -229,7 +229,7 @@ async def test_what_is_not_served(opened: Port, data: bytes, status: int, code: 
 
 
 async def test_an_error_of_a_known_length_keeps_the_connection(opened: Port) -> None:
-    """A short body that nobody wants is read away."""
+    """A short unwanted body is read and discarded."""
     peer = await opened.connect(b"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde")
     assert (await peer.answer()).status == 404
     peer.send(GET)
@@ -238,7 +238,7 @@ async def test_an_error_of_a_known_length_keeps_the_connection(opened: Port) -> 
 
 
 async def test_a_refusal_reaches_who_is_still_sending(opened: Port) -> None:
-    """What it sends meanwhile is thrown away for a while, so that the answer is not lost."""
+    """What the client still sends is discarded for a while, so that the answer is not lost."""
     peer = await opened.connect(b"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n")
     for _ in range(30):
         peer.send(bytes(100_000))
@@ -249,7 +249,7 @@ async def test_a_refusal_reaches_who_is_still_sending(opened: Port) -> None:
 
 
 async def test_a_body_that_is_not_read(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long one ends the connection; the time for it to end is bounded."""
+    """A long unread body ends the connection within a limit."""
     monkeypatch.setattr(connection, "LINGER_S", 0.1)
     peer = await opened.connect(b"POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n" + bytes(1000))
     answer = await peer.answer()
@@ -260,7 +260,7 @@ async def test_a_body_that_is_not_read(opened: Port, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.fails_inside
 async def test_a_fault_of_ours(opened: Port, caplog: pytest.LogCaptureFixture) -> None:
-    """It is answered 500 without details, logged with its traceback, and counted; the connection goes on."""
+    """A failing handler gives 500 without details, a traceback in the log, and a count; the connection goes on."""
     peer = await opened.connect(b"GET /fail HTTP/1.1\r\nHost: a\r\n\r\n")
     with caplog.at_level(logging.ERROR, logger="streamer"):
         answer = await peer.answer()
@@ -275,7 +275,7 @@ async def test_a_fault_of_ours(opened: Port, caplog: pytest.LogCaptureFixture) -
 
 @pytest.mark.fails_inside
 async def test_a_fault_within_an_answer(opened: Port, caplog: pytest.LogCaptureFixture) -> None:
-    """The client sees that the end is missing."""
+    """If a handler fails within its answer, the client can see that the end is missing."""
     with caplog.at_level(logging.ERROR, logger="streamer"):
         told = await opened.told(b"GET /break HTTP/1.1\r\nHost: a\r\n\r\n")
     assert not told.endswith(b"0\r\n\r\n")
@@ -287,7 +287,7 @@ async def test_a_fault_within_an_answer(opened: Port, caplog: pytest.LogCaptureF
 
 
 async def test_consent(opened: Port) -> None:
-    """Who waits for it is told to send the body when somebody reads it."""
+    """A client that waits for consent is told to send the body once the handler reads it."""
     peer = await opened.connect(POST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n")
     assert await peer.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     peer.send(b"abc")
@@ -299,7 +299,7 @@ async def test_consent(opened: Port) -> None:
 
 @pytest.mark.parametrize(("path", "status"), [("nothing", 404), ("small", 413), ("refuse", 403), ("ignore", 200)])
 async def test_no_consent(opened: Port, path: str, status: int) -> None:
-    """Who is refused, or not listened to, learns so before it sends the body."""
+    """A client that is refused, or whose body is ignored, learns so before it sends the body."""
     head = f"POST /{path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3000\r\n\r\n"
     peer = await opened.connect(head.encode())
     answer = await peer.answer()
@@ -311,7 +311,7 @@ async def test_no_consent(opened: Port, path: str, status: int) -> None:
 
 
 async def test_a_body_waits_for_who_reads_it(opened: Port, handlers: Handlers) -> None:
-    """While a handler does not read, no more than a mark is taken from the socket; then not a byte is missing."""
+    """While a handler does not read, at most a mark is taken from the socket; later not a byte is missing."""
     size = 20_000_000
     peer = await opened.connect(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
     peer.writer.write(bytes(size))
@@ -329,7 +329,7 @@ async def test_a_body_waits_for_who_reads_it(opened: Port, handlers: Handlers) -
 
 
 async def test_an_answer_waits_for_who_reads_it(opened: Port, handlers: Handlers) -> None:
-    """It is made no faster than it is read, and not at all for somebody who has gone."""
+    """An answer is made no faster than it is read, and not at all if the client has gone."""
     peer = await opened.connect(b"GET /stream?10000 HTTP/1.1\r\nHost: a\r\n\r\n")
     peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
     before = -1
@@ -343,7 +343,7 @@ async def test_an_answer_waits_for_who_reads_it(opened: Port, handlers: Handlers
 
 
 async def test_who_does_not_read_its_answer(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is cut off after a while."""
+    """A client that does not read its answer is cut off after a while."""
     monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 0.2)
     peer = await opened.connect(b"GET /stream?10000 HTTP/1.1\r\nHost: a\r\n\r\n")
     peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -354,7 +354,7 @@ async def test_who_does_not_read_its_answer(opened: Port, monkeypatch: pytest.Mo
 
 
 async def test_many_requests_of_who_does_not_read(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers that nobody reads stop the reading of more requests."""
+    """If answers are not read, no more requests are read."""
     monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 2.0)
     peer = await opened.connect()
     peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -371,7 +371,7 @@ async def test_many_requests_of_who_does_not_read(opened: Port, monkeypatch: pyt
 
 
 async def test_half_a_request_behind_another(opened: Port) -> None:
-    """Until it is whole nobody answers it, and it takes no place of those that are answered."""
+    """An incomplete request is not answered, and does not count as one that is being answered."""
     peer = await opened.connect(GET + GET[:9])
     await peer.answer()
     await opened.until(idle=1, answering=0)
@@ -382,7 +382,7 @@ async def test_half_a_request_behind_another(opened: Port) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"GET / HT", GET + b"GET / HT"])
 async def test_slow_heads(opened: Port, data: bytes) -> None:
-    """Who does not say what he wants in the time for it is cut off, however far he got."""
+    """A client whose head does not come in time is cut off, however much of it has come."""
     peer = await opened.connect(data)
     told = await peer.rest()
     assert told.count(b"HTTP/1.1") == data.count(b"echo")
@@ -391,7 +391,7 @@ async def test_slow_heads(opened: Port, data: bytes) -> None:
 
 
 async def test_slow_bodies(opened: Port) -> None:
-    """A kibibyte of it may take so long; a little now and then is not enough."""
+    """A body may take so long for each kibibyte; a few bytes now and then are not enough."""
     peer = await opened.connect(POST + b"Content-Length: 5000\r\n\r\n")
 
     async def dribble() -> None:
@@ -407,7 +407,7 @@ async def test_slow_bodies(opened: Port) -> None:
 
 
 async def test_a_body_in_time(opened: Port) -> None:
-    """One that comes fast enough may take as long as it likes."""
+    """A body that comes fast enough may take any time in all."""
     peer = await opened.connect(POST + b"Content-Length: 10240\r\n\r\n")
     for _ in range(10):
         await asyncio.sleep(0.1)
@@ -417,7 +417,7 @@ async def test_a_body_in_time(opened: Port) -> None:
 
 
 async def test_a_body_that_breaks_off(opened: Port) -> None:
-    """Its handler does not take it for a whole one."""
+    """The handler learns that a body broke off."""
     for head in (b"Content-Length: 9\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc"):
         peer = await opened.connect(POST + head)
         peer.writer.write_eof()
@@ -427,7 +427,7 @@ async def test_a_body_that_breaks_off(opened: Port) -> None:
 
 
 async def test_idle_connections_end(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are kept for a while, and only so many of them."""
+    """Idle connections are kept for a while, and only a limited number of them."""
     monkeypatch.setattr(connection, "IDLE_LIMIT_S", 0.3)
     monkeypatch.setattr(counts, "MOST_IDLE", 1)
     first = await opened.connect(GET)
@@ -441,7 +441,7 @@ async def test_idle_connections_end(opened: Port, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_requests_at_a_time_are_bounded(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One too many is told to come again."""
+    """A request above the limit is told to try again."""
     monkeypatch.setattr(counts, "MOST_ANSWERING", 1)
     first = await opened.connect(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
     await opened.until(answering=1)
@@ -453,7 +453,7 @@ async def test_requests_at_a_time_are_bounded(opened: Port, monkeypatch: pytest.
 
 
 async def test_a_client_that_resets(opened: Port, handlers: Handlers) -> None:
-    """Nobody works on its answer any more."""
+    """The handler is cancelled if the client resets the connection."""
     peer = await opened.connect(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
     await opened.until(answering=1)
     at_once = struct.pack("ii", 1, 0)
@@ -465,7 +465,7 @@ async def test_a_client_that_resets(opened: Port, handlers: Handlers) -> None:
 async def test_a_client_that_ends_its_side_and_waits(
     opened: Port, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks like one that has gone: it gets an answer only if that comes soon."""
+    """A client that ended its side may be gone, so it gets its answer only if that is ready soon."""
     monkeypatch.setattr(connection, "HALF_CLOSED_LIMIT_S", 0.1)
     peer = await opened.connect(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
     peer.writer.write_eof()
@@ -474,7 +474,7 @@ async def test_a_client_that_ends_its_side_and_waits(
 
 
 async def test_the_end(opened: Port, handlers: Handlers) -> None:
-    """When listening ends, idle connections do, and a request is answered as the last of its connection."""
+    """At the end idle connections are closed, and a request is answered as the last of its connection."""
     idle, silent = await opened.connect(GET), await opened.connect()
     await idle.answer()
     busy = await opened.connect(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab")

@@ -1,4 +1,4 @@
-"""Connections by what they are doing."""
+"""The number of connections by state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamer.bridge.http.counts import ANSWERING, IDLE, OPENING, ConnectionCoun
 
 
 def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place counts where it is, until it is left; too many that are opening get none."""
+    """A connection counts in its present state until it ends; if too many are opening, a new one is refused."""
     monkeypatch.setattr(counts, "MOST_OPENING", 2)
     numbers = ConnectionCounts()
     first, second = numbers.enter(), numbers.enter()
@@ -27,7 +27,7 @@ def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections that are kept, and requests that are answered, are bounded as well."""
+    """Idle connections and requests that are being answered are bounded as well."""
     monkeypatch.setattr(counts, "MOST_IDLE", 1)
     monkeypatch.setattr(counts, "MOST_ANSWERING", 1)
     numbers = ConnectionCounts()

@@ -1,4 +1,4 @@
-"""HTTP without sockets: fed in any pieces it gives the same requests, and what is none has one answer."""
+"""HTTP without sockets: any pieces give the same requests, and invalid data has one answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEASURED = POST + b"Content-Length: 7\r\n\r\nabcdefg"
 
 
 def read(framing: Framing, pieces: list[bytes]) -> tuple[Head, bytes]:
-    """The head and the body of one request that comes in these pieces."""
+    """Return head and body of one request that comes in these pieces."""
     waiting, body, head = list(pieces), b"", None
     while True:
         event = framing.next()
@@ -35,7 +35,7 @@ def read(framing: Framing, pieces: list[bytes]) -> tuple[Head, bytes]:
 
 
 def rest(framing: Framing) -> None:
-    """All that there is without more bytes."""
+    """Return everything that can be read without more bytes."""
     while not isinstance(framing.next(), Mark):
         pass
 
@@ -43,7 +43,7 @@ def rest(framing: Framing) -> None:
 @pytest.mark.parametrize("request_", [CHUNKED, MEASURED])
 @given(cuts=st.lists(st.integers(1, 130), max_size=12))
 def test_any_pieces(request_: bytes, cuts: list[int]) -> None:
-    """A request is the same, however it is cut."""
+    """A request is the same, however it is divided."""
     places = sorted({0, *(cut for cut in cuts if cut < len(request_)), len(request_)})
     pieces = [request_[start:end] for start, end in pairwise(places)]
     framing = Framing()
@@ -55,7 +55,7 @@ def test_any_pieces(request_: bytes, cuts: list[int]) -> None:
 
 
 def test_requests_in_one_piece() -> None:
-    """Requests that came together are read one after the other, once the first is answered."""
+    """Requests that came together are read one after another, each once the one before is answered."""
     framing = Framing()
     framing.feed(MEASURED + b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
     read(framing, [])
@@ -97,7 +97,7 @@ def test_requests_in_one_piece() -> None:
     ],
 )
 def test_what_is_no_request(data: bytes, status: int, code: str) -> None:
-    """It is refused with the status that fits, in a sentence, and nothing more is read of it."""
+    """Invalid data is refused with a fitting status and a sentence, and nothing more of it is read."""
     framing = Framing()
     framing.feed(data)
     with pytest.raises(HttpError) as refused:
@@ -111,7 +111,7 @@ def test_what_is_no_request(data: bytes, status: int, code: str) -> None:
 
 @given(st.binary(max_size=300), st.booleans())
 def test_anything(data: bytes, behind_a_request: bool) -> None:
-    """Whatever comes, it is a request, or needs more, or is refused."""
+    """Any data is a request, needs more, or is refused."""
     framing = Framing()
     framing.feed(POST + b"Transfer-Encoding: chunked\r\n\r\n" + data if behind_a_request else data)
     try:
@@ -121,7 +121,7 @@ def test_anything(data: bytes, behind_a_request: bool) -> None:
 
 
 def test_words_of_a_client_are_not_repeated() -> None:
-    """A key in a line that is wrong does not come back."""
+    """An error does not quote a key from an invalid line."""
     framing = Framing()
     framing.feed(b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization streamer_secret\r\n\r\n")
     with pytest.raises(HttpError) as refused:
@@ -131,7 +131,7 @@ def test_words_of_a_client_are_not_repeated() -> None:
 
 
 def test_what_is_left_of_a_body() -> None:
-    """Its rest is known where its length was told."""
+    """The rest of a body is known if its length was sent."""
     framing = Framing()
     framing.feed(POST + b"Expect: 100-continue\r\nContent-Length: 7\r\n\r\n")
     framing.next()
@@ -147,7 +147,7 @@ def test_what_is_left_of_a_body() -> None:
 
 
 def test_head() -> None:
-    """The head of an answer alone, with the length of what would follow; and only for the request that asked so."""
+    """A HEAD request gets only the head, with the length; other requests are not affected."""
     framing = Framing()
     framing.feed(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
     read(framing, [])
@@ -159,7 +159,7 @@ def test_head() -> None:
 
 
 def test_answers_of_unknown_length() -> None:
-    """They come in chunks; to HTTP/1.0 they end with the connection."""
+    """Answers of unknown length are sent in chunks; with HTTP/1.0 they end with the connection."""
     for version, expected in (
         (b"1.1", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
         (b"1.0", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc"),

@@ -1,4 +1,4 @@
-"""Who connects, before anything has been said: counted, bounded, and never a reason to stop listening."""
+"""New connections, before they send anything, are counted and bounded, and never stop the listener."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ROUTES = {"/": Route({"GET": answer})}
 
 
 async def test_opening_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One too many is cut off at once; those that have said what they want do not count."""
+    """A connection above the limit is cut off at once; connections with a request do not count."""
     monkeypatch.setattr(counts, "MOST_OPENING", 2)
     async with port(ROUTES) as opened:
         await bounded(opened)
 
 
 async def test_tls_counts_from_the_first_byte(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silent clients of a TLS port are bounded like those of another."""
+    """Silent clients of a TLS port are bounded like those of any other port."""
     monkeypatch.setattr(counts, "MOST_OPENING", 2)
     async with port(ROUTES, certificate=Certificate(authority.chain, authority.key)) as opened:
         await bounded(opened)
@@ -47,7 +47,7 @@ async def test_tls_counts_from_the_first_byte(authority: Authority, monkeypatch:
 
 
 async def bounded(opened: Port) -> None:
-    """Two silent clients are what there can be."""
+    """Limit the number of silent clients to two."""
     silent = [await opened.connect(), await opened.connect()]
     await opened.until(opening=2)
     assert await opened.told(b"") == b""
@@ -59,7 +59,7 @@ async def bounded(opened: Port) -> None:
 
 
 async def test_silence(authority: Authority) -> None:
-    """Who says nothing is cut off in the time for TLS and a request together."""
+    """A silent client is cut off after the time for TLS and a request together."""
     for certificate in (None, Certificate(authority.chain, authority.key)):
         async with port(ROUTES, head_limit_s=0.2, certificate=certificate) as opened:
             assert await opened.told(b"") == b""
@@ -69,7 +69,7 @@ async def test_silence(authority: Authority) -> None:
 
 
 async def test_no_tls(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    """Who speaks something else at a TLS port is counted, and not worth a line in the log."""
+    """A client without TLS at a TLS port is counted, but not logged."""
     async with port(ROUTES, certificate=Certificate(authority.chain, authority.key)) as opened:
         with caplog.at_level(logging.WARNING):
             await opened.told(LAST)
@@ -84,7 +84,7 @@ async def test_no_tls(authority: Authority, caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_out_of_descriptors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted and logged once a minute, not once a try, and whoever waits is served later."""
+    """This is counted and logged once a minute, not at every attempt; waiting clients are served later."""
     monkeypatch.setattr(listener, "ACCEPT_PAUSE_S", 0.02)
     with caplog.at_level(logging.WARNING):
         async with port(ROUTES) as opened:
@@ -101,7 +101,7 @@ async def test_out_of_descriptors(caplog: pytest.LogCaptureFixture, monkeypatch:
 
 
 async def test_all_addresses_of_a_name() -> None:
-    """A port is the same on each of them."""
+    """All addresses of a name get the same port."""
     async with port(ROUTES) as opened:
         second = listener.Listener(opened.terms)
         number = await second.open("localhost", 0)

@@ -1,4 +1,4 @@
-"""Frames without sockets: any fragments give the same messages, and nothing grows beyond the largest of them."""
+"""Frames without sockets: any fragments give the same messages, and memory is bounded by the largest message."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ FIELDS = {
 
 
 def asked(version: str = "1.1", method: str = "GET", **fields: str | None) -> Request:
-    """A request for a websocket, with these fields changed or left out."""
+    """Make a request for a websocket, with these fields changed or left out."""
     given = FIELDS | {name.replace("_", "-"): value for name, value in fields.items()}
     headers = Headers([(name, value) for name, value in given.items() if value is not None])
     return Request(method, "/socket", "a=b", headers, version=version)
 
 
 class Client:
-    """The other end, by the same library."""
+    """The other end, made with the same library."""
 
     def __init__(self) -> None:
         self._protocol = ClientProtocol(parse_uri("ws://a/"), state=State.OPEN, max_size=None)
         self.pings = 0
 
     def frames(self, message: str | bytes, cuts: list[int], ping: bytes = b"between") -> bytes:
-        """A message in fragments that end at these places, and pings between them."""
+        """Write a message in fragments that end at these places, with pings between them."""
         data = message.encode() if isinstance(message, str) else message
         places = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
         parts = [data[start:end] for start, end in pairwise(places)] or [b""]
@@ -58,7 +58,7 @@ class Client:
 
 
 def test_handshake() -> None:
-    """It is agreed to, with the first of our subprotocols that the client knows, or with none."""
+    """A handshake is accepted with the first of our subprotocols that the client offers, or without any."""
     shaken = Handshake(asked(Sec_WebSocket_Protocol="key.1, b, a"), ["a", "b"])
     assert shaken.subprotocol == "a"
     headers = {name.lower(): value for name, value in shaken.headers}
@@ -87,7 +87,7 @@ def test_handshake() -> None:
     ],
 )
 def test_handshakes_that_are_none(request_: Request, status: int, code: str) -> None:
-    """They are refused in a sentence."""
+    """Invalid handshakes are refused with a sentence."""
     with pytest.raises(HttpError) as refused:
         Handshake(request_, ["a"])
     assert (refused.value.status, refused.value.code) == (status, code)
@@ -97,14 +97,14 @@ def test_handshakes_that_are_none(request_: Request, status: int, code: str) -> 
 
 @given(st.text(st.characters(max_codepoint=255)), st.sampled_from([*FIELDS, "Sec-WebSocket-Protocol"]))
 def test_any_header(value: str, name: str) -> None:
-    """Whatever a field holds, it is agreed to or refused."""
+    """A handshake with any field is accepted or refused."""
     with suppress(HttpError):
         Handshake(asked(**{name.replace("-", "_"): value}), ["a"])
 
 
 @pytest.mark.parametrize("name", ["Cookie", "User-Agent", "Authorization"])
 def test_headers_of_others(name: str) -> None:
-    """What a client or a proxy says besides is no matter of the handshake, nor in its log."""
+    """Other headers do not affect the handshake, and are not logged."""
     Handshake(asked(**{name.replace("-", "_"): "caf\xe9 \x01"}), ["a"])
 
 
@@ -113,7 +113,7 @@ def test_headers_of_others(name: str) -> None:
     size=st.integers(1, 50),
 )
 def test_any_fragments(said: list[tuple[str | bytes, list[int]]], size: int) -> None:
-    """However messages are cut into frames and frames into reads, the same messages come out, and pongs."""
+    """However messages are divided into frames and reads, the same messages and pongs come out."""
     client, messages = Client(), Messages(LARGEST)
     sent = b"".join(client.frames(message, cuts) for message, cuts in said)
     heard = [message for place in range(0, len(sent), size) for message in messages.feed(sent[place : place + size])]
@@ -127,7 +127,7 @@ def test_any_fragments(said: list[tuple[str | bytes, list[int]]], size: int) -> 
 
 @pytest.mark.parametrize("cuts", [[], [10], [LARGEST], list(range(1, LARGEST))])
 def test_too_large(cuts: list[int]) -> None:
-    """A message at the limit is taken, one byte more closes, in however many fragments it comes."""
+    """A message at the limit is accepted, and one byte more closes, in any number of fragments."""
     client, messages = Client(), Messages(LARGEST)
     assert messages.feed(client.frames(bytes(LARGEST), cuts, b"")) == [bytes(LARGEST)]
     assert messages.feed(client.frames(bytes(LARGEST + 1), cuts, b"")) == []
@@ -140,7 +140,7 @@ def test_too_large(cuts: list[int]) -> None:
 
 
 def test_not_utf8() -> None:
-    """A text that is none closes, and what came before it is there."""
+    """Text that is not UTF-8 closes; earlier messages are kept."""
     client, messages = Client(), Messages(LARGEST)
     bad = client.frames(b"\xff\xfe", [])
     assert messages.feed(client.frames(b"one", []) + bytes([bad[0] & 0xF0 | 1]) + bad[1:]) == [b"one"]
@@ -151,7 +151,7 @@ def test_not_utf8() -> None:
     "bad", [b"\x81\x82\0\0\0\0\xff\xfe", b"\x82\xfe\x04\x00\0\0\0\0", b"\xc1\x80\0\0\0\0", b"\x88\x81\0\0\0\0a"]
 )
 def test_what_is_owed_after_a_fault(bad: bytes) -> None:
-    """Nothing of the client is looked at any more, but messages can be sent to it until it is closed."""
+    """After a fault further input is ignored, but messages can be sent until the close."""
     client, messages = Client(), Messages(LARGEST)
     assert messages.feed(bad + client.frames(b"more", [])) == []
     assert messages.over
@@ -168,7 +168,7 @@ def test_what_is_owed_after_a_fault(bad: bytes) -> None:
 
 @pytest.mark.parametrize(("code", "goodbye"), [(1000, True), (None, True), (1001, False), (1011, False), (4000, False)])
 def test_who_closes(code: int | None, goodbye: bool) -> None:
-    """A client may say goodbye, or be lost with words; its close is answered either way."""
+    """A close by the client is a goodbye or a loss, depending on its code; both are answered."""
     messages = Messages(LARGEST)
     assert messages.feed(Client().close(code)) == []
     assert (messages.goodbye, messages.agreed, messages.fault, messages.open) == (goodbye, True, "", False)
@@ -176,7 +176,7 @@ def test_who_closes(code: int | None, goodbye: bool) -> None:
 
 
 def test_our_close() -> None:
-    """It is over once the client has answered."""
+    """After our close, the websocket is over once the client has answered."""
     messages = Messages(LARGEST)
     messages.close(1013, "later")
     assert (messages.open, messages.over, messages.agreed) == (False, False, False)
@@ -187,7 +187,7 @@ def test_our_close() -> None:
 
 @given(st.binary(max_size=400))
 def test_any_bytes(data: bytes) -> None:
-    """Whatever comes, the library means it to happen."""
+    """No input leads to an unexpected error of the library."""
     messages = Messages(LARGEST)
     messages.feed(data)
     assert messages.failure is None

@@ -1,4 +1,4 @@
-"""What the port tells about itself, asked of a running one; no recogniser is needed for it."""
+"""What the port reports about the service. No recogniser is needed for these tests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.bridge.http.asking import ask
 
 
 async def test_healthz(server: BridgeServer) -> None:
-    """A process that answers is alive, whether or not it is ready."""
+    """A process that answers is alive, ready or not."""
     assert (await ask(server, "/healthz"))[0::2] == (200, "alive\n")
 
 
 async def test_not_ready(server: BridgeServer) -> None:
-    """Without a recogniser the service says that it is not ready, and when to ask again."""
+    """Without a recogniser the service reports that it is not ready, and when to ask again."""
     status, headers, text = await ask(server, "/readyz")
     assert status == 503
     assert int(headers["Retry-After"]) > 0
@@ -37,7 +37,7 @@ async def test_metrics(server: BridgeServer) -> None:
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1/stream/", "/../pyproject.toml", "/index.html", "//healthz", "//["])
 async def test_not_found(server: BridgeServer, path: str) -> None:
-    """Any other path is answered with a sentence that names the right ones, to browsers as plain text."""
+    """Another path is answered with a sentence that lists the right ones; browsers get it as plain text."""
     for method in ("GET", "POST"):
         status, headers, text = await ask(server, path, method)
         assert (status, headers["Content-Type"]) == (404, "application/json")
@@ -50,7 +50,7 @@ async def test_not_found(server: BridgeServer, path: str) -> None:
 
 
 async def test_wrong_method(server: BridgeServer) -> None:
-    """Nothing can be written."""
+    """All paths are read-only."""
     status, headers, text = await ask(server, "/", "POST")
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
     assert json.loads(text)["error"]["code"] == "method_not_allowed"
@@ -65,7 +65,7 @@ async def test_websocket_path_without_websocket(server: BridgeServer) -> None:
 
 
 async def test_connections_are_told(server: BridgeServer) -> None:
-    """Each in its state, from the moment it is there, and those that were cut off."""
+    """Connections are counted by state from the start, and those that were cut off are counted too."""
     _, silent = await asyncio.open_connection("127.0.0.1", server.port)
     async with connect(server.url):
         _, _, text = await ask(server, "/metrics")

@@ -27,18 +27,18 @@ from streamer.bridge.http.request import Headers, Request, split_target
     ],
 )
 def test_targets(target: str, path: str, query: str) -> None:
-    """Path and query as they were sent, also where a proxy names the whole address."""
+    """Path and query are as they were sent, also if a proxy sends a whole URL."""
     assert split_target(target) == (path, query)
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
 def test_any_target(target: str) -> None:
-    """None of them is an error."""
+    """Any target can be split without an error."""
     split_target(target)
 
 
 def test_headers() -> None:
-    """Names have no case, and a name may come twice."""
+    """Names are not case-sensitive, and a name may occur twice."""
     headers = Headers([("Accept", "a"), ("accept", "b"), ("Host", "")])
     assert headers.all("ACCEPT") == ["a", "b"]
     assert (headers.get("accept"), headers.get("Via"), headers.get("Via", "none")) == ("a", "", "none")
@@ -48,5 +48,5 @@ def test_headers() -> None:
 
 
 async def test_a_request_without_a_body() -> None:
-    """It can be read all the same."""
+    """A request without a body can be read; its body is empty."""
     assert await Request("GET", "/").content() == b""

@@ -1,4 +1,4 @@
-"""How errors are told: JSON to programs, plain text to browsers that show it."""
+"""How errors are sent: as JSON for programs, as plain text for browsers that display it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = Headers([("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")])
     ],
 )
 def test_errors(request_: Request | None, as_text: bool) -> None:
-    """Both say the same sentence, and both have the headers that belong to it."""
+    """Both forms have the same sentence and the error's headers."""
     error = HttpError(HTTPStatus.UNAUTHORIZED, "unauthorized", "A key is needed.", {"WWW-Authenticate": "Bearer"})
     response = error.response(request_)
     assert (response.status, response.headers["WWW-Authenticate"]) == (401, "Bearer")

@@ -1,4 +1,4 @@
-"""What is found at a path, and what is said where nothing is."""
+"""What is found at a path, and the answer for a path that does not exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def table() -> Routes:
 
 
 def test_found() -> None:
-    """A path exactly as it is written; who may GET it may ask for its head."""
+    """A path must match exactly; where GET is allowed, HEAD is too."""
     for method in ("GET", "HEAD", "POST"):
         request = Request(method, "/here", "query")
         assert table().find(request).handler(request) is answer
@@ -28,7 +28,7 @@ def test_found() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/here/", "/HERE", "//here", "*"])
 def test_not_found(path: str) -> None:
-    """The sentence names what is there."""
+    """The sentence names the existing paths."""
     with pytest.raises(HttpError) as refused:
         table().find(Request("POST", path))
     assert (refused.value.status, refused.value.code) == (404, "not_found")
@@ -37,7 +37,7 @@ def test_not_found(path: str) -> None:
 
 @pytest.mark.parametrize(("path", "allowed"), [("/here", "GET, POST, HEAD"), ("/socket", "")])
 def test_wrong_method(path: str, allowed: str) -> None:
-    """The answer names the right ones."""
+    """The answer names the allowed methods."""
     request = Request("DELETE", path)
     with pytest.raises(HttpError) as refused:
         table().find(request).handler(request)
@@ -47,7 +47,7 @@ def test_wrong_method(path: str, allowed: str) -> None:
 
 
 def test_one_route_a_path() -> None:
-    """Two would hide each other."""
+    """A path can have only one route, because a second one would hide the first."""
     routes = table()
     with pytest.raises(ValueError, match="/here already has a route"):
         routes.add([("/here", Route())])

@@ -1,4 +1,4 @@
-"""The page and what belongs to it, asked of a running port."""
+"""The page and its files, requested from a running port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bridge.http.asking import ask
 
 
 async def test_page(server: BridgeServer) -> None:
-    """The page says how to connect, loads nothing from elsewhere, and may not."""
+    """The page says how to connect, and loads nothing from other sites, which its policy forbids."""
     status, headers, text = await ask(server, "/?from=somewhere")
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
@@ -25,7 +25,7 @@ async def test_page(server: BridgeServer) -> None:
 
 
 async def test_page_files(server: BridgeServer) -> None:
-    """What the page asks for is there."""
+    """All files that the page loads are served."""
     _, _, text = await ask(server, "/")
     for path in re.findall(r"(?:href|src)=\"(/[^\"]+)\"", text):
         status, headers, _ = await ask(server, path)
@@ -34,7 +34,7 @@ async def test_page_files(server: BridgeServer) -> None:
 
 
 async def test_policy(server: BridgeServer) -> None:
-    """A page may speak to its own service and use the microphone for itself; nothing else, and nothing inline."""
+    """A page may connect to its own service and use the microphone; nothing else, and nothing inline."""
     _, headers, _ = await ask(server, "/")
     place = urlsplit(server.url).netloc
     policy = dict(rule.split(maxsplit=1) for rule in headers["Content-Security-Policy"].split("; "))
@@ -47,13 +47,13 @@ async def test_policy(server: BridgeServer) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example *", "here; script-src *", "a,b", "[::1", ""])
 async def test_policy_of_an_odd_host(server: BridgeServer, host: str) -> None:
-    """What a client names as the host cannot add to the policy."""
+    """An odd Host header cannot change the policy."""
     _, headers, _ = await ask(server, "/", Host=host)
     assert "connect-src 'self';" in headers["Content-Security-Policy"]
 
 
 async def test_modules(server: BridgeServer) -> None:
-    """Every file for browsers is served with the type that they insist on; modules may be imported by other sites."""
+    """Each file has the type that browsers require, and other sites may import modules."""
     files = [path.relative_to(WEB) for path in WEB.rglob("*.*") if path.suffix in (".js", ".css", ".svg")]
     assert {path.suffix for path in files} == {".js", ".css", ".svg"}
     for path in files:
@@ -66,7 +66,7 @@ async def test_modules(server: BridgeServer) -> None:
 
 
 async def test_unchanged_files(server: BridgeServer) -> None:
-    """A browser asks again each time, and is told when it has the file already."""
+    """Browsers ask again each time, and are told if they have the file already."""
     _, headers, _ = await ask(server, "/style.css")
     assert headers["Cache-Control"] == "no-cache"
     status, again, text = await ask(server, "/style.css", **{"If-None-Match": headers["ETag"]})

@@ -1,4 +1,4 @@
-"""Websockets over real sockets, spoken to with the library's client and with raw bytes."""
+"""Websockets over real sockets, tested with the library's client and with raw bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SLICE = 16 * 1024
 
 
 class Handler:
-    """Does with each websocket what a test says, and keeps the last one."""
+    """Runs a test's function for each websocket, and keeps the last one."""
 
     def __init__(self) -> None:
         self.act: Callable[[WebSocket], Awaitable[None]] = self.echo
@@ -55,7 +55,7 @@ class Handler:
             await websocket.say(await websocket.receive())
 
     async def idle(self, websocket: WebSocket) -> None:
-        """Takes nothing until the end."""
+        """Receive nothing until the end."""
         await asyncio.wait({websocket._lost})
 
 
@@ -82,7 +82,7 @@ def masked(opcode: Opcode, data: bytes) -> bytes:
 
 
 async def raw(opened: Port, data: bytes = b"") -> Peer:
-    """A websocket without a library; the bytes follow the request at once."""
+    """Open a websocket without a library; these bytes follow the request at once."""
     peer = await opened.connect(HANDSHAKE + data)
     answer = await peer.reader.readuntil(b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 101 Switching Protocols\r\n")
@@ -95,18 +95,18 @@ def stop_reading(peer: Peer) -> None:
 
 
 def narrow(peer: Peer) -> None:
-    """So that the kernel keeps little for this client."""
+    """Make the kernel's buffer for this client small."""
     for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         peer.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, buffer, 4 * SLICE)
 
 
 def unsent(peer: Peer) -> int:
-    """What the kernel does not take of a client any more."""
+    """Return how many bytes of a client the kernel does not take any more."""
     return int(peer.writer.transport.get_write_buffer_size())  # type: ignore[attr-defined]
 
 
 async def test_messages(opened: Port) -> None:
-    """Texts and bytes, short and long, in fragments or not, come and go as they are."""
+    """Texts and bytes, short and long, in fragments or not, arrive unchanged in both directions."""
     async with connect(f"ws://127.0.0.1:{opened.number}/socket", subprotocols=["streamer"]) as client:  # type: ignore[list-item]
         assert client.subprotocol == "streamer"
         assert client.protocol.extensions == []
@@ -120,7 +120,7 @@ async def test_messages(opened: Port) -> None:
 
 
 async def test_limits_by_path(opened: Port) -> None:
-    """Each path has its own."""
+    """Each path has its own limit for messages."""
     async with connect(f"ws://127.0.0.1:{opened.number}/narrow") as client:
         await client.send(b"0123456789")
         assert await client.recv() == b"0123456789"
@@ -131,7 +131,7 @@ async def test_limits_by_path(opened: Port) -> None:
 
 
 async def test_frames_right_behind_the_request(opened: Port) -> None:
-    """A client need not wait for the answer."""
+    """A client may send frames without waiting for the answer to its request."""
     peer = await raw(opened, masked(Opcode.TEXT, b"at once"))
     assert await peer.reader.readexactly(9) == b"\x81\x07at once"
     peer.close()
@@ -150,7 +150,7 @@ async def test_frames_right_behind_the_request(opened: Port) -> None:
     ],
 )
 async def test_refused_handshakes(opened: Port, data: bytes, status: bytes) -> None:
-    """They get an answer of plain HTTP."""
+    """Refused handshakes get an answer of plain HTTP."""
     peer = await opened.connect(data)
     answer = await peer.answer()
     assert answer.status == int(status)
@@ -159,7 +159,7 @@ async def test_refused_handshakes(opened: Port, data: bytes, status: bytes) -> N
 
 
 async def test_who_closes(opened: Port, handler: Handler) -> None:
-    """It is told afterwards who did, and why."""
+    """Afterwards it is known which side closed, and why."""
     client = await connect(f"ws://127.0.0.1:{opened.number}/socket")
     await client.close()
     await handler.ended.wait()
@@ -190,7 +190,7 @@ async def test_who_closes(opened: Port, handler: Handler) -> None:
 
 
 async def test_our_close(opened: Port, handler: Handler) -> None:
-    """The client answers it behind what it has sent already, which is thrown away."""
+    """The client answers our close after data that it had already sent, which is discarded."""
 
     async def act(websocket: WebSocket) -> None:
         await websocket.receive()
@@ -217,7 +217,7 @@ async def test_our_close(opened: Port, handler: Handler) -> None:
 
 
 async def test_a_handler_that_returns(opened: Port, handler: Handler) -> None:
-    """Its websocket is closed as done."""
+    """When a handler returns, its websocket is closed normally."""
 
     async def act(websocket: WebSocket) -> None:
         await websocket.say("hello")
@@ -232,7 +232,7 @@ async def test_a_handler_that_returns(opened: Port, handler: Handler) -> None:
 
 @pytest.mark.fails_inside
 async def test_a_handler_that_fails(opened: Port, handler: Handler, caplog: pytest.LogCaptureFixture) -> None:
-    """The client is told that it is our fault, and the log has the traceback."""
+    """When a handler fails, the client is told that the service failed, and the log has the traceback."""
 
     async def act(websocket: WebSocket) -> None:
         raise RuntimeError("a fault of ours")
@@ -251,7 +251,7 @@ async def test_a_handler_that_fails(opened: Port, handler: Handler, caplog: pyte
 async def test_a_fault_within(
     opened: Port, handler: Handler, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the library did not mean to happen is logged and counted, once."""
+    """An unexpected error of the library is logged and counted once."""
 
     def broken(self: Messages, frame: Any) -> None:
         raise RuntimeError("a fault of somebody's")
@@ -269,7 +269,7 @@ async def test_a_fault_within(
 
 
 async def test_pings(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They go out now and then, and those of a client are answered."""
+    """Pings are sent at intervals, and those of a client are answered."""
     monkeypatch.setattr(websocket, "PING_EVERY_S", 0.05)
     peer = await raw(opened, masked(Opcode.PING, b"anybody?"))
     assert await peer.reader.readexactly(10) == b"\x8a\x08anybody?"
@@ -278,7 +278,7 @@ async def test_pings(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_is_owed_to_who_cannot_be_understood(opened: Port, handler: Handler) -> None:
-    """A handler may go on sending; what the client sends then is thrown away, and the close is the handler's own."""
+    """After invalid input a handler may still send; further input is discarded, and the handler chooses the close."""
 
     async def act(websocket: WebSocket) -> None:
         assert await websocket.receive() == b"first"
@@ -309,7 +309,7 @@ async def test_what_is_owed_to_who_cannot_be_understood(opened: Port, handler: H
 
 
 async def test_pings_of_who_does_not_read(opened: Port, handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its socket is read no further once pongs wait: neither the buffer nor the process grows; then it is cut off."""
+    """If pongs are not read, the socket is not read any further: no memory grows, and the client is cut off later."""
     monkeypatch.setattr(channel, "STALL_LIMIT_S", 1.0)
     peer = await raw(opened)
     stop_reading(peer)
@@ -334,7 +334,7 @@ async def test_pings_of_who_does_not_read(opened: Port, handler: Handler, monkey
 
 
 async def test_pongs_go_on_when_they_are_read(opened: Port, handler: Handler) -> None:
-    """Not one is missing, however late."""
+    """No pong is missing, however late it is read."""
     peer = await raw(opened)
     stop_reading(peer)
     narrow(peer)
@@ -351,7 +351,7 @@ async def test_pongs_go_on_when_they_are_read(opened: Port, handler: Handler) ->
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000])
 async def test_messages_of_who_is_not_listened_to(opened: Port, handler: Handler, size: int) -> None:
-    """A few wait, of whatever size; the rest stays with the client, and none is lost."""
+    """A few messages wait, of any size; the rest stays with the client, and none is lost."""
     go_on, heard = asyncio.Event(), 0
 
     async def act(websocket: WebSocket) -> None:
@@ -382,7 +382,7 @@ async def test_messages_of_who_is_not_listened_to(opened: Port, handler: Handler
 
 
 async def test_who_does_not_read_what_is_sent(opened: Port, handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sending waits, and tells when that took too long; closing has its limit, too."""
+    """If the client does not read, sending waits and then fails; closing has its limit, too."""
     monkeypatch.setattr(websocket, "SEND_LIMIT_S", 0.3)
     monkeypatch.setattr(websocket, "CLOSE_LIMIT_S", 0.2)
     told: list[Numbered] = []
@@ -404,7 +404,7 @@ async def test_who_does_not_read_what_is_sent(opened: Port, handler: Handler, mo
 
 
 async def test_interrupted(opened: Port, handler: Handler) -> None:
-    """Whoever waits for room need not wait any longer."""
+    """An interrupted send stops waiting for room."""
     told: list[Numbered] = []
 
     async def act(websocket: WebSocket) -> None:
@@ -422,7 +422,7 @@ async def test_interrupted(opened: Port, handler: Handler) -> None:
 
 
 async def test_who_takes_no_part_in_a_close(opened: Port, handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is cut off, whoever began."""
+    """A client that does not take part in a close is cut off, whichever side began."""
     monkeypatch.setattr(websocket, "CLOSE_LIMIT_S", 0.1)
 
     async def act(websocket: WebSocket) -> None:
@@ -456,7 +456,7 @@ async def test_dropped_while_it_closes(opened: Port, handler: Handler, monkeypat
 
 
 async def test_what_came_before_a_loss(opened: Port, handler: Handler) -> None:
-    """It is still received, all of it, and then the end."""
+    """Messages that arrived before a loss are all received, and then the end."""
     go_on, heard = asyncio.Event(), 0
 
     async def act(websocket: WebSocket) -> None:
@@ -479,7 +479,7 @@ async def test_what_came_before_a_loss(opened: Port, handler: Handler) -> None:
 
 
 async def test_over_tls(handler: Handler, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages, closes of either side, and the bound of pings are the same."""
+    """Over TLS messages, closes by either side, and the bound for pings are the same."""
     monkeypatch.setattr(channel, "STALL_LIMIT_S", 0.5)
     certificate = Certificate(authority.chain, authority.key)
     async with port(routes(handler), certificate=certificate) as opened:

@@ -19,7 +19,7 @@ LIMITS = Limits(start_s=10, idle_s=60, refresh_s=5)
 
 
 class Driven:
-    """A session of one stream together with the time and with the audio that its model has got."""
+    """A session of one stream, with the time and the audio that its model has received."""
 
     def __init__(self, start: str | None = START, now: float = 100.0) -> None:
         self.now = now
@@ -70,7 +70,7 @@ class Driven:
         self.session.tick(self.now)
 
     def assert_refused(self, code: str, close_code: int, says: str = "") -> None:
-        """The client gets one fatal error and the close code; nothing else follows."""
+        """Check that the client gets one fatal error and the close code, and nothing else."""
         (error,) = self.messages()
         assert (error["type"], error["code"], error["fatal"]) == ("error", code, True)
         assert says in error["message"]
@@ -81,7 +81,7 @@ class Driven:
         assert self.session.ended_by == code
 
     def assert_ends(self) -> None:
-        """The sequence gets exactly one END, without audio, and then the session is over."""
+        """Check that the sequence gets exactly one END, without audio, and that the session is over then."""
         assert not self.session.over
         assert self.exchange() == Request(end=True)
         assert self.request() is None
@@ -90,17 +90,17 @@ class Driven:
 
 
 def parsed(*events: dict[str, Any]) -> list[ModelEvent]:
-    """Events as a model writes them, as the link reads them."""
+    """Return events as a model sends them and the link reads them."""
     return [parse(json.dumps(event)) for event in events]
 
 
 def told(session: Session) -> list[dict[str, Any]]:
-    """What the session says to its client, as that reads it."""
+    """Return the messages of the session as a client reads them."""
     return [json.loads(message.text) for message in session.take_messages()]
 
 
 def heard(size: int) -> dict[str, Any]:
-    """What a model says of so many bytes."""
+    """Return the model's event that so many bytes were heard."""
     return {"type": "heard", "sample": size // 2, "audio_ms": size * 1000 // BYTES_PER_S}
 
 

@@ -1,4 +1,4 @@
-"""What generated sessions say, and what they are told when nothing disturbs them."""
+"""What generated sessions send, and what they receive if nothing disturbs them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from streamer.testing.exact_speech import say, silence
 from tests.bridge.session.simulation import Speaker, World
 
-# Each session speaks words of letters that are its own.
+# Each session speaks words with its own letters.
 LETTERS = ("abc", "def", "ghi")
 WORDS = 6
 
 
 def talk(seed: int) -> list[tuple[str, bytes]]:
-    """For each session a text and its audio, with pauses of every length."""
+    """Return a text and its audio for each session, with pauses of every length."""
     found = []
     for number, letters in enumerate(LETTERS):
         dice = random.Random(f"{seed} {number}")
@@ -36,12 +36,12 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def letters(speaker: Speaker) -> str:
-    """What was final, without spaces: a flush may fall into the middle of a word."""
+    """Return the text of all finals without spaces, because a flush may divide a word."""
     return "".join(event["text"] for event in speaker.told if event["type"] == "final").replace(" ", "").lower()
 
 
 def undisturbed(audio: bytes, flushes: list[int], options: dict[str, Any]) -> Speaker:
-    """The same audio with flushes at the same places, and no fault."""
+    """Return the events for the same audio and flushes without any fault."""
     world = World()
     speaker = world.add(audio, options)
     for place in flushes:
@@ -74,5 +74,5 @@ TIMES = ("start_ms", "end_ms")
 
 
 def kept(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What does not depend on the pace: all but acknowledgements and recoveries, and who it is."""
+    """Return what does not depend on the pace: no acknowledgements, recoveries or identities."""
     return [{**event, "n": 0} for event in told if event["type"] not in ("ready", "heard", "recovered")]

@@ -1,4 +1,4 @@
-"""A recogniser that is exact, sessions that speak to it, and every fault that can happen between them. No Triton."""
+"""An exact recogniser, sessions that send audio to it, and every fault that can happen between them. No Triton."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Speaker:
-    """One session, its client, and what the client was told."""
+    """One session, its client, and the messages that the client got."""
 
     def __init__(
         self, number: int, audio: bytes, options: dict[str, Any], now: float, limits: Limits = UNLIMITED
@@ -45,11 +45,11 @@ class Speaker:
 
 
 class World:
-    """Time, one recogniser, and speakers."""
+    """The time, one recogniser, and speakers."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.away = False  # no sequence can be begun
+        self.away = False  # no sequence can be started
         self.speakers: list[Speaker] = []
         self._sequences = 0
         self._recogniser = self._made()
@@ -70,7 +70,7 @@ class World:
             speaker.session.receive_text('{"type":"flush"}', self.now)
 
     def ask(self, speaker: Speaker) -> None:
-        """The next requests go to the model."""
+        """Send the next requests to the model."""
         speaker.session.tick(self.now)
         for stream, request in speaker.session.requests(self.now):
             speaker.under_way[stream] = request
@@ -81,7 +81,7 @@ class World:
         speaker.hear()
 
     def answer(self, speaker: Speaker, stream: int | None = None, *, leaving: bool = False) -> None:
-        """The requests under way, or that of one stream, are computed and their answers arrive."""
+        """Compute the requests under way, or that of one stream, and deliver their answers."""
         for number, request in _of(speaker.under_way, stream):
             if request.start and self.away:
                 self._fail(speaker, number, "unavailable", lost=False)
@@ -95,18 +95,18 @@ class World:
                 speaker.hear()
 
     def overdue(self, speaker: Speaker, stream: int | None = None) -> None:
-        """The requests are computed, and nobody hears of it."""
+        """Compute the requests, but deliver no answers."""
         for number, request in _of(speaker.under_way, stream):
             self._compute(speaker, number, request)
             self._fail(speaker, number, "overdue", lost=False)
 
     def forget(self, speaker: Speaker, stream: int | None = None) -> None:
-        """The model loses the sequences; the next request says so."""
+        """The model loses the sequences, and the next request fails because of that."""
         for _, sequence in _of(speaker.sequences, stream):
             self._recogniser.close(sequence)
 
     def crash(self) -> None:
-        """The model dies with all its sequences, and another takes its place."""
+        """The model dies with all its sequences, and another one takes its place."""
         self._recogniser = self._made()
         for speaker in self.speakers:
             for number, _ in _of(speaker.under_way):
@@ -114,14 +114,14 @@ class World:
 
     @property
     def live(self) -> int:
-        """How many streams the model holds."""
+        """Return how many streams the model holds."""
         return self._recogniser.live
 
     def later(self, seconds: float) -> None:
         self.now += seconds
 
     def end(self) -> None:
-        """Everything is sent, the clients stop, and nothing fails any more."""
+        """Send everything and stop all clients, without further faults."""
         for speaker in self.speakers:
             self._until(speaker, lambda speaker=speaker: speaker.place == len(speaker.audio))
             speaker.session.receive_text('{"type":"stop"}', self.now)

@@ -1,4 +1,4 @@
-"""Regrouping of a client's audio to the steps of the model."""
+"""Dividing a client's audio into steps of the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP = 320 * BYTES_PER_S // 1000
 
 
 def drain(backlog: Backlog, *, last: bool = False) -> list[Portion]:
-    """Everything that can be taken at this moment."""
+    """Take everything that can be taken now."""
     portions = []
     while (portion := backlog.take(320, last=last)) is not None:
         portions.append(portion)
@@ -31,7 +31,7 @@ def drain(backlog: Backlog, *, last: bool = False) -> list[Portion]:
 
 
 def test_less_than_a_step_waits() -> None:
-    """Nothing is handed out before a whole step is there."""
+    """Nothing is returned before there is a whole step."""
     backlog = Backlog()
     backlog.add(bytes(STEP - 2))
     assert backlog.take(320, last=False) is None
@@ -42,7 +42,7 @@ def test_less_than_a_step_waits() -> None:
 
 @pytest.mark.parametrize("step_ms", [160, 320, 640])
 def test_steps_travel_together(step_ms: int) -> None:
-    """When much waits a portion has several whole steps, and no more than its bound."""
+    """When much audio waits, a portion has several whole steps, up to its bound."""
     backlog = Backlog()
     backlog.add(bytes(3 * PORTION + 1000))
     sizes = [len(portion.pcm) for portion in iter(lambda: backlog.take(step_ms, last=False), None)]
@@ -68,12 +68,12 @@ def test_any_pieces(seed: int) -> None:
 
 
 def test_last_without_audio() -> None:
-    """The last portion comes also when there is nothing left to send."""
+    """The last portion comes even if no audio is left."""
     assert Backlog().take(320, last=True) == Portion(b"", last=True)
 
 
 def test_flush_keeps_its_place() -> None:
-    """A flush is handed out with the audio before it, however much is waiting on both sides."""
+    """A flush comes with the audio before it, however much waits before and after it."""
     backlog = Backlog()
     backlog.add(b"a" * (PORTION + 100))
     backlog.mark_flush()
@@ -88,7 +88,7 @@ def test_flush_keeps_its_place() -> None:
 
 
 def test_every_flush_counts() -> None:
-    """Two flushes at the same place are two."""
+    """Two flushes at the same place count as two."""
     backlog = Backlog()
     backlog.mark_flush()
     backlog.mark_flush()
@@ -96,7 +96,7 @@ def test_every_flush_counts() -> None:
 
 
 def test_marks() -> None:
-    """It is full above the high mark, and until it is below the low mark."""
+    """The backlog is full from the high mark on, until it is below the low mark."""
     backlog = Backlog()
     backlog.add(bytes(HIGH_MARK))
     assert not backlog.full
@@ -109,7 +109,7 @@ def test_marks() -> None:
 
 
 def test_flushes_are_bounded() -> None:
-    """Flushes alone fill it as well, with marks of their own."""
+    """Flushes alone can fill it too, with their own marks."""
     backlog = Backlog()
     for _ in range(MOST_FLUSHES):
         assert not backlog.full
@@ -123,7 +123,7 @@ def test_flushes_are_bounded() -> None:
 
 
 def test_clear() -> None:
-    """A cleared backlog holds nothing and takes more."""
+    """A cleared backlog holds nothing, and takes more audio."""
     backlog = Backlog()
     backlog.add(bytes(2 * HIGH_MARK))
     backlog.mark_flush()

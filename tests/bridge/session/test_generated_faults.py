@@ -1,4 +1,4 @@
-"""Generated faults in any order: no word is lost, doubled, or told to somebody else."""
+"""Generated faults in any order: no word is lost, doubled, or sent to another session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ deeds = st.one_of(
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 50), script=st.lists(deeds, min_size=10, max_size=60))
 def test_any_fault_in_any_order(seed: int, script: list[tuple[Any, ...]]) -> None:
-    """Each session is told what it would have been told without the faults: texts, words, times and answers."""
+    """Each session gets what it would have got without the faults: texts, words, times and answers."""
     world, spoken = World(), talk(seed)
     for (_, audio), options in zip(spoken, OPTIONS, strict=True):
         world.add(audio, options)

@@ -1,4 +1,4 @@
-"""Connections that are lost and come back in any order with everything else: each message comes once, in order."""
+"""Connections that are lost and resumed, in any order with other events: each message comes once, in order."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ deeds = st.one_of(
 
 
 class Caller(Speaker):
-    """A client that loses what was on its way in both directions, and sends again from where it is told."""
+    """A client that loses data in both directions, and sends again from where it is told to."""
 
     def __init__(self, *given: Any) -> None:
         self.away = False
-        self.flushes: list[int] = []  # where they stand in the audio
+        self.flushes: list[int] = []  # their places in the audio
         super().__init__(*given)
 
     def hear(self) -> None:
@@ -38,7 +38,7 @@ class Caller(Speaker):
             super().hear()
 
     def lose(self, messages: int, audio: int, now: float) -> None:
-        """The last messages do not arrive, but for the first one, nor does some audio that the client sends."""
+        """Lose the last messages (but never the first one), and some audio of the client."""
         if self.away or not self.told:
             return
         self.away = True
@@ -63,7 +63,7 @@ class Caller(Speaker):
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 50), kind=st.integers(0, 2), script=st.lists(deeds, min_size=10, max_size=60))
 def test_any_loss_in_any_order(seed: int, kind: int, script: list[tuple[Any, ...]]) -> None:
-    """What a client was told is what it would have been told over one connection, each number once."""
+    """A client gets what it would have got over one connection, each number once."""
     _, audio = talk(seed)[kind]
     world = World()
     caller = Caller(0, audio, OPTIONS[kind], world.now)
@@ -83,7 +83,7 @@ def test_any_loss_in_any_order(seed: int, kind: int, script: list[tuple[Any, ...
             if caller.away:
                 continue
             if name == "flush" and not caller.session.full and caller.told:
-                # In the middle of a sample it would stand between what belongs together.
+                # In the middle of a sample it would divide data that belongs together.
                 world.say(caller, caller.place % 2)
                 caller.flushes.append(caller.place)
                 world.flush(caller)
@@ -97,7 +97,7 @@ def test_any_loss_in_any_order(seed: int, kind: int, script: list[tuple[Any, ...
 
 
 def test_what_is_no_longer_kept() -> None:
-    """A message is kept for a client that lags behind by minutes, and not for ever."""
+    """Messages are kept for a client that is minutes behind, but not forever."""
     world = World()
     caller = Caller(0, b"", {}, world.now)
     world.speakers.append(caller)
@@ -117,7 +117,7 @@ def test_what_is_no_longer_kept() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """If more gathers for a client that is away than is kept, its session ends."""
+    """If more messages gather for a parked client than are kept, its session ends."""
     driven = Driven()
     driven.session.park(driven.now)
     for number in range(30):
@@ -130,7 +130,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_nobody_is_away_for_ever() -> None:
-    """After the limit the session ends, and counts as parked no more."""
+    """After the limit the session ends, and no longer counts as parked."""
     driven = Driven()
     driven.session.park(driven.now)
     assert driven.session.due_at() <= driven.now + LIMITS.resume_s
@@ -140,7 +140,7 @@ def test_nobody_is_away_for_ever() -> None:
 
 
 def test_nobody_is_idle_while_away() -> None:
-    """How long a client may be away is one limit, how long it may say nothing is another."""
+    """The limit for being away and the limit for being idle are separate."""
     driven = Driven()
     driven.session.limits = replace(LIMITS, resume_s=2 * LIMITS.idle_s)
     driven.session.park(driven.now)

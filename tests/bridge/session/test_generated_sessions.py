@@ -1,4 +1,4 @@
-"""Sessions of every kind in generated orders of messages, faults, losses and time: each is told just what it said."""
+"""Sessions of every kind, with generated orders of messages, faults, losses and time, get exactly their own words."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ deeds = st.one_of(
     st.tuples(st.just("leave"), st.booleans()),
     st.tuples(st.just("later"), st.sampled_from([0.01, 0.3, 3.0, 21.0])),
 )
-# Rare in a random order, and the end of much that could follow.
+# These are rare, because each would end much that could follow.
 ENDS = ("stop", "nonsense", "drain", "vanish")
 
 
 class Caller(Speaker):
-    """A client that keeps what it has sent, and comes back when its connection is lost."""
+    """A client that keeps what it has sent, and resumes its session when the connection is lost."""
 
     def __init__(self, number: int, seed: int, options: dict[str, Any], now: float) -> None:
         dice = random.Random(f"{seed} {number}")
@@ -68,7 +68,7 @@ class Caller(Speaker):
         self.sent = 0
         self.items: list[Item] = []
         self.flushes: list[int] = []
-        self.flushed = 0  # how many of them went over this connection
+        self.flushed = 0  # how many of them were sent over this connection
         self.stopping = False
         self.stopped = False
         super().__init__(number, encoded(self.speeches, options), options, now, LIMITS)
@@ -76,7 +76,7 @@ class Caller(Speaker):
 
     @property
     def silent(self) -> bool:
-        """Whether it cannot say anything."""
+        """Whether it cannot send anything."""
         return self.away or self.session.full or self.session.state is not State.STREAMING
 
     def say(self, size: int, now: float, *, arrives: bool = True) -> None:
@@ -101,7 +101,7 @@ class Caller(Speaker):
                 self.session.receive_text(STOP_TEXT, now)
 
     def ask_flush(self) -> None:
-        """At the next place between words, once it gets there."""
+        """Ask for a flush at the next place between words."""
         last = max(self.sent, *self.flushes, 0)
         gaps = [gap * self.frame_bytes for gap in self.speeches[0].gaps] if len(self.speeches) == 1 else []
         place = next((gap for gap in gaps if gap >= last), len(self.audio))
@@ -109,7 +109,7 @@ class Caller(Speaker):
             self.flushes.append(place)
 
     def lose(self, messages: int, audio: int, now: float) -> None:
-        """The last messages do not arrive, but for the first one, nor does what the client sends meanwhile."""
+        """Lose the last messages (but never the first one), and what the client sends meanwhile."""
         if self.away or not self.told or self.session.close is not None:
             return
         self.say(audio, now, arrives=False)
@@ -134,7 +134,7 @@ class Caller(Speaker):
             super().hear()
 
     def record(self, seed: int) -> SessionRecord:
-        """What came of it, as the soak would have seen it."""
+        """Return the outcome, in the form that the soak test uses."""
         items, last = [], 0
         places = sorted({*self.flushes, *(item.end for item in self.items if isinstance(item, Audio))})
         for place in places:
@@ -150,7 +150,7 @@ class Caller(Speaker):
         if last_told.get("fatal"):
             record.error = last_told
         elif self.away:
-            record.ended = "unknown_token"  # that is what it would be told
+            record.ended = "unknown_token"  # this is what it would be told
         record.close_code = None if self.session.close is None else int(self.session.close.code)
         return record
 
@@ -162,7 +162,7 @@ class Caller(Speaker):
     ends=st.lists(st.sampled_from(ENDS), max_size=2),
 )
 def test_any_session_in_any_order(seed: int, script: list[tuple[Any, ...]], ends: list[str]) -> None:
-    """No word is lost, doubled or told to another session; what ends early was told the beginning of what it said."""
+    """No word is lost, doubled or sent to another session; a session that ends early got the beginning of its words."""
     world = World()
     callers = [Caller(number, seed, options, world.now) for number, options in enumerate(SESSIONS)]
     world.speakers += callers
@@ -238,7 +238,7 @@ def speak(world: World, caller: Caller, name: str, given: list[Any]) -> None:
 
 
 def finish(world: World, callers: list[Caller]) -> None:
-    """Nothing fails any more, all clients come back and say the rest."""
+    """Stop all faults, let all clients return, and send the rest."""
     world.away = False
     for _ in range(3000):
         if all(caller.session.over for caller in callers):

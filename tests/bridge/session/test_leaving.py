@@ -1,4 +1,4 @@
-"""Sessions that are asked to go on elsewhere, at any moment: they do so at a cut, and their clients cannot tell."""
+"""Sessions that are asked to move elsewhere at any moment do so at a cut, and their clients do not notice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ steps = st.lists(
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 50), script=steps)
 def test_at_any_moment(seed: int, script: list[tuple[int, int, int, bool]]) -> None:
-    """Texts, words, times and promises are those of a session that was never asked to, and nothing is recovered."""
+    """Texts, words, times and stable parts are those of a session that did not move, and nothing is recovered."""
     world, spoken = World(), talk(seed)
     for (_, audio), options in zip(spoken, OPTIONS, strict=True):
         world.add(audio, options)
@@ -46,7 +46,7 @@ def test_at_any_moment(seed: int, script: list[tuple[int, int, int, bool]]) -> N
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_it_does_leave(options: dict[str, Any]) -> None:
-    """In the middle of words the sequence stays; once a segment has ended another one begins."""
+    """In the middle of words the sequence stays; after the end of a segment another one begins."""
     world = World()
     speaker = world.add(say("abc").tobytes() + silence(2000).tobytes(), options)
 

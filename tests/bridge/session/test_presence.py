@@ -1,4 +1,4 @@
-"""Whether a session's client is there."""
+"""Whether a session's client is connected."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from streamer.bridge.states import StateError
 
 
 def test_parked_and_back() -> None:
-    """A client that lost its connection is waited for until a time, unless it comes back."""
+    """A session waits for a client that lost its connection, until a limit or until the client returns."""
     client = Presence()
     assert (client.parked, client.due_at) == (False, None)
     client.park(130.0)
     assert (client.parked, client.due_at) == (True, 130.0)
     client.come_back()
     assert (client.parked, client.due_at) == (False, None)
-    client.come_back()  # from another connection, while the first one lives
+    client.come_back()  # over another connection, while the first one lives
     assert client.state is ClientState.CONNECTED
 
 
 def test_dismissed() -> None:
-    """While the service shuts down a client may come over another connection, and is not waited for."""
+    """During shutdown a client may return over another connection, but the session does not wait for it."""
     client = Presence()
     client.dismiss()
     client.dismiss()
@@ -32,7 +32,7 @@ def test_dismissed() -> None:
 
 
 def test_left() -> None:
-    """Who has left does not come back, however often that is said."""
+    """A client that has left cannot return."""
     client = Presence()
     client.leave()
     client.leave()

@@ -1,4 +1,4 @@
-"""A session whose sequences are lost: what is played again, and what the client is told of it."""
+"""Sessions whose sequences are lost: which audio is sent again, and which results the client gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.bridge.session.driven_session import FLUSH, LIMITS, STEP, STOP, Drive
 
 
 def sound(number: int) -> bytes:
-    """One step of audio that is not like another."""
+    """Return one step of audio that differs from the others."""
     return bytes([number]) * STEP
 
 
@@ -28,7 +28,7 @@ class Replayed(Driven):
         return request
 
     def begin_again(self) -> Request:
-        """The START of the next sequence, answered."""
+        """Answer the START of the next sequence."""
         request = self.request()
         assert request is not None
         assert request.start
@@ -37,7 +37,7 @@ class Replayed(Driven):
 
 
 def test_audio_since_the_cut_is_played_again() -> None:
-    """A new sequence hears what followed the last cut, and goes on there with what the model knew."""
+    """A new sequence hears the audio since the last cut, with the model's options from that cut."""
     driven = Replayed()
     for number in range(3):
         driven.audio(sound(number))
@@ -49,14 +49,14 @@ def test_audio_since_the_cut_is_played_again() -> None:
     assert driven.begin_again().options == {"speaking": True, "begins": False}
     again = (sound(1) + sound(2) + sound(3))[200:]
     assert driven.exchange().pcm == again[: 2 * STEP]
-    assert driven.request() is None  # what is left is no whole step
+    assert driven.request() is None  # the rest is less than a step
     driven.audio(sound(4))
     assert driven.exchange().pcm == (again + sound(4))[2 * STEP :][:STEP]
     assert driven.said() == ["recovered"]
 
 
 def test_a_segment_that_begins_again_has_heard_no_less() -> None:
-    """A cut without a final lets the same segment hear its first word once more; the next one counts anew."""
+    """After a cut without a final, the same segment hears its first word again; the next segment counts anew."""
     driven = Replayed()
     heard = []
     for events in (
@@ -71,7 +71,7 @@ def test_a_segment_that_begins_again_has_heard_no_less() -> None:
 
 
 def test_what_was_told_is_not_told_again() -> None:
-    """Partials and speech of the running segment come once, what is new goes on behind `recovered`."""
+    """Partials and speech events of the running segment come only once; new ones follow `recovered`."""
     driven = Replayed()
     start = {"type": "speech", "state": "start", "at_ms": 40}
     first, second = {**partial("a", 320), "stable": 1}, {**partial("a b", 640), "stable": 1}
@@ -91,7 +91,7 @@ def test_what_was_told_is_not_told_again() -> None:
 
 
 def test_times_and_segments_go_on() -> None:
-    """What the new sequence counts from its own beginning is told on the clock of the session."""
+    """Times and segments of a new sequence are converted to those of the session."""
     driven = Replayed()
     driven.audio(sound(0) + sound(1))
     driven.exchange(final("one"), cut(STEP // 2))
@@ -112,7 +112,7 @@ def test_times_and_segments_go_on() -> None:
 
 
 def test_flush_and_end_are_asked_again() -> None:
-    """A flush that got no answer is answered once, in its place, and an END that got none is sent again."""
+    """A flush without an answer is answered once, in its place, and an END without an answer is sent again."""
     driven = Replayed()
     driven.audio(sound(0))
     driven.text(FLUSH)
@@ -132,7 +132,7 @@ def test_flush_and_end_are_asked_again() -> None:
 
 
 def test_attempts_are_spaced() -> None:
-    """The first new sequence is asked for at once, each further one later; one outage is told once."""
+    """The first new sequence is tried at once, later ones after pauses; one outage is reported once."""
     driven = Replayed()
     driven.audio(sound(0))
     driven.request()
@@ -152,7 +152,7 @@ def test_attempts_are_spaced() -> None:
 
 
 def test_nothing_comes_back() -> None:
-    """After the limit the session fails with 1011 and says how much audio is not recognised."""
+    """After the limit the session fails with 1011, and says how much audio was not recognised."""
     driven = Replayed()
     driven.audio(sound(0) + sound(1))
     driven.exchange(final("one"), cut(STEP // 2))
@@ -171,7 +171,7 @@ def test_nothing_comes_back() -> None:
 
 
 def test_what_always_fails_is_given_up() -> None:
-    """Sequences that open and then break at the same audio are no recovery."""
+    """Sequences that open and then fail at the same audio do not count as a recovery."""
     driven = Replayed()
     driven.audio(sound(0))
     driven.request()
@@ -189,7 +189,7 @@ def test_what_always_fails_is_given_up() -> None:
 
 
 def test_live_client_is_not_too_fast() -> None:
-    """What waits because the recogniser was away is not held against a live client."""
+    """Audio that waits because of an outage does not count against a live client."""
     driven = Replayed('{"type":"start","live":true}')
     driven.audio(bytes(15 * BYTES_PER_S))
     while driven.request():
@@ -208,7 +208,7 @@ def test_live_client_is_not_too_fast() -> None:
 
 
 def test_a_client_that_is_gone_is_not_recovered() -> None:
-    """Nobody needs another sequence for it."""
+    """A client that is gone needs no new sequence."""
     driven = Replayed()
     driven.audio(sound(0))
     driven.request()
@@ -219,7 +219,7 @@ def test_a_client_that_is_gone_is_not_recovered() -> None:
 
 
 def test_a_model_that_never_cuts() -> None:
-    """Audio is not kept without a bound: where it would be, the session is not recovered."""
+    """Kept audio has a bound; a session that exceeds it is not recovered."""
     driven = Replayed()
     while driven.heard < MOST_KEPT:
         driven.audio(bytes(STEP))
@@ -233,7 +233,7 @@ def test_a_model_that_never_cuts() -> None:
 
 @pytest.mark.parametrize("failing", [0, 1])
 def test_before_ready(failing: int) -> None:
-    """A sequence that is lost while the session opens is opened again, and nobody is told."""
+    """A sequence that is lost while the session opens is opened again, and the client is not told."""
     driven = Driven(start=None)
     driven.text('{"type":"start"}')
     driven.request()

@@ -1,4 +1,4 @@
-"""The session as a state machine: what it is for, and what clients do wrong."""
+"""The session as a state machine: its purpose, and mistakes of clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamer.bridge.session.backlog import HIGH_MARK
 from streamer.bridge.session.stream import Request
 from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START, STEP, STOP, Driven, final, partial
 
-# What a session is for.
+# The purpose of a session.
 
 
 def test_whole_session() -> None:
@@ -46,7 +46,7 @@ def test_whole_session() -> None:
 
 
 def test_ready_means_accepted() -> None:
-    """The client is told `ready` once the model holds a slot for it, and audio sent before that is kept."""
+    """The client gets `ready` once the model holds a slot for it; earlier audio is kept."""
     driven = Driven(start=None)
     driven.text(START)
     driven.audio(bytes(STEP))
@@ -58,7 +58,7 @@ def test_ready_means_accepted() -> None:
 
 
 def test_one_request_at_a_time() -> None:
-    """While an answer is owed no other request is handed out."""
+    """While an answer is awaited, there is no other request."""
     driven = Driven()
     driven.audio(bytes(2 * STEP))
     assert driven.request() is not None
@@ -67,7 +67,7 @@ def test_one_request_at_a_time() -> None:
 
 
 def test_behind_schedule() -> None:
-    """Audio that gathered while the model computed travels in one request."""
+    """Audio that gathered while the model computed is sent in one request."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.request()
@@ -77,7 +77,7 @@ def test_behind_schedule() -> None:
 
 
 def test_flush() -> None:
-    """A flush takes the rest of the audio with it and its answer goes to the client."""
+    """A flush takes the rest of the audio with it, and its answer goes to the client."""
     driven = Driven()
     driven.audio(bytes(100))
     driven.text(FLUSH)
@@ -88,7 +88,7 @@ def test_flush() -> None:
 
 
 def test_flush_and_stop_at_once() -> None:
-    """Flush and stop behind waiting audio are answered in their order."""
+    """Flush and stop behind waiting audio are answered in order."""
     driven = Driven()
     driven.audio(bytes(STEP + 2))
     driven.text(FLUSH)
@@ -99,7 +99,7 @@ def test_flush_and_stop_at_once() -> None:
 
 
 def test_flushed_is_an_answer() -> None:
-    """A client that did not flush is not told `flushed` when the model says it at the end."""
+    """A client that did not flush does not get the `flushed` that the model sends at the end."""
     driven = Driven()
     driven.text(STOP)
     driven.exchange({"type": "flushed", "audio_ms": 0})
@@ -107,7 +107,7 @@ def test_flushed_is_an_answer() -> None:
 
 
 def test_stop_without_audio() -> None:
-    """A session of no audio ends well."""
+    """A session without audio ends well."""
     driven = Driven()
     driven.text(STOP)
     assert driven.exchange() == Request(end=True)
@@ -124,7 +124,7 @@ def test_stop_before_ready() -> None:
 
 
 def test_only_events_for_clients() -> None:
-    """What the model says for the bridge alone does not reach the client."""
+    """Events that are only for the bridge do not reach the client."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.exchange({"type": "cut", "sample": 5120}, {"type": "speech", "state": "start", "at_ms": 40})
@@ -132,7 +132,7 @@ def test_only_events_for_clients() -> None:
 
 
 def test_heard_is_rare() -> None:
-    """`heard` comes at most twice a second, only when nothing else is said and only with news."""
+    """`heard` comes at most twice a second, only if no other message came, and only with news."""
     driven = Driven()
     told = []
     for _ in range(10):
@@ -150,7 +150,7 @@ def test_heard_is_rare() -> None:
 
 
 def test_heard_behind_a_partial() -> None:
-    """A partial has told how much was heard: nothing more is said."""
+    """A partial acknowledges audio, so `heard` does not follow it."""
     driven = Driven()
     driven.now += 1
     driven.audio(bytes(STEP))
@@ -162,7 +162,7 @@ def test_heard_behind_a_partial() -> None:
 
 
 def test_silent_sequence_is_kept_alive() -> None:
-    """A session that is open but silent sends empty requests, so that Triton does not forget it."""
+    """An open but silent session sends empty requests, so that Triton does not forget it."""
     driven = Driven()
     assert driven.session.due_at() == driven.now + LIMITS.refresh_s
     driven.now += LIMITS.refresh_s
@@ -171,7 +171,7 @@ def test_silent_sequence_is_kept_alive() -> None:
 
 
 def test_nothing_is_due_while_an_answer_is_owed() -> None:
-    """While the model computes, no empty request is due, however long it takes."""
+    """While the model computes, no empty request is due, however long that takes."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.request()
@@ -180,12 +180,12 @@ def test_nothing_is_due_while_an_answer_is_owed() -> None:
     assert due > driven.now + LIMITS.refresh_s
 
 
-# What clients do wrong.
+# Mistakes of clients.
 
 
 @pytest.mark.parametrize("text", [FLUSH, KEEPALIVE, STOP])
 def test_message_before_start(text: str) -> None:
-    """Nothing but start opens a session, and the error names the expected and the met state."""
+    """Only start opens a session; the error names the expected and the present state."""
     driven = Driven(start=None)
     driven.text(text)
     driven.assert_refused("unexpected", 4000, "while the session is streaming, but it is opening")
@@ -193,7 +193,7 @@ def test_message_before_start(text: str) -> None:
 
 
 def test_audio_before_start() -> None:
-    """Audio before start is refused with what to do."""
+    """Audio before start is refused, with advice."""
     driven = Driven(start=None)
     driven.audio(bytes(100))
     driven.assert_refused("unexpected", 4000, 'send {"type":"start"} first')
@@ -201,7 +201,7 @@ def test_audio_before_start() -> None:
 
 
 def test_second_start() -> None:
-    """A session is started once; its sequence is ended."""
+    """A second start ends the session and its sequence."""
     driven = Driven()
     driven.text(START)
     driven.assert_refused("unexpected", 4000, "while the session is opening, but it is streaming")
@@ -217,7 +217,7 @@ def test_second_start() -> None:
     ],
 )
 def test_bad_message(text: str, code: str, close_code: int) -> None:
-    """A message that is none closes the session, and the sequence is ended without the audio that waits."""
+    """An invalid message closes the session, and the sequence ends without the waiting audio."""
     driven = Driven()
     driven.audio(bytes(2 * STEP))
     driven.text(text)
@@ -226,7 +226,7 @@ def test_bad_message(text: str, code: str, close_code: int) -> None:
 
 
 def test_unsupported_audio() -> None:
-    """Audio of a kind that is not taken is refused before a slot is asked for."""
+    """Unsupported audio is refused before a slot is requested."""
     driven = Driven(start=None)
     driven.text('{"type":"start","sample_rate":7000}')
     driven.assert_refused("unsupported_audio", 4001, "from 8000 to 192000")
@@ -235,7 +235,7 @@ def test_unsupported_audio() -> None:
 
 
 def test_bad_message_while_the_model_computes() -> None:
-    """END waits for the answer that is owed, and that answer reaches nobody any more."""
+    """END waits for the awaited answer, and that answer no longer reaches the client."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.request()
@@ -248,7 +248,7 @@ def test_bad_message_while_the_model_computes() -> None:
 
 
 def test_after_stop() -> None:
-    """What comes after stop is ignored, said once, and the finals still come."""
+    """What comes after stop is ignored with one error, and the finals still come."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.text(STOP)
@@ -265,7 +265,7 @@ def test_after_stop() -> None:
 
 
 def test_who_cannot_be_understood() -> None:
-    """Before stop that is its end, whichever its driver says; after stop it is no matter, said once."""
+    """An invalid frame before stop ends the session for the driver's reason; after stop it is ignored, with one error."""
     driven = Driven()
     assert not driven.session.disregard()
     assert driven.said() == []
@@ -278,7 +278,7 @@ def test_who_cannot_be_understood() -> None:
 
 
 def test_half_sample_between_frames() -> None:
-    """Frames of an odd number of bytes are joined: only the whole counts."""
+    """Frames with an odd number of bytes are joined; only the total matters."""
     driven = Driven()
     driven.audio(b"abc")
     driven.audio(b"d")
@@ -288,7 +288,7 @@ def test_half_sample_between_frames() -> None:
 
 
 def test_half_sample_at_the_end() -> None:
-    """An odd number of bytes in all: the words still come, then the error and 4000 instead of done."""
+    """After an odd total the words still come, then the error and 4000 instead of done."""
     driven = Driven()
     driven.audio(b"abc")
     driven.text(STOP)
@@ -303,7 +303,7 @@ def test_half_sample_at_the_end() -> None:
 
 
 def test_client_vanishes() -> None:
-    """A client that is gone gets nothing, its audio is dropped, its sequence is ended."""
+    """A client that is gone gets nothing; its audio is dropped, and its sequence is ended."""
     driven = Driven()
     driven.audio(bytes(5 * STEP))
     driven.session.vanish()
@@ -322,7 +322,7 @@ def test_client_vanishes_before_start() -> None:
 
 
 def test_client_vanishes_after_stop() -> None:
-    """Also a session that was finishing is ended without computing what nobody will read."""
+    """A finishing session is ended too if its client is gone, without computing the rest."""
     driven = Driven()
     driven.audio(bytes(20 * STEP))
     driven.text(STOP)
@@ -332,7 +332,7 @@ def test_client_vanishes_after_stop() -> None:
 
 
 def test_client_vanishes_while_the_sequence_opens() -> None:
-    """The START that is under way is followed by END."""
+    """A START that is under way is followed by END."""
     driven = Driven(start=None)
     driven.text(START)
     assert driven.request() == Request(start=True)
@@ -343,7 +343,7 @@ def test_client_vanishes_while_the_sequence_opens() -> None:
 
 
 def test_a_fault_of_ours() -> None:
-    """The client is told how much is missing, and goes on as after any other failure; the service knows better."""
+    """After a fault of the service the client is told how much audio is missing, as after any other failure."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.session.break_down()
@@ -366,7 +366,7 @@ def test_client_does_not_read() -> None:
 
 
 def test_closed_session_is_read_on() -> None:
-    """A client that was held back is read again when its session closes: its close frame is still to come."""
+    """A client that was held back is read again when its session closes, because its close frame must come."""
     driven = Driven()
     driven.audio(bytes(2 * HIGH_MARK))
     assert driven.session.full

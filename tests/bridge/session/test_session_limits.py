@@ -18,7 +18,7 @@ from tests.bridge.session.driven_session import FLUSH, KEEPALIVE, LIMITS, START,
 
 
 def test_fast_client_is_held_back() -> None:
-    """A client that sends faster than the model computes is read no further for a while, and loses nothing."""
+    """A client that sends faster than the model computes is not read for a while, and loses nothing."""
     driven = Driven()
     sent = got = 0
     stops = 0
@@ -39,7 +39,7 @@ def test_fast_client_is_held_back() -> None:
 
 
 def test_live_client_too_fast() -> None:
-    """A live session is never held back; when too much waits it is closed with 4029."""
+    """A live session is never held back; if too much audio waits, it is closed with 4029."""
     driven = Driven(start=None)
     driven.text('{"type":"start","live":true}')
     driven.exchange()
@@ -53,7 +53,7 @@ def test_live_client_too_fast() -> None:
 
 
 def test_flushes_hold_back() -> None:
-    """Flushes that pile up stop the reading until half of them are answered, and close a live session."""
+    """Too many waiting flushes stop the reading until half of them are answered, and close a live session."""
     driven, live = Driven(), Driven(start=None)
     live.text('{"type":"start","live":true}')
     for _ in range(MOST_FLUSHES):
@@ -72,7 +72,7 @@ def test_flushes_hold_back() -> None:
 
 
 def test_no_start() -> None:
-    """A connection that does not start is closed after a while."""
+    """A connection without start is closed after a while."""
     driven = Driven(start=None)
     assert driven.session.due_at() == 110.0
     driven.later(9.9)
@@ -83,7 +83,7 @@ def test_no_start() -> None:
 
 
 def test_idle() -> None:
-    """A session with neither audio nor keepalive ends with the words of what it heard, an error and 4008."""
+    """A session without audio or keepalive gets its last words, an error and 4008."""
     driven = Driven()
     driven.audio(bytes(100))
     driven.later(59.9)
@@ -102,7 +102,7 @@ def test_idle() -> None:
 
 @pytest.mark.parametrize("frame", [KEEPALIVE, FLUSH, b"\0\0"])
 def test_not_idle(frame: str | bytes) -> None:
-    """Every frame of the client counts as a sign of life."""
+    """Every frame of the client restarts the idle limit."""
     driven = Driven()
     driven.later(40)
     if isinstance(frame, str):
@@ -116,7 +116,7 @@ def test_not_idle(frame: str | bytes) -> None:
 
 
 def test_not_idle_before_it_is_ready() -> None:
-    """A client that waits for `ready` need say nothing, however long the recogniser takes to give it a place."""
+    """A client need not send anything while it waits for `ready`, however long that takes."""
     driven = Driven(start=None)
     driven.text(START)
     assert driven.request() == Request(start=True)
@@ -131,11 +131,11 @@ def test_not_idle_before_it_is_ready() -> None:
 
 
 def test_the_time_to_speak_begins_when_it_is_ready() -> None:
-    """However long ago the wait for a place was looked at last."""
+    """The idle limit begins at `ready`, even if the session was not ticked for long."""
     driven = Driven(start=None)
     driven.text(START)
     driven.request()
-    driven.now += LIMITS.idle_s + 1  # nobody looks meanwhile
+    driven.now += LIMITS.idle_s + 1  # without a tick meanwhile
     driven.answer()
     driven.later(LIMITS.idle_s - 1)
     assert driven.session.state is State.STREAMING
@@ -144,7 +144,7 @@ def test_the_time_to_speak_begins_when_it_is_ready() -> None:
 
 
 def test_not_idle_after_it_was_held_back() -> None:
-    """Who was not read for a while is given as long again: what it had sent may take that time to come."""
+    """After a pause in reading, a client has as long again, because its data may need that time to arrive."""
     driven, held_s = Driven(), 40.0
     while not driven.session.full:
         driven.audio(bytes(STEP))
@@ -153,14 +153,14 @@ def test_not_idle_after_it_was_held_back() -> None:
     while driven.session.full:
         driven.exchange()
     driven.later(0)
-    driven.audio(bytes(2))  # what was on its way already is no sign that the rest is
+    driven.audio(bytes(2))  # data that was already under way does not show that the rest has come
     while driven.session.waiting_bytes >= STEP:
         driven.exchange()
     driven.later(held_s + LIMITS.idle_s - 1)
     assert driven.session.state is State.STREAMING
     driven.later(1)
     assert driven.session.state is State.FINISHING
-    # It was held once: from now on it is as any other.
+    # It was held back once; from now on the usual limit applies.
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.exchange()
@@ -169,7 +169,7 @@ def test_not_idle_after_it_was_held_back() -> None:
 
 
 def test_not_idle_while_the_model_computes() -> None:
-    """The time that the model takes, or that the client is held back, is not the client's."""
+    """Time in which the model computes, or the client is held back, does not count as idle."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.request()
@@ -183,7 +183,7 @@ def test_not_idle_while_the_model_computes() -> None:
 
 
 def test_own_keepalive_is_no_sign_of_life() -> None:
-    """The bridge's empty requests do not keep a session open whose client is silent."""
+    """Empty requests of the bridge do not keep the session of a silent client open."""
     driven = Driven()
     for _ in range(11):
         driven.later(LIMITS.refresh_s)
@@ -194,7 +194,7 @@ def test_own_keepalive_is_no_sign_of_life() -> None:
 
 
 def test_due_at_is_never_passed_without_work() -> None:
-    """Whenever the time that it asked for has come, the session has something to do."""
+    """Whenever a time from due_at() has come, the session has something to do."""
     driven = Driven()
     for _ in range(200):
         due = driven.session.due_at()
@@ -211,7 +211,7 @@ def test_due_at_is_never_passed_without_work() -> None:
 
 
 def test_model_fails() -> None:
-    """A failure that another sequence would meet as well ends the session with 1011; its own is ended."""
+    """A failure that another sequence would meet too ends the session with 1011; the sequence is ended."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.exchange()
@@ -223,7 +223,7 @@ def test_model_fails() -> None:
 
 
 def test_model_is_lost() -> None:
-    """When the way to the sequence is lost there is nothing left to end."""
+    """If the connection to a sequence is lost, there is nothing to end."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.request()
@@ -235,7 +235,7 @@ def test_model_is_lost() -> None:
 
 
 def test_model_fails_for_nobody() -> None:
-    """A failure after the client has gone is said to nobody."""
+    """A failure after the client has gone sends no message."""
     driven = Driven()
     driven.audio(bytes(STEP))
     driven.request()
@@ -247,7 +247,7 @@ def test_model_fails_for_nobody() -> None:
 
 @pytest.mark.parametrize("code", ["full", "not_ready", "shutting_down"])
 def test_no_room(code: str) -> None:
-    """When no slot is to be had now, the refusal says when to try again; what Triton may hold is ended."""
+    """If there is no slot now, the refusal says when to try again; a slot that Triton may hold is given back."""
     driven = Driven(start=None)
     driven.text(START)
     driven.request()
@@ -259,7 +259,7 @@ def test_no_room(code: str) -> None:
 
 
 def test_model_refuses_options() -> None:
-    """Options that only the model can judge come back as a bad message."""
+    """Options that only the model can judge are refused like a bad message."""
     driven = Driven(start=None)
     driven.text(START)
     driven.request()
@@ -268,7 +268,7 @@ def test_model_refuses_options() -> None:
 
 
 def test_drain() -> None:
-    """At shutdown what was heard becomes final, then the client is told to come back."""
+    """At shutdown everything becomes final, then the client is told when to return."""
     driven = Driven()
     driven.audio(bytes(STEP + 100))
     driven.session.drain()
@@ -280,14 +280,14 @@ def test_drain() -> None:
 
 
 def test_drain_before_start() -> None:
-    """A connection that has not started is refused at shutdown."""
+    """At shutdown a connection without start is refused."""
     driven = Driven(start=None)
     driven.session.drain()
     driven.assert_refused("shutting_down", 1013)
 
 
 def test_drain_after_stop() -> None:
-    """A session that is finishing anyway ends as its client asked."""
+    """A session that is already finishing ends as usual."""
     driven = Driven()
     driven.text(STOP)
     driven.session.drain()
@@ -296,7 +296,7 @@ def test_drain_after_stop() -> None:
 
 
 def test_refuse() -> None:
-    """A refusal is an error and a close that names the seconds."""
+    """A refusal is an error, and a close with the seconds to wait."""
     driven = Driven(start=None)
     driven.session.refuse("full", "All 4 sessions are taken.")
     driven.assert_refused("full", 1013, "All 4")
@@ -305,14 +305,14 @@ def test_refuse() -> None:
 
 
 def test_misuse() -> None:
-    """An answer that nobody asked for is an error of the driver, naming both states."""
+    """An unexpected answer is an error of the driver, which names both states."""
     with pytest.raises(StateError, match="expected a request under way, met none while its sequence is open"):
         Driven().answer()
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_order(seed: int) -> None:
-    """Whatever comes in whatever order: one START, one END, audio in order and only once."""
+    """Events in any order give one START, one END, and the audio in order and only once."""
     chance = random.Random(seed)
     driven = Driven(start=None)
     session = driven.session

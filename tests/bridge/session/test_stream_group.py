@@ -1,4 +1,4 @@
-"""A session of several channels: a stream for each, and what is said of all of them together."""
+"""A session of several channels: one stream for each, and the messages about all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StreamGroup:
         self.session.receive_text(text, self.now)
 
     def audio(self, *channels: bytes) -> None:
-        """Interleaves the samples of the channels."""
+        """Interleave the samples of the channels."""
         columns = [np.frombuffer(channel, "<i2") for channel in channels]
         self.session.receive_audio(np.stack(columns, axis=1).tobytes(), self.now)
 
@@ -54,7 +54,7 @@ def flushed(audio_ms: int) -> dict[str, Any]:
 
 
 def test_every_channel_has_its_sequence() -> None:
-    """Each stream gets the samples of its channel, and its events tell which one it is."""
+    """Each stream gets the samples of its channel, and its events name the channel."""
     streams = StreamGroup()
     streams.audio(b"a" * STEP, b"b" * STEP)
     assert streams.ask() == {0: Request(b"a" * STEP), 1: Request(b"b" * STEP)}
@@ -68,7 +68,7 @@ def test_every_channel_has_its_sequence() -> None:
 
 
 def test_channels_are_mixed_without_it() -> None:
-    """Two channels in one stream, and no event has a channel."""
+    """Without `multichannel` two channels are mixed into one stream, and events name no channel."""
     streams = StreamGroup('{"type":"start","channels":2}')
     streams.audio(np.full(STEP // 2, 1000, "<i2").tobytes(), np.full(STEP // 2, 3000, "<i2").tobytes())
     [request] = streams.ask().values()
@@ -78,7 +78,7 @@ def test_channels_are_mixed_without_it() -> None:
 
 
 def test_one_channel_on_its_own() -> None:
-    """Whoever asks for it is told the channel also where there is one."""
+    """With `multichannel` events name the channel even if there is only one."""
     streams = StreamGroup('{"type":"start","multichannel":true}')
     streams.audio(bytes(STEP))
     streams.ask()
@@ -87,7 +87,7 @@ def test_one_channel_on_its_own() -> None:
 
 
 def test_ready_once_all_are() -> None:
-    """Nothing is said and no audio goes out before the last stream has its slot; the others are kept alive."""
+    """No message and no audio goes out before the last stream has its slot; the others are kept alive."""
     streams = StreamGroup(ready=False)
     streams.audio(bytes(STEP), bytes(STEP))
     assert streams.ask() == {0: Request(start=True), 1: Request(start=True)}
@@ -104,7 +104,7 @@ def test_ready_once_all_are() -> None:
 
 
 def test_flushed_when_all_are() -> None:
-    """The answer to a flush comes when the last stream has got to it, however far ahead the others are."""
+    """The answer to a flush comes when the last stream has reached it, however far ahead the others are."""
     streams = StreamGroup()
     streams.audio(bytes(100), bytes(100))
     streams.text(FLUSH)
@@ -122,7 +122,7 @@ def test_flushed_when_all_are() -> None:
 
 
 def test_heard_is_the_least() -> None:
-    """`heard` tells how far all streams are, and a partial of one of them tells nothing of the other."""
+    """`heard` is how far all streams are, and a partial of one stream acknowledges nothing for another."""
     streams = StreamGroup()
     streams.audio(bytes(2 * STEP), bytes(2 * STEP))
     streams.ask()
@@ -136,7 +136,7 @@ def test_heard_is_the_least() -> None:
 
 
 def test_done_when_all_are() -> None:
-    """The end is told after the last final of the last stream."""
+    """`done` comes after the last final of the last stream."""
     streams = StreamGroup()
     streams.audio(bytes(STEP), bytes(STEP))
     streams.text(STOP)
@@ -150,7 +150,7 @@ def test_done_when_all_are() -> None:
 
 
 def test_one_failure_is_everybody_s() -> None:
-    """A stream that fails ends the session; the others are ended without another word."""
+    """A stream that fails ends the session; the others end without a further message."""
     streams = StreamGroup()
     streams.audio(bytes(STEP), bytes(STEP))
     streams.ask()
@@ -166,7 +166,7 @@ def test_one_failure_is_everybody_s() -> None:
 
 
 def test_no_slot_for_one_is_none_for_all() -> None:
-    """When Triton has no slot for one stream after all, those of the others are given up at once."""
+    """If Triton has no slot for one stream after all, those of the others are given up at once."""
     streams = StreamGroup(ready=False)
     streams.ask()
     streams.answer(0)
@@ -180,7 +180,7 @@ def test_no_slot_for_one_is_none_for_all() -> None:
 
 
 def test_the_slowest_lane_holds_the_client_back() -> None:
-    """Nothing is read while one stream has enough, though the others wait for more."""
+    """Nothing is read while one stream is full, even if the others wait for more."""
     streams = StreamGroup()
     while not streams.session.full:
         streams.audio(bytes(STEP), bytes(STEP))
@@ -192,7 +192,7 @@ def test_the_slowest_lane_holds_the_client_back() -> None:
 
 
 def test_the_size_of_a_frame_is_told() -> None:
-    """Audio that ends between two channels is an error that names the bytes of a whole."""
+    """Audio that ends between two channels is an error that names the bytes of a whole sample."""
     streams = StreamGroup()
     streams.session.receive_audio(bytes(6), streams.now)
     streams.text(STOP)
@@ -222,7 +222,7 @@ def test_another_rate() -> None:
 
 
 def test_any_order() -> None:
-    """However the answers of three streams mix, each gets its own audio whole, and every flush is answered once."""
+    """In any order of answers, each of three streams gets its own audio whole, and every flush is answered once."""
     for seed in range(30):
         chance = random.Random(seed)
         streams = StreamGroup('{"type":"start","channels":3,"multichannel":true}')

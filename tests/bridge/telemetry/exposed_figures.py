@@ -1,4 +1,4 @@
-"""What a service tells of itself, as figures."""
+"""The metrics of a service as numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.bridge.telemetry.metrics import Metrics
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
-    """Every sample by its name and labels, such as `streamer_refusals_total{reason="full"}`."""
+    """Return every sample by its name and labels, such as `streamer_refusals_total{reason="full"}`."""
     found = {}
     for family in text_string_to_metric_families(metrics.exposition().decode()):
         for sample in family.samples:
@@ -20,7 +20,7 @@ def figures(metrics: Metrics) -> dict[str, float]:
 
 
 async def until_over(metrics: Metrics) -> dict[str, float]:
-    """The figures once no session is left: a client sees its close a moment earlier."""
+    """Return the metrics once no session is left, which is just after a client sees its close."""
     for _ in range(200):
         if not metrics.live:
             return figures(metrics)

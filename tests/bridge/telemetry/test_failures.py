@@ -1,4 +1,4 @@
-"""Failures inside are seen, and cannot fill the log."""
+"""Failures inside the service are visible, and cannot fill the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fail(way: str) -> Exception:
 def test_each_is_counted_and_one_of_a_kind_is_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its traceback, again after a minute, with how many were not."""
+    """A failure is logged with its traceback, and again after a minute with the number of repetitions."""
     counted: list[None] = []
     reported = Failures(lambda: counted.append(None))
     with caplog.at_level(logging.ERROR, logger="streamer"):
@@ -40,7 +40,7 @@ def test_each_is_counted_and_one_of_a_kind_is_logged(
 
 @pytest.mark.fails_inside
 def test_an_error_that_was_never_raised() -> None:
-    """It has no place, but counts."""
+    """An error that was never raised has no traceback, but counts."""
     counted: list[None] = []
     Failures(lambda: counted.append(None)).report("it failed", ValueError("made"))
     assert len(counted) == 1

@@ -1,4 +1,4 @@
-"""Lines of the log towards somebody who reads late, or not at all."""
+"""Log lines for a reader that is late, or that does not read at all."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PATIENCE_S = 30.0
 
 @dataclass
 class Pipe:
-    """The smallest there is."""
+    """The smallest possible pipe."""
 
     readable: int
     writable: int
 
     def fill(self) -> None:
-        """Nothing more can be written without waiting."""
+        """Write until nothing more can be written without waiting."""
         os.set_blocking(self.writable, False)
         while True:
             try:
@@ -36,7 +36,7 @@ class Pipe:
         os.set_blocking(self.writable, True)
 
     def read_until(self, words: str) -> list[str]:
-        """The lines up to one with these words."""
+        """Return the lines up to one with these words."""
         told = ""
         while words not in told or not told.endswith("\n"):
             told += os.read(self.readable, PAGE).decode()
@@ -66,7 +66,7 @@ def log(writer: LogWriter, event: str) -> None:
 
 
 def test_lines_come_in_order(pipe: Pipe) -> None:
-    """All of them, and flush() waits for the last."""
+    """All lines arrive, and flush() waits for the last one."""
     with_lines = writer(pipe)
     for number in range(20):
         log(with_lines, f"event {number}.")
@@ -77,7 +77,7 @@ def test_lines_come_in_order(pipe: Pipe) -> None:
 
 
 def test_who_logs_does_not_wait(pipe: Pipe) -> None:
-    """What nobody reads is kept, and comes when somebody does."""
+    """Unread lines are kept, and arrive when the pipe is read."""
     pipe.fill()
     stuck = writer(pipe)
     for number in range(1000):
@@ -88,7 +88,7 @@ def test_who_logs_does_not_wait(pipe: Pipe) -> None:
 
 
 def test_more_than_is_kept(pipe: Pipe) -> None:
-    """It is counted, and a line tells where lines are missing."""
+    """Lines above the bound are counted, and a line says where they are missing."""
     pipe.fill()
     stuck = writer(pipe, 500)
     for number in range(100):
@@ -103,7 +103,7 @@ def test_more_than_is_kept(pipe: Pipe) -> None:
 
 
 def test_nobody_is_there_any_more(pipe: Pipe) -> None:
-    """Every line is counted as dropped, once, and nothing else happens."""
+    """If the reader is gone, every line is counted as dropped, once, and nothing else happens."""
     os.close(pipe.readable)
     lonely = writer(pipe)
     for number in range(3):
@@ -117,7 +117,7 @@ def test_nobody_is_there_any_more(pipe: Pipe) -> None:
 
 
 def test_a_descriptor_that_does_not_wait(pipe: Pipe) -> None:
-    """Whoever shares it may have made it so: no line is lost for that."""
+    """A shared descriptor may be non-blocking; no line is lost because of that."""
     os.set_blocking(pipe.writable, False)
     shared = writer(pipe)
     for number in range(300):

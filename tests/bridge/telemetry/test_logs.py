@@ -1,4 +1,4 @@
-"""The log: what is in its lines, what is not, and in which form."""
+"""The log: what its lines contain, what they do not contain, and in which form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = Log("streamer.tested")
 
 @contextmanager
 def written(formatter: logging.Formatter) -> Iterator[io.StringIO]:
-    """What streamer logs meanwhile, at every level."""
+    """Return what streamer logs meanwhile, at every level."""
     stream, root = io.StringIO(), logging.getLogger("streamer")
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
@@ -41,7 +41,7 @@ def written(formatter: logging.Formatter) -> Iterator[io.StringIO]:
 
 
 def test_text() -> None:
-    """A line has time, level, event, and fields that a program can take apart."""
+    """A line has time, level, event, and fields that a program can read."""
     with written(Text()) as stream:
         log.warning("request failed", stream=0, code="overdue", detail='no "answer"\nsession=forged', rest=None)
     line = stream.getvalue()
@@ -51,7 +51,7 @@ def test_text() -> None:
 
 
 def test_json() -> None:
-    """The other form has the same fields, one object a line."""
+    """The JSON form has the same fields, as one object on each line."""
     with written(Json()) as stream:
         log.warning("request failed", stream=0, detail="no answer\nat all")
     fields = json.loads(stream.getvalue())
@@ -60,7 +60,7 @@ def test_json() -> None:
 
 
 def test_event_stays_on_its_line() -> None:
-    """Nothing that is logged can begin a line of its own."""
+    """Nothing that is logged can begin a new line."""
     with written(Text()) as stream:
         log.info("%s", "one\nanother")
     assert stream.getvalue().endswith("info one\\nanother\n")
@@ -68,7 +68,7 @@ def test_event_stays_on_its_line() -> None:
 
 
 def test_exception() -> None:
-    """A fault of ours is logged with its traceback: after the line in text, in the object in JSON."""
+    """A fault of the service is logged with its traceback: after the line in text, in the object in JSON."""
     for formatter in (Text(), Json()):
         with written(formatter) as stream:
             try:
@@ -86,7 +86,7 @@ def test_exception() -> None:
 
 
 async def test_the_session_is_that_of_the_task() -> None:
-    """Tasks of several sessions, and those that they start, each write their own id; others none."""
+    """Tasks of several sessions, and tasks that they start, each log their own session; other tasks log none."""
 
     async def one(number: str) -> None:
         logs.session.set(number)
@@ -107,7 +107,7 @@ async def test_the_session_is_that_of_the_task() -> None:
 
 
 async def test_a_session_in_the_log(triton: TritonServer) -> None:
-    """Each line of a session names it, and there are neither words, nor hot words, nor the token."""
+    """Each line of a session names it, and contains no words, no hotwords and no token."""
     with written(Json()) as stream:
         async with serving(triton) as service:
             async with session(service.url, hotwords=["zanzibar quetzal"]) as websocket:
@@ -129,7 +129,7 @@ async def test_a_session_in_the_log(triton: TritonServer) -> None:
 
 @pytest.mark.parametrize(("form", "level"), [("text", "warning"), ("json", "warning"), ("json", "info")])
 def test_configure(form: str, level: str) -> None:
-    """The form and the least level hold for all of streamer; what it says to its user is always said."""
+    """Form and level apply to all of streamer; messages for the user are always shown."""
     program = (
         "import logging; from streamer.bridge.telemetry import logs\n"
         f"logs.configure({form!r}, {level!r})\n"

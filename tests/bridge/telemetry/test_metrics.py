@@ -1,4 +1,4 @@
-"""The metrics of a service: what they say after real sessions, and that nobody can make series."""
+"""The metrics of a service after real sessions, and their bounded series."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.samples import pcm
 START = '{"type":"start"}'
 LAG = 'streamer_lag_max_seconds{pace="ahead"}'
 PACKAGE = Path(streamer.__file__).parent
-# Where an error gets its code word, in the places that a client's connection ends in.
+# The error codes, in the places where a client's connection ends.
 GIVEN = re.compile(r'(?:_fail|bad|refuse|exhaust|vanish|_shut|Refused|Denied|WireError|Ending)\(\s*"(\w+)"')
 MODEL_GIVES = re.compile(r'StreamError\(\s*"(\w+)"')
 
@@ -46,7 +46,7 @@ async def test_figures_are_what_happened(triton: TritonServer) -> None:
     sent = Counter(event["type"] for event in told)
     assert {"partial", "final"} <= set(sent)
     for kind, number in sent.items():
-        # The error for the broken JSON is not among those told.
+        # The error for the broken JSON is not among these messages.
         assert seen[f'streamer_messages_total{{type="{kind}"}}'] == number + (kind == "error")
     assert seen['streamer_messages_total{type="ready"}'] == 3
     assert seen["streamer_sessions_opened_total"] == 3
@@ -55,7 +55,7 @@ async def test_figures_are_what_happened(triton: TritonServer) -> None:
     assert seen['streamer_refusals_total{reason="bad_json"}'] == 1
     assert seen["streamer_received_seconds_total"] == pytest.approx(2 * len(audio) / 32_000)
     for name, kind in (("partial_latency", "partial"), ("final_latency", "final"), ("time_to_final", "final")):
-        # These clients sent all at once.
+        # These clients sent everything at once.
         assert seen[f'streamer_{name}_seconds_count{{pace="real_time"}}'] == 0
         assert seen[f'streamer_{name}_seconds_count{{pace="ahead"}}'] == sent[kind]
         assert 0 < seen[f'streamer_{name}_seconds_sum{{pace="ahead"}}'] < elapsed * sent[kind]
@@ -67,7 +67,7 @@ async def test_figures_are_what_happened(triton: TritonServer) -> None:
 
 
 async def test_latencies_of_somebody_who_speaks(triton: TritonServer) -> None:
-    """Audio that comes as it is spoken is measured apart, and its last word cannot be final before it was said."""
+    """Live audio is measured separately, and its last word cannot be final before it was spoken."""
     audio, piece = pcm("talk.flac")[:128_000], 3_200
     async with serving(triton) as service, session(service.url, endpoint={"after_text_ms": 400}) as websocket:
         reading = asyncio.create_task(rest(websocket))
@@ -84,7 +84,7 @@ async def test_latencies_of_somebody_who_speaks(triton: TritonServer) -> None:
 
 
 async def test_sessions_are_told_by_state(triton: TritonServer) -> None:
-    """A connection counts from its first moment, in the state in which its session is."""
+    """A connection counts from its first moment, in the state of its session."""
     async with serving(triton) as service:
         state = 'streamer_sessions_by_state{{protocol="native",state="{}"}}'.format
         async with connect(service.url), session(service.url) as websocket:
@@ -98,7 +98,7 @@ async def test_sessions_are_told_by_state(triton: TritonServer) -> None:
 
 
 async def test_what_is_behind_is_shown(triton: TritonServer) -> None:
-    """Audio that comes faster than it is computed shows as lag and as backlog, and both go again."""
+    """Audio that comes faster than it is computed shows as lag and as backlog, and both go back to zero."""
     async with serving(triton) as service, session(service.url) as websocket:
         await websocket.send(pcm("talk.flac")[:320_000])
         await receive(websocket)
@@ -113,7 +113,7 @@ async def test_what_is_behind_is_shown(triton: TritonServer) -> None:
 
 
 def test_descriptors() -> None:
-    """How many files and sockets are open, also where there is none left to look with."""
+    """Open files and sockets are counted, even if no descriptor is free to count them with."""
 
     def told() -> dict[str, float]:
         lines = Metrics().exposition().decode().splitlines()
@@ -126,7 +126,7 @@ def test_descriptors() -> None:
     with ExitStack() as stack:
         for _ in range(100):
             stack.enter_context(socket.socket())
-        # Others of this process may close some meanwhile.
+        # Other parts of this process may close some meanwhile.
         assert before + 50 < told()["streamer_descriptors"] < before + 150
     with no_descriptors():
         figures = told()
@@ -135,7 +135,7 @@ def test_descriptors() -> None:
 
 @pytest.mark.fails_inside
 def test_failures_are_counted_by_part() -> None:
-    """Those of HTTP also by the counter of their own."""
+    """Failures of the HTTP part also count in its own counter."""
     metrics = Metrics()
     for part in PARTS:
         metrics.failures(part).report("it failed", ValueError(part))
@@ -146,7 +146,7 @@ def test_failures_are_counted_by_part() -> None:
 
 
 def test_services_do_not_clash() -> None:
-    """Two services in one process count apart."""
+    """Two services in one process count separately."""
     one, other = Metrics(), Metrics()
     one.sessions_ended.labels("done").inc()
     assert b'streamer_sessions_ended_total{reason="done"} 1.0' in one.exposition()
@@ -154,7 +154,7 @@ def test_services_do_not_clash() -> None:
 
 
 def test_exposition() -> None:
-    """Every metric is shown from the start, each word of a label with 0, so that a first event is a rise."""
+    """Every metric is shown from the start, each label value with 0, so that a first event shows as a rise."""
     seen = figures(Metrics())
     for name in ("ready", "sessions", "sessions_limit", "received_seconds_total", "answer_seconds_count"):
         assert seen[f"streamer_{name}"] == 0
@@ -164,7 +164,7 @@ def test_exposition() -> None:
 
 @pytest.mark.parametrize("name", ["refusals", "sessions_ended", "request_failures", "messages", "recoveries"])
 def test_labels_are_bounded(name: str) -> None:
-    """Words that nobody knows make one series together, and that only."""
+    """All unknown label values together make one series."""
     metrics = Metrics()
     before = set(figures(metrics))
     for number in range(100):
@@ -175,7 +175,7 @@ def test_labels_are_bounded(name: str) -> None:
 
 
 def test_every_reason_has_its_own_count() -> None:
-    """No code word that a client can be told, or that a request can fail with, is counted as `other`."""
+    """No code that a client can be told, or that a request can fail with, is counted as `other`."""
 
     def given(pattern: re.Pattern[str], *parts: str) -> set[str]:
         files = [file for part in parts for file in (PACKAGE / part).rglob("*.py")]

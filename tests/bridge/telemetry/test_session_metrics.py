@@ -1,4 +1,4 @@
-"""What is measured of a session, with the time passed in."""
+"""The measurements of a session, with times passed by the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECOND = 32_000
 
 
 class Watched(Driven):
-    """A driven session that is watched."""
+    """A driven session that is measured."""
 
     def __init__(self, start: str = START) -> None:
         super().__init__(start)
@@ -42,13 +42,13 @@ class Watched(Driven):
         self.watch.said(messages[kind], self.now)
 
     def observed(self, name: str, pace: str = "real_time") -> tuple[float, float]:
-        """How many seconds were observed, and how often."""
+        """Return the sum of seconds that were observed, and their number."""
         seen, labels = figures(self.metrics), f'{{pace="{pace}"}}'
         return round(seen[f"streamer_{name}_seconds_sum{labels}"], 6), seen[f"streamer_{name}_seconds_count{labels}"]
 
 
 def test_latency_counts_from_the_last_audio_of_the_message() -> None:
-    """Audio of one second that came at 0 s and the next at 1 s: a partial about both waits from the second."""
+    """Audio of one second comes at 0 s and the next at 1 s: the latency of a partial about both counts from 1 s."""
     watched = Watched()
     watched.audio(bytes(SECOND))
     watched.now += 1
@@ -61,7 +61,7 @@ def test_latency_counts_from_the_last_audio_of_the_message() -> None:
 
 
 def test_final_counts_from_its_last_word_too() -> None:
-    """A final is told how long after the end of its last word it came, and after the audio that ended it."""
+    """A final's latency counts from the end of its last word, and from the audio that ended it."""
     watched = Watched()
     for _ in range(30):
         watched.audio(bytes(SECOND // 10))
@@ -73,7 +73,7 @@ def test_final_counts_from_its_last_word_too() -> None:
 
 @pytest.mark.parametrize("ask", [FLUSH, STOP])
 def test_what_was_asked_for_is_due_from_then(ask: str) -> None:
-    """A final that a flush or a stop brings about is not late because its audio is old."""
+    """A final after a flush or a stop is not late because its audio is old."""
     watched = Watched()
     watched.audio(bytes(SECOND))
     watched.now += 30
@@ -84,7 +84,7 @@ def test_what_was_asked_for_is_due_from_then(ask: str) -> None:
 
 
 def test_end_by_the_service_is_due_from_then() -> None:
-    """So is one that the end of the service brings about."""
+    """The same is true for a final at the end of the service."""
     watched = Watched()
     watched.audio(bytes(SECOND))
     watched.now += 30
@@ -97,7 +97,7 @@ def test_end_by_the_service_is_due_from_then() -> None:
 
 
 def test_who_is_ahead_of_time_counts_apart() -> None:
-    """A client that sends faster than anybody speaks makes itself wait: that is no latency of the service."""
+    """A client that sends faster than speech waits for its own audio; that is no latency of the service."""
     watched = Watched()
     watched.audio(bytes(5 * SECOND))
     watched.now += 4
@@ -108,7 +108,7 @@ def test_who_is_ahead_of_time_counts_apart() -> None:
 
 @pytest.mark.parametrize("options", ['{"type":"start","live":true}', START])
 def test_a_burst_after_a_stall_is_in_time(options: str) -> None:
-    """Who was held up by the network, or says that it is live, is not ahead."""
+    """A client that was delayed by the network, or that is live, is not ahead."""
     watched = Watched(options)
     watched.audio(bytes(SECOND))
     watched.now += 5 if options == START else 0
@@ -131,7 +131,7 @@ def test_lag_is_what_is_not_acknowledged() -> None:
 
 
 def test_lag_of_a_session_is_where_it_was_most() -> None:
-    """Each session that sent audio is counted once, at its end, with the furthest that it ever was behind."""
+    """Each session with audio is counted once, at its end, with its greatest lag."""
     watched = Watched('{"type":"start","live":true}')
     for seconds in (1, 3):
         watched.audio(bytes(seconds * SECOND))
@@ -150,7 +150,7 @@ def test_lag_of_a_session_is_where_it_was_most() -> None:
 
 
 def test_audio_after_stop_is_no_lag() -> None:
-    """What is not taken any more is not behind."""
+    """Audio that is not accepted any more does not count as lag."""
     watched = Watched()
     watched.text(STOP)
     watched.audio(bytes(SECOND))
@@ -158,7 +158,7 @@ def test_audio_after_stop_is_no_lag() -> None:
 
 
 def test_tiny_frames_cost_no_more() -> None:
-    """Arrivals are kept in groups, and only for as long as words may still come of them."""
+    """Arrivals are kept in groups, and only as long as words about them may still come."""
     watched = Watched()
     for _ in range(20_000):
         watched.audio(bytes(32))
@@ -169,7 +169,7 @@ def test_tiny_frames_cost_no_more() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    """Also when nothing is ever acknowledged; words about forgotten audio are not measured."""
+    """Memory is bounded even if nothing is acknowledged; words about forgotten audio are not measured."""
     watched = Watched()
     for _ in range(3 * watch.MOST_GROUPS):
         watched.audio(bytes(SECOND // 10))
@@ -180,7 +180,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_messages_without_audio() -> None:
-    """Messages that are not about audio that came are counted and not timed."""
+    """Messages that are not about received audio are counted but not timed."""
     watched = Watched()
     watched.says("final", 0)
     watched.says("done", 0)
@@ -189,7 +189,7 @@ def test_messages_without_audio() -> None:
 
 
 def test_a_recovery_is_one_whatever_it_took() -> None:
-    """Failed attempts to go on are failed requests; the first failure is the cause, and it counts once it is mended."""
+    """Failed attempts to go on count as failed requests; the first failure is the cause, counted once it is mended."""
     watched = Watched()
     watched.audio(bytes(SECOND))
     assert watched.request() is not None
@@ -216,13 +216,13 @@ def test_end() -> None:
 
 
 def present(watched: Watched) -> set[str]:
-    """The figures that are not 0."""
+    """Return the metrics that are not 0."""
     return {name for name, number in figures(watched.metrics).items() if number}
 
 
 @pytest.mark.parametrize("leave", ["in time", "too late", "not fetched", "drained", "cut off"])
 def test_parked_only_while_somebody_may_come_back(leave: str) -> None:
-    """A session counts as parked from the loss of its connection until its client is back, or will not come."""
+    """A session counts as parked from the loss of its connection until its client returns or cannot return any more."""
     watched = Watched()
 
     def states() -> set[str]:
@@ -250,7 +250,7 @@ def test_parked_only_while_somebody_may_come_back(leave: str) -> None:
 
 
 def test_parked_after_its_end() -> None:
-    """Finals that nobody has fetched are kept in a parked session; when nobody comes for them it is closed."""
+    """Unsent finals are kept in a parked session; if the client does not return, it is closed."""
     watched = Watched()
     watched.text(STOP)
     watched.exchange()

@@ -59,7 +59,7 @@ def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
 
 
 async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExporter, tracing: Tracing) -> None:
-    """Its parts lie within it, each final has its segment, and there are no words in it."""
+    """The spans of a session lie within it, each final has its segment, and no span contains words."""
     async with serving(triton, tracing=tracing) as service:
         events = await recognise(service.url, pcm("talk.flac")[:200_000])
         async with session(service.url) as websocket:
@@ -91,7 +91,7 @@ async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExp
 
 
 async def test_a_recovery_is_seen(spans: InMemorySpanExporter, tracing: Tracing) -> None:
-    """A Triton that is killed shows as a recovery with its cause and its gap, in the figures and in the trace."""
+    """A killed Triton shows as a recovery, with its cause and gap, in the metrics and in the trace."""
     audio, triton = pcm("talk.flac")[:200_000], TritonServer(asr_repository(), instances=1, slots=4)
     async with Service(triton, port=0, tracing=tracing) as service:
         async with session(service.url) as websocket:
@@ -116,7 +116,7 @@ async def test_a_recovery_is_seen(spans: InMemorySpanExporter, tracing: Tracing)
 
 
 def test_recovery_and_failures(spans: InMemorySpanExporter, tracing: Tracing) -> None:
-    """A failure is an event of the session, its recovery a span as long as the gap, a slow request a span."""
+    """A failure is an event of the session; a recovery is a span as long as the gap; a slow request is a span."""
     driven = Driven()
     watch, now = SessionMetrics(driven.session, Metrics(tracing)), time.monotonic()
     watch.failed(0, "overdue", now)
@@ -135,7 +135,7 @@ def test_recovery_and_failures(spans: InMemorySpanExporter, tracing: Tracing) ->
 
 @pytest.mark.parametrize("name", ["", "recogniser-3"])
 def test_the_service_has_a_name(name: str, monkeypatch: pytest.MonkeyPatch, spans: InMemorySpanExporter) -> None:
-    """It is `streamer` unless the environment says otherwise."""
+    """The service's name is `streamer` unless the environment sets another."""
     monkeypatch.setenv("OTEL_SERVICE_NAME", name)
     tracing = Tracing(SimpleSpanProcessor(spans))
     tracing.span("session", time.monotonic(), {}).end()
@@ -145,7 +145,7 @@ def test_the_service_has_a_name(name: str, monkeypatch: pytest.MonkeyPatch, span
 
 
 def test_spans_reach_a_collector() -> None:
-    """What is asked for by URL goes there as OTLP over gRPC, at the latest at the end."""
+    """With a URL, traces go there as OTLP over gRPC, at the latest at the end."""
     got: list[str] = []
 
     class Collector(TraceServiceServicer):
@@ -167,7 +167,7 @@ def test_spans_reach_a_collector() -> None:
 
 
 async def test_requests_bear_the_id_of_their_session(triton: TritonServer) -> None:
-    """So that Triton's own spans and log, which know the request's id, can be laid beside the session's trace."""
+    """Triton's own spans and log have the request's id, so they can be matched with the session's trace."""
 
     async def one(number: str) -> None:
         origin.set(f"{number}-")
@@ -183,7 +183,7 @@ async def test_requests_bear_the_id_of_their_session(triton: TritonServer) -> No
 
 
 def test_a_dead_collector_holds_nobody_up() -> None:
-    """Where no collector listens, spans are dropped, and the end comes within some seconds."""
+    """Without a collector, spans are dropped, and the end comes within some seconds."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         program = (
@@ -197,7 +197,7 @@ def test_a_dead_collector_holds_nobody_up() -> None:
 
 
 def test_nothing_is_loaded_unless_asked_for() -> None:
-    """The service without traces does not import OpenTelemetry, and says what is missing where it is not installed."""
+    """Without traces the service does not import OpenTelemetry; if that is missing, a message says what to install."""
     program = (
         "import sys, streamer.bridge.service, streamer.commands.serve\n"
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"

@@ -1,4 +1,4 @@
-"""The upstreams of a service without the service, for the tests of admission, recovery and capacity."""
+"""The upstreams of a service without the service, for tests of admission, recovery and capacity."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from streamer.triton import MODEL
 
 
 def models_at(*tritons: str) -> Models:
-    """The shipped model under the name `default`, at these Tritons."""
+    """Return the shipped model under the name `default`, at these Tritons."""
     return Models(Tritons(tritons), {"default": MODEL})
 
 
 @asynccontextmanager
 async def opened(*tritons: str) -> AsyncIterator[Models]:
-    """Open from entry to exit."""
+    """Keep the models open from entry to exit."""
     models = models_at(*tritons)
     await models.open()
     try:
@@ -28,7 +28,7 @@ async def opened(*tritons: str) -> AsyncIterator[Models]:
 
 
 async def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Waits until that is so."""
+    """Wait until a condition is true."""
     for _ in range(round(seconds / 0.05)):
         if true():
             return

@@ -1,4 +1,4 @@
-"""Sessions that say words of their own, at a pace."""
+"""Sessions that send their own words, at a pace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = 14
 
 
 def talk(seed: int) -> tuple[str, bytes]:
-    """Words that only this session says, with pauses of every length, and their audio."""
+    """Return words that only this session sends, with pauses of every length, and their audio."""
     dice = random.Random(seed)
     letters = "abcdefghijklmnopqrstuvwxyz"[3 * (seed % 8) : 3 * (seed % 8) + 3]
     words = ["".join(dice.choices(letters, k=dice.randint(1, 4))) for _ in range(WORDS)]
@@ -29,7 +29,7 @@ def talk(seed: int) -> tuple[str, bytes]:
 
 
 async def speak(url: str, audio: bytes, pace: float = 6.0, **options: Any) -> list[Event]:
-    """All events of some audio that is sent faster than it was spoken."""
+    """Return all events of some audio that is sent faster than speech."""
     async with session(url, **options) as websocket:
         reading = asyncio.create_task(rest(websocket))
         for place in range(0, len(audio), PIECE):
@@ -42,6 +42,6 @@ async def speak(url: str, audio: bytes, pace: float = 6.0, **options: Any) -> li
 
 
 def value(service: Service, name: str) -> float:
-    """Of a metric."""
+    """Return the value of a metric."""
     lines = service.metrics.exposition().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name))

@@ -1,4 +1,4 @@
-"""Who gets a sequence."""
+"""Which sessions get slots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.bridge.upstreams.opened_models import opened
 
 @asynccontextmanager
 async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[Models, str, Callable[[], Awaitable[None]]]]:
-    """Two Tritons, as far as anybody can tell; the name of one of them, and what makes it go away."""
+    """Open one Triton under two names; provide one of the names, and a function that makes that one go away."""
     way = FaultyProxy(lambda: triton.grpc_address)
     await way.open()
 
@@ -45,7 +45,7 @@ async def moved(reservation: Reservation) -> None:
 
 
 async def test_at_most(triton: TritonServer) -> None:
-    """There are so many sequences and no more, until one is given back."""
+    """There are so many slots and no more, until one is given back."""
     metrics = Metrics()
     admission = Admission(metrics)
     async with opened(triton.grpc_address) as models:
@@ -62,7 +62,7 @@ async def test_at_most(triton: TritonServer) -> None:
 
 
 async def test_all_or_none(triton: TritonServer) -> None:
-    """A session of several channels gets a sequence for each, or none: it never waits with half of them."""
+    """A session of several channels gets a slot for each, or none: it never waits with half of them."""
     metrics = Metrics()
     admission = Admission(metrics)
     async with opened(triton.grpc_address) as models:
@@ -81,7 +81,7 @@ async def test_all_or_none(triton: TritonServer) -> None:
 
 
 async def test_when_there_is_none(triton: TritonServer) -> None:
-    """Before the recogniser is there, when its links have ended and after the close nobody gets a sequence."""
+    """There are no slots before the recogniser is ready, after its links have ended, and after the close."""
     admission = Admission(Metrics())
     with pytest.raises(Refused, match="not ready"):
         admission.take({})
@@ -98,7 +98,7 @@ async def test_when_there_is_none(triton: TritonServer) -> None:
 
 
 async def test_replaced(triton: TritonServer) -> None:
-    """A sequence that failed gets another slot, which counts for the same session; or none if none is well."""
+    """A stream whose sequence failed gets another slot, which counts for the same session, if an upstream is well."""
     admission = Admission(Metrics())
     async with opened(triton.grpc_address) as models:
         admission.open(models, 2)
@@ -115,7 +115,7 @@ async def test_replaced(triton: TritonServer) -> None:
 
 
 async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> None:
-    """When a Triton goes, what is left is for the sessions that were let in: nobody new gets a place before them."""
+    """When a Triton goes away, admitted sessions get the slots that are left before new sessions do."""
     admission = Admission(Metrics())
     async with opened_twice(triton) as (models, parting, part):
         admission.open(models)
@@ -138,14 +138,14 @@ async def test_those_who_lost_their_place_come_first(triton: TritonServer) -> No
 
 
 async def test_what_was_found_to_be_carried(triton: TritonServer) -> None:
-    """It belongs to the Tritons that were there: half of it, and new sessions refused, while one of two is away."""
+    """The measured number belongs to the Tritons of then: while one of two is away, half of it applies."""
     admission = Admission(Metrics())
     async with opened_twice(triton) as (models, parting, part):
         admission.open(models, carried=6)
         assert admission.most == 6
         sessions = [admission.take({}) for _ in range(4)]
         await part()
-        # The four that were let in go on, on what was good for three.
+        # The four that were admitted go on, with slots for three.
         with pytest.raises(Refused, match="taken"):
             admission.take({})
         for session in sessions:

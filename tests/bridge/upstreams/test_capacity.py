@@ -1,4 +1,4 @@
-"""How many sessions are carried, found out with a real Triton."""
+"""Measuring the number of sessions with a real Triton."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.triton_processes import no_streams
 
 @pytest.fixture
 async def pool(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
-    """The Triton that the tests share, and none of its slots taken afterwards."""
+    """Provide the shared Triton, and check that none of its slots is held afterwards."""
     async with opened(triton.grpc_address) as models:
         yield models.default
         assert models.default.free == models.default.most
@@ -26,7 +26,7 @@ async def pool(triton: TritonServer) -> AsyncIterator[UpstreamPool]:
 
 
 async def test_it_is_found(pool: UpstreamPool) -> None:
-    """More and more are tried until they take their share of the time; what is found was tried and took less."""
+    """More and more sessions are tried, up to their share of the time; the result was tried and needed less."""
     told: list[Level] = []
     began = time.monotonic()
     found = await measure(pool, pcm("quilter.ogg"), told.append)
@@ -38,13 +38,13 @@ async def test_it_is_found(pool: UpstreamPool) -> None:
     assert found.limited == (found.sessions == pool.most)
     assert all(level.quantile(0.5) <= level.quantile(0.99) for level in found.levels)
     first, last = found.levels[0], found.levels[-1]
-    if last.sessions >= 8:  # else the machine has no time for this
-        # A batch costs less than its parts, but not nothing.
+    if last.sessions >= 8:  # otherwise the machine is too busy for this check
+        # A batch costs less than the sum of its parts, but not nothing.
         assert first.step_s < last.step_s < first.step_s * last.sessions
 
 
 async def test_a_smaller_share_carries_fewer(pool: UpstreamPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number follows from the share; one session is taken in the worst case too."""
+    """The number follows from the share, and is at least one."""
     monkeypatch.setattr(capacity, "LEVEL_S", 0.2)
     monkeypatch.setattr(capacity, "SHARE", 0.001)
     found = await measure(pool, pcm("quilter.ogg"))

@@ -1,4 +1,4 @@
-"""One of a model's instances hangs: its sessions go on at another one, those of the others notice nothing."""
+"""If one instance of a model hangs, its sessions go on at another one, and other sessions do not notice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SESSIONS = 6
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of two instances."""
+    """Provide a model with two instances."""
     folder = tmp_path_factory.mktemp("repository")
     add_exact_model(folder, "streaming_asr", slots=16, instances=2)
     return folder
@@ -48,7 +48,7 @@ async def serving(repository: Path, *, own: bool) -> AsyncIterator[tuple[Service
 
 
 def test_what_openings_tell() -> None:
-    """A model is loaded again at once if its process has died, and if it is silent for long; each time later."""
+    """A model is reloaded at once if its process has died, and after a longer silence each time."""
     opening, died = OpeningFailures(), LinkError("unavailable", "Stub process 'a_0_0' is not healthy.")
     assert opening.need_reload(died, 0.0, 1.0)
     assert not opening.need_reload(LinkError("unavailable", "there is nobody"), 1.0, 2.0)
@@ -61,7 +61,7 @@ def test_what_openings_tell() -> None:
         now += 10
         assert opening.need_reload(silent, now - 10, now)
     assert 8 * SILENT_LIMIT_S < LONGEST_SILENT_LIMIT_S
-    # What it was told in between counts: it was not silent all the time.
+    # An answer in between counts: it was not silent all the time.
     assert not opening.need_reload(silent, now, now + 10)
     assert not opening.need_reload(LinkError("full", "no room"), now + 10, now + 11)
     assert not opening.need_reload(silent, now + 8 * SILENT_LIMIT_S, now + 8 * SILENT_LIMIT_S + 10)
@@ -69,7 +69,7 @@ def test_what_openings_tell() -> None:
 
 @pytest.mark.parametrize("own", [True, False])
 async def test_the_others_notice_nothing(repository: Path, own: bool) -> None:
-    """Every word once, a recovery for half of them alone; new ones are served, and once nobody speaks it is mended."""
+    """No word is lost, only half of the sessions recover, new ones are served, and an idle Triton is mended."""
     spoken = [talk(seed) for seed in range(SESSIONS)]
     async with serving(repository, own=own) as (service, triton):
         assert value(service, "streamer_recognisers_ready") == 1
@@ -90,7 +90,7 @@ async def test_the_others_notice_nothing(repository: Path, own: bool) -> None:
         for events, (words, _) in zip(told, spoken, strict=True):
             assert text(events).split() == words.split()
         recovered = [[event["gap_ms"] for event in events if event["type"] == "recovered"] for events in told]
-        # Triton deals them out in turn, but a probe may come in between.
+        # Triton assigns sequences in turn, but a probe may come in between.
         assert max(map(len, recovered)) == 1
         assert 2 <= sum(map(len, recovered)) <= SESSIONS - 2
         assert all(gap < 8000 for gaps in recovered for gap in gaps)
@@ -101,7 +101,7 @@ async def test_the_others_notice_nothing(repository: Path, own: bool) -> None:
 
 
 def test_what_is_known() -> None:
-    """The death of one is told from that of the last; who answers lives again."""
+    """The death of one instance differs from that of the last; an instance that answers counts as alive again."""
     instances = Instances()
     instances.answered(["a_0_0"])
     assert not instances.failed("Stub process 'a_0_0' is not healthy.")

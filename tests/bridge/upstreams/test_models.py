@@ -1,4 +1,4 @@
-"""Two models in one service: clients ask for them by public names, and what befalls one leaves the other alone."""
+"""Two models in one service: clients ask for them by public names, and a fault of one does not affect the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AUDIO = np.concatenate([say("abc def"), silence(300)]).tobytes()
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[tuple[Service, TritonServer]]:
-    """A service whose embedded Triton has two models, under two names."""
+    """Run a service whose embedded Triton has two models with two public names."""
     for name in ("one", "two", "three"):
         add_exact_model(tmp_path, name, slots=8)
     triton = TritonServer(tmp_path, models=["one", "two"])
@@ -36,20 +36,20 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[Service, TritonServer]]:
 
 
 async def ready(url: str, **options: Any) -> dict[str, Any]:
-    """The first message of a session."""
+    """Return the first message of a session."""
     async with connect(url) as websocket:
         await websocket.send(json.dumps({"type": "start", **options}))
         return await receive(websocket)
 
 
 def process_of(triton: TritonServer, model: str) -> psutil.Process:
-    """The one process of a model."""
+    """Return the only process of a model."""
     [found] = [stub for stub in stubs(triton.pid) if f"/{model}/1/" in " ".join(stub.cmdline())]
     return found
 
 
 async def test_two_names(served: tuple[Service, TritonServer]) -> None:
-    """A session gets the model that it asks for; an unknown name is refused with the list; probes and metrics tell."""
+    """A session gets the model that it asks for; an unknown one is refused with the list; probes and metrics agree."""
     service, _ = served
     told = [await ready(service.url), await ready(service.url, model="fast")]
     assert [(event["model"], event["triton_model"]) for event in told] == [("default", "one"), ("fast", "two")]
@@ -73,7 +73,7 @@ async def test_two_names(served: tuple[Service, TritonServer]) -> None:
 
 
 async def test_rolling_one_of_them(served: tuple[Service, TritonServer]) -> None:
-    """Its name stays and stands for another Triton model; sessions of the other name notice nothing."""
+    """The public name then stands for another Triton model; sessions of the other name do not notice."""
     service, _ = served
     fast = service.models.pools["fast"]
     async with session(service.url) as other, session(service.url, model="fast") as websocket:
@@ -90,7 +90,7 @@ async def test_rolling_one_of_them(served: tuple[Service, TritonServer]) -> None
 
 
 async def test_one_of_them_dies(served: tuple[Service, TritonServer]) -> None:
-    """Its sessions recover, and those of the other are not even asked to."""
+    """Its sessions recover, and those of the other model are not disturbed."""
     service, triton = served
     other_process = process_of(triton, "one")
     async with session(service.url) as other, session(service.url, model="fast") as websocket:
@@ -107,7 +107,7 @@ async def test_one_of_them_dies(served: tuple[Service, TritonServer]) -> None:
 
 
 async def test_the_server_of_both_dies(served: tuple[Service, TritonServer]) -> None:
-    """It is started again once, with both, and sessions of both go on."""
+    """The server is started again once with both models, and sessions of both go on."""
     service, triton = served
     async with session(service.url) as one, session(service.url, model="fast") as two:
         for each in (one, two):

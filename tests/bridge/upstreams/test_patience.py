@@ -1,4 +1,4 @@
-"""How long an answer is waited for."""
+"""The limit for an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from streamer.bridge.upstreams.patience import LONGEST_S, SHORTEST_S, Patience
 
 
 def test_patience() -> None:
-    """Who was quick is waited for a short while, who is slow for longer, and nothing of that is remembered for ever."""
+    """The limit is short after quick answers and longer after slow ones, and old answers are forgotten."""
     patience = Patience()
     assert patience.limit_s == LONGEST_S
     patience.note(0.1, 100.0)

@@ -1,4 +1,4 @@
-"""Readiness that comes from a real sequence."""
+"""Readiness from a real sequence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.triton_processes import no_streams, stubs
 
 
 async def test_probe(triton: TritonServer) -> None:
-    """A probe that comes back makes ready, and leaves no stream behind."""
+    """A successful probe makes the model ready, and leaves no stream behind."""
     async with await Link.connect(triton.grpc_address) as link:
         probing = Probe(link)
         assert not probing.ready
@@ -20,7 +20,7 @@ async def test_probe(triton: TritonServer) -> None:
 
 
 async def test_failed_probe(triton: TritonServer) -> None:
-    """A probe that fails says why, and does not make ready."""
+    """A failed probe says why, and does not make the model ready."""
     link = await Link.connect(triton.grpc_address)
     probing = Probe(link)
     await link.close()
@@ -30,7 +30,7 @@ async def test_failed_probe(triton: TritonServer) -> None:
 
 
 async def test_every_instance() -> None:
-    """A probe reaches every instance of the model, and fails when the process of one of them has died."""
+    """A probe reaches every instance of the model, and fails when the process of one has died."""
     with TritonServer(asr_repository(), instances=2, slots=4) as two:
         async with await Link.connect(two.grpc_address) as link:
             probing = Probe(link, 2)
@@ -38,6 +38,6 @@ async def test_every_instance() -> None:
             assert len(probing.reached) == 2
             next(iter(stubs(two.pid))).kill()
             assert not await probing.probe()
-            # A killed stub may take its server with it: then the stream has ended.
+            # A killed stub may end its server, and then the stream has ended too.
             assert probing.failure is not None
             assert probing.failure.code == "unavailable"

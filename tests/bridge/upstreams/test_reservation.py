@@ -1,4 +1,4 @@
-"""The slot of a stream: where it is, and where it goes on."""
+"""The slot of a stream: where it is, and where the stream goes on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.triton.server import TritonServer
 
 
 class TwoNames(Tritons):
-    """One Triton that is known by two names."""
+    """One Triton under two names."""
 
     def __init__(self, address: str) -> None:
         super().__init__([])
@@ -24,7 +24,7 @@ class TwoNames(Tritons):
 
 
 async def test_least_loaded(triton: TritonServer) -> None:
-    """Streams go where most is free, and one that goes on does so elsewhere while there is an elsewhere."""
+    """Streams go to the least loaded upstream; one that goes on uses another upstream if there is one."""
     models = Models(TwoNames(triton.grpc_address), {"default": MODEL})
     await models.open()
     try:

@@ -1,4 +1,4 @@
-"""Another model takes over while sessions speak: not a word is lost or doubled, and nobody notices but by the words."""
+"""A model is replaced during sessions: not a word is lost or doubled, and only the words show it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.triton_processes import stubs
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models that are exact."""
+    """Provide two exact models."""
     folder = tmp_path_factory.mktemp("repository")
     for name in ("one", "two"):
         add_exact_model(folder, name)
@@ -38,14 +38,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def states(triton: TritonServer) -> dict[str, str]:
-    """Triton's repository index: the state of each model that it has or had."""
+    """Return the state of each model in Triton's repository index."""
     url = f"http://{triton.http_address}/v2/repository/index"
     with urllib.request.urlopen(urllib.request.Request(url, data=b"{}", method="POST"), timeout=5) as answer:
         return {model["name"]: model.get("state", "") for model in json.load(answer)}
 
 
 async def gone(triton: TritonServer, model: str) -> None:
-    """Until Triton has let go of it."""
+    """Wait until Triton has unloaded the model."""
     for _ in range(300):
         if (await asyncio.to_thread(states, triton)).get(model, "") not in ("READY", "UNLOADING", "LOADING"):
             return
@@ -61,15 +61,15 @@ async def serving(repository: Path, **settings: Any) -> AsyncIterator[tuple[Serv
 
 
 def check(events: list[Event], whole: list[Event]) -> None:
-    """Nothing but what an undisturbed session is told, and no recovery."""
+    """Check that there is only what an undisturbed session gets, and no recovery."""
     assert "recovered" not in {event["type"] for event in events}
     assert lasting(copy.deepcopy(events)) == lasting(copy.deepcopy(whole))
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
 
 
 async def test_no_word_is_lost(repository: Path) -> None:
-    """Sessions that say texts of their own while it rolls, twice: each has its words and times, the models change."""
-    # A final pause in each part, so that there is a cut.
+    """During two rolls each session gets its own words and times, and the models change."""
+    # A pause at the end of each part, so that there is a cut.
     parts = [
         [(words, audio + silence(1500).tobytes()) for words, audio in map(talk, range(n, n + 24, 8))] for n in range(8)
     ]
@@ -117,7 +117,7 @@ async def test_no_word_is_lost(repository: Path) -> None:
 
 
 async def test_the_shipped_model(tmp_path: Path) -> None:
-    """With real speech and the same weights under another name the words, times and speech events are the same."""
+    """With real speech, and the same weights under another name, words, times and speech events are the same."""
     for name in ("one", "two"):
         linked_model(asr_repository() / "streaming_asr", tmp_path / name)
     audio = pcm("talk.flac") + bytes(48_000) + pcm("talk.flac")
@@ -139,7 +139,7 @@ async def test_the_shipped_model(tmp_path: Path) -> None:
 
 
 async def test_what_the_client_and_the_probes_tell(repository: Path) -> None:
-    """New sessions are greeted with the new model, the others remain; silent ones follow; /readyz and metrics tell."""
+    """New sessions get the new model; others stay until a cut; silent ones move; /readyz and metrics show this."""
     async with serving(repository) as (service, triton):
         async with session(service.url) as silent, session(service.url) as speaking:
             await speaking.send(say("abc").tobytes())
@@ -150,7 +150,7 @@ async def test_what_the_client_and_the_probes_tell(repository: Path) -> None:
                 await fresh.send('{"type":"start"}')
                 ready = await receive(fresh)
                 assert (ready["model"], ready["triton_model"]) == ("default", "two")
-            # Who has said nothing moves with the next sign of life; who is in the middle of a word stays.
+            # A silent session moves with its next keepalive; one in the middle of a word stays.
             for _ in range(80):
                 if service.models.default.held.get("one") == 1:
                     break
@@ -173,7 +173,7 @@ async def test_what_the_client_and_the_probes_tell(repository: Path) -> None:
 
 
 async def test_after_the_limit(repository: Path) -> None:
-    """Who does not get to a cut is moved all the same, as if the former model had failed, and says every word once."""
+    """A stream without a cut moves too, as if the former model had failed, and no word is lost or doubled."""
     async with serving(repository) as (service, triton):
         async with session(service.url, endpoint="off") as websocket:
             reading = asyncio.create_task(rest(websocket))
@@ -191,8 +191,8 @@ async def test_after_the_limit(repository: Path) -> None:
 
 
 async def test_a_model_that_cannot_work(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing changes: it is taken out again, the reason is told, and who speaks does not notice."""
-    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 3.0)  # how long one is waited for that hangs
+    """The failed model is unloaded, the reason reported, and sessions do not notice."""
+    monkeypatch.setattr(prober, "ANSWER_LIMIT_S", 3.0)  # the wait for a model that hangs
     words, audio = talk(1)
     async with serving(repository) as (service, triton):
         whole = await recognise(service.url, audio)
@@ -212,7 +212,7 @@ async def test_a_model_that_cannot_work(repository: Path, monkeypatch: pytest.Mo
 
 
 async def test_what_cannot_be_rolled_to(repository: Path) -> None:
-    """A model that is not there, or in use, is named."""
+    """A model that does not exist, or is in use, is named."""
     async with serving(repository) as (service, _):
         with pytest.raises(RollError, match="there is no model three in "):
             await service.models.default.roll("three")
@@ -221,7 +221,7 @@ async def test_what_cannot_be_rolled_to(repository: Path) -> None:
 
 
 async def test_a_model_with_too_few_places(tmp_path: Path) -> None:
-    """Where not all sessions would find a place they stay where they are."""
+    """If not all sessions would have a slot, they stay where they are."""
     add_exact_model(tmp_path, "one", slots=8)
     add_exact_model(tmp_path, "small", slots=2)
     async with Service(TritonServer(tmp_path, models=["one"]), port=0, models={"default": "one"}) as service:
@@ -232,7 +232,7 @@ async def test_a_model_with_too_few_places(tmp_path: Path) -> None:
 
 
 async def test_triton_dies_after_it(repository: Path) -> None:
-    """An embedded server that is started again loads the model that took over, and no other."""
+    """An embedded server that is restarted loads only the new model."""
     words, audio = talk(2)
     async with serving(repository, limits=Limits(recover_s=30)) as (service, triton):
         assert await (await service.models.default.roll("two")) == [""]
@@ -245,7 +245,7 @@ async def test_triton_dies_after_it(repository: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tritons(repository: Path) -> Iterator[list[TritonServer]]:
-    """Two that are somebody else's, each with one model of the repository."""
+    """Provide two remote Tritons, each with one model of the repository."""
     with (
         TritonServer(repository, models=["one"]) as first,
         TritonServer(repository, models=["one"]) as second,
@@ -256,7 +256,7 @@ def tritons(repository: Path) -> Iterator[list[TritonServer]]:
 async def test_tritons_of_somebody_else(
     repository: Path, tritons: list[TritonServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On all of them the model is loaded; the former one is taken out only when other bridges use it no longer."""
+    """All of them load the new model; the former one is unloaded only when no other bridge uses it."""
     monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 6.0)
     addresses = [triton.grpc_address for triton in tritons]
     spoken = [talk(seed) for seed in range(4)]
@@ -283,7 +283,7 @@ async def test_tritons_of_somebody_else(
 async def test_one_of_several_lacks_it(
     repository: Path, tritons: list[TritonServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a single Triton cannot have the model, it is taken out again where it was loaded, and nothing changes."""
+    """If one Triton cannot load the model, the others unload it again, and nothing changes."""
     monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 1.0)
     add_exact_model(tmp_path, "one")
     words, audio = talk(3)

@@ -39,7 +39,7 @@ SECOND = np.concatenate([say("ghi jkl"), silence(300)]).tobytes()
 
 @pytest.fixture(scope="module")
 def tritons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TritonServer]]:
-    """Two that are exact."""
+    """Provide two exact Tritons."""
     repository = tmp_path_factory.mktemp("repository")
     add_exact_model(repository, "streaming_asr", slots=8)
     with TritonServer(repository) as first, TritonServer(repository) as second:
@@ -48,7 +48,7 @@ def tritons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TritonSer
 
 @dataclass
 class Place:
-    """A service that knows its Tritons by a name, and what the name stands for."""
+    """A service that knows its Tritons by a name, and the addresses of that name."""
 
     served: Serving
     hosts: Path
@@ -56,15 +56,15 @@ class Place:
     changes: int = 0
 
     def name(self, *numbers: int) -> None:
-        """From now on the name stands for these addresses."""
+        """Let the name stand for these addresses from now on."""
         write(self.hosts, numbers)
-        # The library looks at whole seconds of the file's time.
+        # The library compares the file's time in whole seconds.
         self.changes += 2
         now = time.time() + self.changes
         os.utime(self.hosts, (now, now))
 
     async def recognisers(self, number: int) -> None:
-        """Until the service knows so many, and all of them are well."""
+        """Wait until the service knows so many Tritons, and all of them are well."""
         wanted = f"streamer_recognisers {number}.0\n", f"streamer_recognisers_ready {number}.0\n"
         await eventually(lambda: all(line in self.served.exposition for line in wanted))
 
@@ -83,7 +83,7 @@ async def eventually(holds: Callable[[], bool], limit_s: float = 30.0) -> None:
 
 @asynccontextmanager
 async def place(tmp_path: Path, tritons: list[TritonServer], count: int) -> AsyncIterator[Place]:
-    """Addresses of loopback that lead to so many Tritons, and a service in front that has only their name."""
+    """Provide loopback addresses of so many Tritons, and a service that has only their name."""
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
@@ -102,14 +102,14 @@ async def place(tmp_path: Path, tritons: list[TritonServer], count: int) -> Asyn
             ways.append(way)
         environment = {"LD_PRELOAD": LIBRARY, "NSS_WRAPPER_HOSTS": str(hosts)}
         starting = serving("--triton", f"{NAME}:{port}", "--resolve-every", "0.3", environment=environment)
-        # In a thread: it needs the ways, which are kept open here.
+        # In a thread: this loop must keep the proxies open.
         served = await asyncio.to_thread(starting.__enter__)
         stack.callback(starting.__exit__, None, None, None)
         yield Place(served, hosts, ways)
 
 
 async def test_new_addresses_get_sessions(tmp_path: Path, tritons: list[TritonServer]) -> None:
-    """An address that the name stands for from now on is used; one that it does not is left at the next cut."""
+    """A new address of the name is used; an address that it no longer has is left at the next cut."""
     async with place(tmp_path, tritons, 2) as here:
         async with session(here.served.url) as early:
             telling = asyncio.create_task(rest(early))
@@ -118,7 +118,7 @@ async def test_new_addresses_get_sessions(tmp_path: Path, tritons: list[TritonSe
             here.name(0, 1)
             await here.recognisers(2)
             async with session(here.served.url) as late:
-                # Where most is free.
+                # It goes to the least loaded one.
                 await eventually(lambda: held(here) == 2)
                 await settled(tritons[1], 1)
                 here.name(1)
@@ -142,7 +142,7 @@ async def test_new_addresses_get_sessions(tmp_path: Path, tritons: list[TritonSe
 
 
 async def test_a_name_server_that_is_away(tmp_path: Path, tritons: list[TritonServer]) -> None:
-    """While the name stands for nothing, what it stood for goes on being used."""
+    """While the name resolves to nothing, the former addresses remain in use."""
     async with place(tmp_path, tritons, 1) as here:
         async with session(here.served.url) as websocket:
             telling = asyncio.create_task(rest(websocket))
@@ -157,7 +157,7 @@ async def test_a_name_server_that_is_away(tmp_path: Path, tritons: list[TritonSe
 
 
 async def test_one_that_fails(tmp_path: Path, tritons: list[TritonServer]) -> None:
-    """An address that does not answer is left, its sessions go on elsewhere, and when it is back it is used again."""
+    """An address that does not answer is left, its sessions go on elsewhere, and it is used again when it is back."""
     async with place(tmp_path, tritons, 2) as here:
         here.name(0, 1)
         await here.recognisers(2)
@@ -185,7 +185,7 @@ def held(here: Place) -> int:
 
 
 async def settled(triton: TritonServer, number: int) -> None:
-    """Until the model there holds so many streams: now and then a probe is one more for a moment."""
+    """Wait until the model there holds so many streams; a probe may add one for a moment."""
     await eventually(lambda: live_streams(triton) == number)
 
 
@@ -196,7 +196,7 @@ def check(events: list[Event], words: str) -> None:
 
 
 async def test_names_are_resolved(triton: TritonServer) -> None:
-    """A name becomes the addresses behind it; one that means nothing is said at once."""
+    """A name becomes its addresses; a name that cannot be resolved is reported at once."""
     port = triton.grpc_address.rpartition(":")[2]
     tritons = Tritons([f"localhost:{port}"])
     await tritons.find()

@@ -1,4 +1,4 @@
-"""One Triton as the bridge sees it: how long it is waited for, and what is done when it fails."""
+"""One Triton as the bridge sees it: the limits for answers, and what is done when it fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.triton_processes import stubs
 
 
 async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton says that all is well and answers what it is asked; only the model never does."""
+    """A remote model is reloaded if it never answers, although Triton says that all is well."""
     monkeypatch.setattr(instances, "SILENT_LIMIT_S", 1.5)
     monkeypatch.setattr(patience, "SHORTEST_S", 1.0)
     monkeypatch.setattr(upstream, "CLOSE_LIMIT_S", 0.5)
@@ -38,7 +38,7 @@ async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypat
             assert reservation is not None
             with pytest.raises(Overdue):
                 await reservation.begin({})
-            hang.unlink()  # who hangs already does not wake by that
+            hang.unlink()  # a model that already hangs does not continue because of this
             await until(lambda: models.default.ready)
             await reservation.begin({})
             assert await reservation.send(bytes(1000), end=True)
@@ -46,7 +46,7 @@ async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypat
 
 
 async def test_model_of_another_is_reloaded() -> None:
-    """Where the model's process of a Triton that is not ours dies, the model is reloaded, and sequences go on."""
+    """If the process of a remote Triton's model dies, the model is reloaded, and sequences go on."""
     with TritonServer(asr_repository(), slots=2) as triton:
         async with opened(triton.grpc_address) as models:
             pool = models.default
@@ -68,7 +68,7 @@ async def test_model_of_another_is_reloaded() -> None:
 
 @pytest.mark.parametrize("moments", range(5))
 async def test_left_in_the_moment_of_a_doubt(triton: TritonServer, moments: int) -> None:
-    """Whatever it learns just then, it is left when it is told to."""
+    """An upstream is left when told to, even if a doubt comes at the same moment."""
     models = models_at(triton.grpc_address)
     await models.open()
     await asyncio.sleep(0.1)
@@ -83,7 +83,7 @@ async def test_left_in_the_moment_of_a_doubt(triton: TritonServer, moments: int)
 
 
 async def test_retired_while_it_opens(triton: TritonServer) -> None:
-    """It does not become well any more: nobody gets a slot there, and no link is left behind."""
+    """It does not become well any more: it gives no slots, and leaves no link behind."""
     retired = upstream.Upstream("a", RemoteTriton("a", triton.grpc_address))
     opening = asyncio.create_task(retired.open())
     await asyncio.sleep(0)
@@ -94,5 +94,5 @@ async def test_retired_while_it_opens(triton: TritonServer) -> None:
     with pytest.raises(StateError, match="health: expected well, met retiring"):
         retired.hold("somebody")
     await retired.close()
-    await retired.close()  # however often
+    await retired.close()  # may be called again
     assert retired.health is Health.LEFT

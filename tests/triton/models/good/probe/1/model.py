@@ -1,4 +1,4 @@
-"""Counts the samples of every sequence and does on request what goes wrong in models."""
+"""Counts the samples of every sequence, and fails on request in the ways that models can fail."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-# First samples with a meaning.
+# First samples that are commands.
 FAIL, RAISE, SILENT, DIE = 1, 2, 3, 4
 
 
