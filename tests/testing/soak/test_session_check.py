@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,8 @@ from streamer.testing.soak.scripted_client import SessionRecord
 from streamer.testing.soak.session_check import Verdict, check
 from streamer.testing.soak.session_plan import STOP, Audio, SessionPlan, Text
 from streamer.testing.soak.traceable_speech import Speech, draw_speech, word
+from streamer.wire.events import content
+from streamer.wire.model_events import parse
 
 Event = dict[str, Any]
 VOICE = 5
@@ -37,7 +38,10 @@ def events(spoken: Speech, flush: int) -> list[Event]:
             chunk = Chunk(1, chunk.samples, flush=chunk.flush, end=chunk.end and end != flush)
             [(_, answer)] = recogniser.step([chunk])
             assert not isinstance(answer, StreamError)
-            told += account.take(json.loads(as_json(event)) for event in answer)
+            told += [
+                {"type": result.type, **content(result)}
+                for result in account.take(parse(as_json(event)) for event in answer)
+            ]
     told[-1]["type"] = "done"  # the end flushes, which nobody asked for
     return [{**event, "n": number} for number, event in enumerate(told, 1)]
 
