@@ -21,6 +21,7 @@ from streamer.testing.load.live_sessions import HEADS, LagWatch, Period, open_se
 WARM_UP_S = 3.0
 GATHER_S = 3.2
 ANSWER_LIMIT_S = 40.0
+CLOSE_LIMIT_S = 2.0
 PAUSE_S = 0.02  # so that the work of the attackers on the same machine does not distort the measurement
 # The bound on the additional delay: one step.
 MOST_LATER_S = 0.32
@@ -105,16 +106,24 @@ async def _attack(url: str, attack: str, place: int, answers: Counter[str]) -> N
     dice = random.Random(place)
     address = {"X-Forwarded-For": f"10.66.{place // 250}.{place % 250 + 1}"}
 
+    opened: list[ClientConnection] = []
+
     async def open_one(**options: Any) -> tuple[ClientConnection, dict[str, Any]]:
-        websocket = await connect(url, compression=None, additional_headers=address)
+        websocket = await connect(url, compression=None, additional_headers=address, close_timeout=CLOSE_LIMIT_S)
+        opened.append(websocket)
         await websocket.send(json.dumps({"type": "start", **options}))
         event: dict[str, Any] = json.loads(await asyncio.wait_for(websocket.recv(), ANSWER_LIMIT_S))
         answers[event.get("code", event["type"])] += 1
         return websocket, event
 
     while True:
-        with suppress(WebSocketException, OSError, asyncio.TimeoutError):
-            await ATTACKS[attack](open_one, dice)
+        try:
+            with suppress(WebSocketException, OSError, asyncio.TimeoutError):
+                await ATTACKS[attack](open_one, dice)
+        finally:
+            # A goodbye: what is left of one turn must not be felt in the next.
+            await asyncio.gather(*(websocket.close() for websocket in opened), return_exceptions=True)
+            opened.clear()
         await asyncio.sleep(PAUSE_S)
 
 
