@@ -120,7 +120,7 @@ def calibration(lines: list[str]) -> str:
 def hotwords(lines: list[str]) -> str:
     """Rare words found with and without hotwords."""
     rows = [[cell.strip() for cell in line.split("|")] for line in lines if line.count("|") == 6][1:]
-    head = ["hotwords", "utterances", "rare words said", "found, %", "put where not said", "other words wrong, %"]
+    head = ["hotwords", "utterances", "rare words said", "found, %", "inserted where not said", "other words wrong, %"]
     written = []
     for label, (_, utterances, said, recall, false, _, wrong) in zip(HOTWORDS, rows, strict=True):
         written.append([label, utterances, "none" if said == "0" else said, recall, false, wrong])
