@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, required=True, help="prepared data, for its noise and rooms")
     parser.add_argument("--to", type=Path, required=True, help="folder for the degraded recordings")
     parser.add_argument("--ways", nargs="+", metavar="WAY", help="only these (default: all)")
-    parser.add_argument("--limit", type=int, help="so many recordings, spread over the corpora (default: all)")
+    parser.add_argument("--limit", type=int, help="number of recordings, from all corpora (default: all)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     try:

@@ -32,9 +32,9 @@ def main() -> int:
     parser.add_argument("--dev", type=Path, required=True, help="manifest whose texts no recording may get")
     parser.add_argument("--work", type=Path, required=True, help="folder for the decoded recordings and emissions")
     parser.add_argument("--output", type=Path, required=True, help="folder for the labelled speech")
-    parser.add_argument("--name", default="clips", help="of the prepared set and the corpora (default: clips)")
+    parser.add_argument("--name", default="clips", help="name of the prepared set and corpora (default: clips)")
     parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
-    parser.add_argument("--beam", type=int, default=96, help="of the search (default: 96)")
+    parser.add_argument("--beam", type=int, default=96, help="beam size of the search (default: 96)")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     try:

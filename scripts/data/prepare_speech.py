@@ -28,9 +28,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--speech", type=Path, help="folder with manifests and tar shards (default: prepared before)")
     parser.add_argument("--work", type=Path, required=True, help="folder for the prepared data")
-    parser.add_argument("--synthetic-hours", type=float, default=0.0, help="of synthetic speech (default: none)")
-    parser.add_argument("--engines", nargs="+", default=["espeak-ng", "flite"], help="of synthetic speech")
-    parser.add_argument("--seed", type=int, default=1, help="of synthetic speech")
+    parser.add_argument("--synthetic-hours", type=float, default=0.0, help="hours of synthetic speech (default: none)")
+    parser.add_argument("--engines", nargs="+", default=["espeak-ng", "flite"], help="synthetic voices")
+    parser.add_argument("--seed", type=int, default=1, help="seed of synthetic speech")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     try:

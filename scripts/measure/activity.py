@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
     parser.add_argument("--bundle", type=Path, required=True, help="folder with activity.pt")
     parser.add_argument("--sounds", type=Path, help="folder of recorded sounds, a folder for each kind")
-    parser.add_argument("--minutes", type=float, default=9.0, help="of each kind of sound and condition of speech")
+    parser.add_argument("--minutes", type=float, default=9.0, help="minutes for each kind of sound and speech")
     parser.add_argument("--step-ms", type=int, choices=ActivityModel.step_ms, default=320)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     options = parser.parse_args()

@@ -30,8 +30,8 @@ def main() -> int:
     """Compare; returns the exit status, 0 only if both recognised every recording."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_hearing_arguments(parser)
-    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="keeps what PocketSphinx understood")
-    parser.add_argument("--processes", type=int, default=1, help="of PocketSphinx (1)")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="folder for results of PocketSphinx")
+    parser.add_argument("--processes", type=int, default=1, help="processes of PocketSphinx (1)")
     options = parser.parse_args()
     if options.processes < 1:
         parser.error("--processes must be 1 or more")

@@ -23,8 +23,8 @@ SAMPLES, SAMPLE = 200, 2000
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=20, metavar="N", help="in the file (20)")
-    parser.add_argument("--guesses", type=int, default=20_000, metavar="N", help="of each kind (20000)")
+    parser.add_argument("--keys", type=int, default=20, metavar="N", help="keys in the file (20)")
+    parser.add_argument("--guesses", type=int, default=20_000, metavar="N", help="guesses of each kind (20000)")
     options = parser.parse_args()
     keys = [make_key(f"key{number}") for number in range(options.keys)]
     first, last = keys[0].secret, keys[-1].secret

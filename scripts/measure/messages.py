@@ -19,7 +19,7 @@ from streamer.triton import TritonError
 def main() -> int:
     """Measure and print the table; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sequences", type=int, default=32, help="each has one request on its way at a time")
+    parser.add_argument("--sequences", type=int, default=32, help="sequences, each with one open request")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of a way's turn in a round")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()

@@ -27,8 +27,8 @@ def main() -> int:
     parser.add_argument("--dev", type=Path, required=True, help="manifest that weights are found and judged on")
     parser.add_argument("--output", type=Path, required=True, help="the file to write")
     parser.add_argument("--arpa", type=Path, help="write the same model in the ARPA format too")
-    parser.add_argument("--vocabulary", type=int, default=Recipe.vocabulary, help="at most so many words")
-    parser.add_argument("--megabytes", type=float, default=Recipe.megabytes, help="at most so large a file")
+    parser.add_argument("--vocabulary", type=int, default=Recipe.vocabulary, help="the most words")
+    parser.add_argument("--megabytes", type=float, default=Recipe.megabytes, help="the largest file")
     parser.add_argument("--without-share-alike", action="store_true", help="leave out texts under share-alike licences")
     options = parser.parse_args()
     try:

@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", nargs="+", metavar="SETTING", help="only these (default: all but 4-gram)")
-    parser.add_argument("--processes", type=int, help="that share the work (default: one a core)")
+    parser.add_argument("--processes", type=int, help="number of processes (default: one per core)")
     parser.add_argument("--base", type=Path, default=Path("asr_repo/streaming_asr/1"), help="bundle with the search")
     parser.add_argument("--untuned", action="store_true", help="judge with the search of --base as it is")
     parser.add_argument("--list", action="store_true", help="print the settings")

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--start", type=Path, metavar="BUNDLE", help="start a new run from these weights")
     new.add_argument("--size", choices=SIZES, default="small")
     new.add_argument("--seed", type=int, default=1)
-    new.add_argument("--processes", type=int, help="that share the work (default: one a core; one on a GPU)")
+    new.add_argument("--processes", type=int, help="number (default: one per core; one on a GPU)")
     new.add_argument("--batch-seconds", type=float, default=Run.batch_seconds)
     new.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
     new.add_argument("--keep-every", type=int, metavar="STEPS", help="keep the averaged weights in RUN/step-N")
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     plan.add_argument("--crf-from", type=int, metavar="STEP", help="the phones learn by CTC-CRF from this step on")
     plan.add_argument("--errors-from", type=int, metavar="STEP", help="count the words that may be wrong from here on")
-    plan.add_argument("--errors-weight", type=float, default=Schedule.errors_weight, help="of them")
+    plan.add_argument("--errors-weight", type=float, default=Schedule.errors_weight, help="weight of these words")
     plan.add_argument("--conditions", choices=CONDITIONS, default=Run.conditions, help="how hard the audio is made")
     plan.add_argument(
         "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     crf = parser.add_argument_group("CTC-CRF")
     crf.add_argument("--ctc-share", type=float, default=Schedule.ctc_share, help="how much of plain CTC stays")
-    crf.add_argument("--order", type=int, choices=ORDERS, default=PhoneModel.order, help="of the phones' n-gram")
+    crf.add_argument("--order", type=int, choices=ORDERS, default=PhoneModel.order, help="order of the phone n-gram")
     crf.add_argument("--free-boundary", action="store_true", help="leave the mark after words out of the n-gram")
     crf.add_argument("--crf-middle", action="store_true", help="the head in the middle learns by CTC-CRF too")
     return parser

@@ -32,11 +32,13 @@ BUNDLE = Path("asr_repo/streaming_asr/1")
 def main() -> int:
     """Do the steps; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", type=Path, dest="source", metavar="FOLDER", help="parts that the bundle shall get")
+    parser.add_argument(
+        "--from", type=Path, dest="source", metavar="FOLDER", help="folder with the new parts of the bundle"
+    )
     parser.add_argument("--work", type=Path, help="folder of prepared speech")
     parser.add_argument("--speech", type=Path, help="the given speech, with dev.tsv")
     parser.add_argument("--to", type=Path, required=True, help="folder for what the steps print and write")
-    parser.add_argument("--only", nargs="+", metavar="STEP", help="these steps, whether they were done or not")
+    parser.add_argument("--only", nargs="+", metavar="STEP", help="run these steps, even if they were done")
     parser.add_argument("--list", action="store_true", help="print the steps")
     parser.add_argument("--documents", action="store_true", help="write the tables, and do nothing else")
     options = parser.parse_args()
