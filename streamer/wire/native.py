@@ -103,7 +103,7 @@ def _deeper_than(levels: int, value: Any) -> bool:
 
 def _too_deep() -> WireError:
     what = 'A text frame must be a JSON object such as {"type":"start"}'
-    return bad("bad_json", f"{what}, with lists and objects nested at most {DEEPEST} levels deep.")
+    return bad("bad_json", f"{what}, with lists and objects nested in at most {DEEPEST} levels.")
 
 
 def close_reason(text: str) -> str:

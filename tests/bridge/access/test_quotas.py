@@ -29,7 +29,7 @@ def test_sessions_of_a_key() -> None:
     allowances = Quotas(QuotaLimits(per_key=2))
     first = allowances.enter(ALICE)
     allowances.enter(ALICE_ELSEWHERE)
-    with pytest.raises(Denied, match="2 sessions already") as caught:
+    with pytest.raises(Denied, match="already has 2 sessions") as caught:
         allowances.enter(ALICE)
     assert (caught.value.code, caught.value.close_code, caught.value.status) == ("too_many_sessions", 1013, 429)
     assert caught.value.reason == "too many sessions: try again in 5 s"
@@ -122,7 +122,7 @@ def test_hotwords_of_a_key_and_of_an_address(clock: Clock) -> None:
         denied = elsewhere.prepare(["y" * 50], 1)
         assert denied is not None
         assert (denied.code, denied.close_code, denied.retry_s) == ("hotwords_used_up", 1013, 30)
-        assert "This key may have 100 characters" in denied.message
+        assert "This key may use at most 100 characters" in denied.message
     assert bob.prepare(["y" * 50], 1) is None
     denied = bob.prepare(["z" * 50], 1)
     assert denied is not None

@@ -265,7 +265,7 @@ def test_after_stop() -> None:
 
 
 def test_who_cannot_be_understood() -> None:
-    """An invalid frame before stop ends the session for the driver's reason; after stop it is ignored, with one error."""
+    """An invalid frame before stop ends the session, for its driver to explain; after stop it gives one error."""
     driven = Driven()
     assert not driven.session.disregard()
     assert driven.said() == []

@@ -1,6 +1,6 @@
-"""A name that stands for several Tritons, and for others as time goes by: sessions go where it says, and none is cut.
+"""A name that resolves to several Tritons, which change over time: sessions follow it, and none is cut off.
 
-The names are those of a real resolver: the C library's, which is told by nss_wrapper to read a file of hosts of ours.
+The resolver is the real one of the C library, which nss_wrapper makes read a hosts file of the test.
 """
 
 from __future__ import annotations
