@@ -15,6 +15,7 @@ const NEAR_THE_END = 160; // pixels
 const BUTTON = {nothing: "Speak", listening: "Stop listening", transcribing: "Stop", finishing: "Stop waiting"};
 const CONTROLS = "button, input, select, textarea, a, summary, label, pre";
 
+/** @param {string} id @returns {any} an element of the page */
 const at = (id) => document.getElementById(id);
 
 const settings = new Settings();

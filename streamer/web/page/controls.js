@@ -10,7 +10,7 @@ export class Dialogs {
     /** `devices` gives the microphones of this machine. */
     constructor(settings, devices) {
         for (const id of ["options", "programs"]) {
-            const dialog = document.getElementById(id);
+            const dialog = /** @type {HTMLDialogElement} */ (document.getElementById(id));
             this.#dialogs.set(id, dialog);
             document.getElementById(`${id}-open`).addEventListener("click", () => this.open(id));
             // Beside the sheet is the backdrop: a click there closes it.
