@@ -2,20 +2,26 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help system system-run install run test check docs lock nox wheel weights-changed clean
+.PHONY: help system system-run install run test coverage check check-js docs lock nox wheel weights-changed clean
 
 STAMP := .venv/.installed
 # Less is needed for running: neither browsers nor sound servers, and no tools.
 RUNS := .venv/.runs
 PY := .venv/bin/python
 RECORDING ?= audio_samples/talk.flac
+# More processes than two cores have: many tests wait for speech at its own pace. A file stays in one process, where it
+# shares its servers; the longest files are the first.
+IN_PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+TYPESCRIPT := typescript@5.9.3
 # A dead link, a dead anchor or a page without a place in the navigation ends it. The variable silences an advertisement.
 DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 ## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file);
 ##               says what it installs (5 GB, once), and that is only what running needs
 ## make test     all tests (ARGS=tests/wire chooses some); installs what they need besides
+## make coverage  which parts of streamer/ the tests run, by room (ARGS=tests/wire chooses some)
 ## make check    lint, format, types, and the documentation
+## make check-js  types of the JavaScript, from its JSDoc (needs Node.js 20 and the network)
 ## make docs     the documentation as a site, into site/
 ## make nox      all tests under each supported Python that is at hand
 ## make weights-changed  all that new weights need (FROM=RUN/averaged WORK=… SPEECH=… TO=…; docs/how-to/training.md)
@@ -59,13 +65,25 @@ run: $(RUNS)
 	$(PY) -m streamer --server embedded --paced "$(RECORDING)"
 
 test: $(STAMP)
-	$(PY) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	$(PY) -m pytest $(IN_PARALLEL) $(ARGS)
+
+# Slower than the tests alone: they are followed line by line, in all processes that they start.
+coverage: $(STAMP)
+	mkdir -p build && rm -f build/coverage*
+	$(PY) -m coverage run -m pytest $(IN_PARALLEL) $(ARGS)
+	$(PY) -m coverage combine --quiet
+	$(PY) -m coverage json --quiet -o build/coverage.json
+	$(PY) scripts/measure/coverage_by_room.py build/coverage.json
 
 check: $(STAMP)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(DOCS)
+
+check-js:
+	npx --yes --package $(TYPESCRIPT) -- tsc --project jsconfig.json
+	npx --yes --package $(TYPESCRIPT) -- tsc --project tests/web/page.jsconfig.json
 
 docs: $(STAMP)
 	$(DOCS)

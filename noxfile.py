@@ -11,6 +11,7 @@ from pathlib import Path
 import nox
 
 SUPPORTED = ("3.10", "3.11", "3.12")
+IN_PARALLEL = ("--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder")  # as in the Makefile
 
 nox.needs_version = ">=2024.4.15"
 nox.options.reuse_existing_virtualenvs = True
@@ -37,7 +38,7 @@ def interpreter(version: str) -> str | None:
 def tests(session: nox.Session) -> None:
     """All tests, in an environment of their own."""
     session.install("--constraint", "requirements.lock", "--editable", ".[docs,test]")
-    session.run("python", "-m", "pytest", "--numprocesses", "2", "--dist", "loadfile", *session.posargs)
+    session.run("python", "-m", "pytest", *IN_PARALLEL, *session.posargs)
 
 
 def missing(session: nox.Session) -> None:

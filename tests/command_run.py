@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from streamer.bridge.service import Service
@@ -24,5 +25,10 @@ def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) ->
 
 def finals(service: Service, recording: str) -> list[str]:
     """The lines that are right for a recording: what the service says of it."""
-    lines = streamer(recording, "--server", service.url, "--format", "jsonl").stdout.splitlines()
+    return _finals(service.url, recording, Path(recording).stat().st_mtime_ns)
+
+
+@cache
+def _finals(url: str, recording: str, _changed_ns: int) -> list[str]:
+    lines = streamer(recording, "--server", url, "--format", "jsonl").stdout.splitlines()
     return [event["text"] for event in map(json.loads, lines) if event["type"] == "final"]

@@ -24,7 +24,54 @@ from streamer.bridge.session.session import Limits
 from streamer.bridge.telemetry.failures import Failures
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.triton_processes import no_streams
+from tests.triton_processes import streams_gone
+
+HERE = Path(__file__).parent
+
+
+# The files that take longest, in descending order. They begin first, so that no process is idle at the end.
+LONGEST = (
+    "test_tour.py",
+    "commands/test_batch.py",
+    "web/test_session.py",
+    "web/test_page_speaking.py",
+    "bridge/upstreams/test_rollover.py",
+    "commands/test_mic.py",
+    "test_cli.py",
+    "web/test_page.py",
+    "web/test_page_recordings.py",
+    "web/test_microphone.py",
+    "triton/test_server.py",
+    "bridge/test_recovery.py",
+    "test_documents.py",
+    "client/test_restart.py",
+    "bridge/upstreams/test_instances.py",
+    "bridge/test_server.py",
+    "commands/test_evaluate.py",
+    "scripts/train/test_train_acoustic.py",
+    "bridge/test_resumption.py",
+    "commands/test_serve.py",
+    "commands/test_completion.py",
+    "test_wheel.py",
+    "test_long_session.py",
+    "test_drain.py",
+    "triton/test_link.py",
+    "bridge/test_resumed_kinds.py",
+    "bridge/upstreams/test_tritons.py",
+    "training/acoustic/test_process_group.py",
+    "commands/test_roll.py",
+    "client/test_events.py",
+    "test_chosen_service.py",
+    "bridge/test_flow.py",
+    "asr_repo/test_streaming_asr.py",
+    "commands/test_doctor.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The order of whole files; within them tests stay as they stand."""
+    order = {HERE / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 def pytest_configure() -> None:
@@ -76,7 +123,7 @@ def triton() -> Iterator[TritonServer]:
 def no_streams_of_others(request: pytest.FixtureRequest) -> None:
     """Tests that look for streams left open do not find those of another file, whose link was cut: they expire."""
     if hasattr(request.module, "no_streams"):
-        asyncio.run(no_streams(request.getfixturevalue("triton"), 60))
+        asyncio.run(streams_gone(request.getfixturevalue("triton")))
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,7 @@ class Serving:
     def state(self) -> dict[str, Any]:
         """What /readyz tells."""
         try:
-            with urllib.request.urlopen(self._page("/readyz"), timeout=5) as answer:
+            with urllib.request.urlopen(self._page("/readyz"), timeout=60) as answer:
                 told = answer.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -56,7 +56,7 @@ class Serving:
     @property
     def exposition(self) -> str:
         """What /metrics tells."""
-        with urllib.request.urlopen(self._page("/metrics"), timeout=5) as answer:
+        with urllib.request.urlopen(self._page("/metrics"), timeout=60) as answer:
             return str(answer.read().decode())
 
     def wait(self) -> None:

@@ -57,10 +57,13 @@ def test_version_and_help() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_each_command_teaches(name: str) -> None:
-    """It has examples that begin as one types them, fits a usual terminal, and is there at once."""
-    began = time.monotonic()
-    shown = streamer(name, "--help").stdout
-    assert time.monotonic() - began < 5  # some tenths of a second; the machine may be busy
+    """It has examples that begin as one types them, fits a usual terminal, and loads nothing that takes its time."""
+    program = (
+        f"import sys; from streamer.cli import run; run(['{name}', '--help']); print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {"asyncio", "grpc", "numpy", "soundfile", "torch", "websockets"}.isdisjoint(done.stderr.split())
+    shown = done.stdout
     assert f"streamer {name} " in shown.partition("options:")[2]
     assert "example" in shown or name == "completion"
     assert max(map(len, shown.splitlines())) <= 120
@@ -358,7 +361,7 @@ def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, sta
         assert process.stderr is not None
         assert process.stdout.readline()
         process.send_signal(number)
-        assert process.wait(5) == status
+        assert process.wait(60) == status
         told = b"streamer: stopping: saving what was recognised so far, and ending what this command started."
         assert process.stderr.read() == told + b" Press Ctrl-C again to quit at once.\n"
 
@@ -426,8 +429,8 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
         family = psutil.Process(process.pid).children(recursive=True)
         assert "tritonserver" in [each.name() for each in family]
         process.terminate()
-        assert process.wait(30) == 0
-        assert psutil.wait_procs(family, timeout=5)[1] == []
+        assert process.wait(60) == 0
+        assert psutil.wait_procs(family, timeout=60)[1] == []
         assert "Traceback" not in process.stderr.read()
 
 
@@ -445,7 +448,7 @@ def test_without_a_service_one_is_started_and_ended() -> None:
     assert "tritonserver" in [each.name() for each in family]
     terminal.type("\x03")
     assert terminal.status() == 130
-    assert psutil.wait_procs(family, timeout=5)[1] == []
+    assert psutil.wait_procs(family, timeout=60)[1] == []
 
 
 def test_no_standard_descriptors(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_queries_ask_for_what_exists(place: str, query: str) -> None:
 def test_counters_are_not_shown_bare(place: str, query: str) -> None:
     """A counter or a bucket is only asked for over a time: its value alone depends on when the service started."""
     for selector in selectors(query):
-        if ENDINGS.search(selector.name):
+        if ENDINGS.search(selector.name or ""):
             assert re.search(rf"(rate|increase)\({selector.name}\b", query), place
 
 
@@ -153,7 +153,7 @@ def test_dashboard() -> None:
 
 def test_every_metric_is_on_the_dashboard() -> None:
     """Nothing is measured that nobody sees."""
-    shown = {ENDINGS.sub("", selector.name) for _, query in queries() for selector in selectors(query)}
+    shown = {ENDINGS.sub("", selector.name or "") for _, query in queries() for selector in selectors(query)}
     assert {ENDINGS.sub("", name) for name in samples()} <= shown
 
 

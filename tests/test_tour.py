@@ -60,7 +60,7 @@ class Newcomer:
     def _speak(self, before: int) -> None:
         self._terminal.watch("listening", before)
         with self._place.play(SENTENCE) as sound:
-            assert sound.wait(30) == 0
+            assert sound.wait(60) == 0
         self._terminal.watch("apostle", before)
         self._terminal.type("\x03")
 

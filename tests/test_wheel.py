@@ -87,7 +87,7 @@ def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: P
 
 def test_the_command_transcribes_outside_the_checkout(installed: Path, service: Service, tmp_path: Path) -> None:
     """`streamer FILE` with a Triton of its own, far from the checkout, says the same as the checkout."""
-    command = [installed / "streamer", SHORT, "--format", "json", "--server"]
+    command: list[str | Path] = [installed / "streamer", SHORT, "--format", "json", "--server"]
     own = json.loads(run(*command, "embedded", cwd=tmp_path))
     assert own["file"] == str(SHORT)
     assert own["duration_ms"] > 3000

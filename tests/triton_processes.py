@@ -13,11 +13,21 @@ import psutil
 from streamer.triton.server import TritonServer
 
 
+def metric(triton: TritonServer, name: str) -> float:
+    """The sum of one of its metrics over models and instances."""
+    with urllib.request.urlopen(f"http://{triton.metrics_address}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name + "{"))
+
+
 def live_streams(triton: TritonServer) -> float:
     """How many streams the model itself says are open."""
-    with urllib.request.urlopen(f"http://{triton.metrics_address}/metrics", timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("streamer_slots_live{"))
+    return metric(triton, "streamer_slots_live")
+
+
+def expired_streams(triton: TritonServer) -> float:
+    """How many streams nobody has ended."""
+    return metric(triton, "streamer_streams_expired_total")
 
 
 def stubs(server: int) -> Iterator[psutil.Process]:
@@ -28,9 +38,16 @@ def stubs(server: int) -> Iterator[psutil.Process]:
                 yield process
 
 
-async def no_streams(triton: TritonServer, seconds: float = 10.0) -> None:
+async def no_streams(triton: TritonServer) -> None:
+    """Wait until the model has no stream: all have been ended, none expires, as one does that is forgotten."""
+    expired = await asyncio.to_thread(expired_streams, triton)
+    await streams_gone(triton)
+    assert await asyncio.to_thread(expired_streams, triton) == expired
+
+
+async def streams_gone(triton: TritonServer) -> None:
     """Wait until the model has no stream. One that nobody ends expires only after 15 s and more."""
-    for _ in range(int(seconds * 10)):
+    for _ in range(600):
         if await asyncio.to_thread(live_streams, triton) == 0:
             return
         await asyncio.sleep(0.1)

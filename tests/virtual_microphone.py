@@ -18,7 +18,7 @@ import pytest
 
 SINK = "room"
 NEEDED = ("pulseaudio", "pactl", "paplay")
-_PATIENCE_S = 15.0
+_PATIENCE_S = 60.0
 
 
 class Room:

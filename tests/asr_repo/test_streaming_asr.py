@@ -39,12 +39,12 @@ async def link(triton: TritonServer) -> AsyncIterator[Link]:
 
 def metric(server: TritonServer, name: str) -> float:
     """The sum of a metric of the model over its instances."""
-    with urllib.request.urlopen(f"http://{server.metrics_address}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{server.metrics_address}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name + "{"))
 
 
-async def eventually(server: TritonServer, name: str, value: float, seconds: float = 10) -> None:
+async def eventually(server: TritonServer, name: str, value: float, seconds: float = 60.0) -> None:
     for _ in range(int(seconds * 10)):
         if metric(server, name) == value:
             return

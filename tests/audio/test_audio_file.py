@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
 
 from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, read_audio
 from streamer.audio.recording_check import AudioError, check_readable
 
 
-def tone(seconds: float, rate: int, hertz: float = 440.0) -> np.ndarray:
+def tone(seconds: float, rate: int, hertz: float = 440.0) -> NDArray[Any]:
     """A sine at a quarter of full scale."""
     return 0.25 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)
 
 
-def loudest_hertz(samples: np.ndarray) -> float:
+def loudest_hertz(samples: NDArray[Any]) -> float:
     """The frequency with the most energy."""
     spectrum = np.abs(np.fft.rfft(samples.astype(np.float64)))
     return float(spectrum.argmax() * SAMPLE_RATE / len(samples))
@@ -170,7 +172,7 @@ def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path, format: str) -> Non
     soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE, format=format)
     whole = (tmp_path / "a.wav").read_bytes()
     (tmp_path / "b.wav").write_bytes(whole[: len(whole) - 2 * 6000])
-    heard: list[np.ndarray] = []
+    heard: list[NDArray[Any]] = []
     with AudioFile(tmp_path / "b.wav") as recording, pytest.raises(AudioError) as caught:
         heard.extend(recording.chunks())
     assert str(caught.value) == f"{tmp_path}/b.wav is damaged: only 0.6 of 1.0 s can be read."

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
 
 from streamer.audio.decoder import ENCODINGS, AudioDecoder
 from streamer.audio.sample_converter import SAMPLE_RATE, Int16Samples
@@ -15,14 +17,14 @@ from streamer.audio.sample_converter import SAMPLE_RATE, Int16Samples
 RATES = (8_000, 11_025, 16_000, 22_050, 44_100, 48_000)
 
 
-def audio(rate: int, channels: int = 1, seconds: float = 0.7) -> np.ndarray:
+def audio(rate: int, channels: int = 1, seconds: float = 0.7) -> NDArray[Any]:
     """Tones and noise, different in each channel, as [samples, channels]."""
     time = np.arange(round(rate * seconds)) / rate
     noise = np.random.default_rng(1).normal(0, 0.03, (len(time), channels))
     return 0.3 * np.sin(2 * np.pi * 440 * np.outer(time, 1 + np.arange(channels))) + noise
 
 
-def encoded(samples: np.ndarray, encoding: str) -> bytes:
+def encoded(samples: NDArray[Any], encoding: str) -> bytes:
     """The samples as a client sends them; G.711 by libsndfile."""
     if encoding == "pcm_f32le":
         return samples.astype("<f4").tobytes()
@@ -36,7 +38,7 @@ def encoded(samples: np.ndarray, encoding: str) -> bytes:
 
 def decoded(decoder: AudioDecoder, data: bytes, sizes: list[int] | None = None) -> list[Int16Samples]:
     """The output of a decoder for this data in chunks of these sizes, and the rest."""
-    parts = [[] for _ in range(decoder.streams)]
+    parts: list[list[Int16Samples]] = [[] for _ in range(decoder.streams)]
     place = 0
     for size in (*(sizes or ()), len(data)):
         for stream, chunk in zip(parts, decoder.decode(data[place : place + size]), strict=True):

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 import soundfile
+from numpy.typing import NDArray
 
 from streamer.audio.audio_file import SAMPLE_RATE, AudioFile, read_audio
 from streamer.audio.recording_check import AudioError
@@ -61,7 +63,7 @@ def test_audio_is_that_of_the_original(tmp_path: Path, name: str, arguments: tup
     assert children() == []
 
 
-def loudness(samples: np.ndarray) -> np.ndarray:
+def loudness(samples: NDArray[Any]) -> NDArray[Any]:
     """The level of each fiftieth of a second."""
     pieces = samples[: len(samples) // 320 * 320].reshape(-1, 320)
     return np.asarray(np.sqrt((pieces**2).mean(axis=1)))

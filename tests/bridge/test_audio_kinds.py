@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from streamer.bridge.service import Service
@@ -31,13 +32,13 @@ async def service(triton: TritonServer) -> AsyncIterator[Service]:
     await no_streams(triton)
 
 
-def speech(name: str, start_s: float = 0, seconds: float = SECONDS) -> np.ndarray:
+def speech(name: str, start_s: float = 0, seconds: float = SECONDS) -> NDArray[Any]:
     """Return a part of a recording, with full scale 1."""
     samples = np.frombuffer(pcm(name), np.int16)[round(start_s * 16_000) :][: round(seconds * 16_000)]
     return (samples / 32768).astype(np.float32)
 
 
-def sent(samples: np.ndarray, rate: int, encoding: str) -> bytes:
+def sent(samples: NDArray[Any], rate: int, encoding: str) -> bytes:
     """Return the same audio as a client has it."""
     samples = soxr.resample(samples, 16_000, rate)
     if encoding == "pcm_f32le":
@@ -81,7 +82,7 @@ async def test_any_pieces(service: Service) -> None:
     assert said(await recognise(service.url, audio, [1, 2, 333, 8821, 40_001], **options)) == said(whole)
 
 
-def call() -> tuple[np.ndarray, np.ndarray]:
+def call() -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a call with one speaker on each side, who take turns."""
     left, right = speech("quilter.ogg"), speech("talk.flac")
     silence = np.zeros(len(left) + 16_000, np.float32)
@@ -163,7 +164,7 @@ async def test_a_file_with_its_channels_apart(service: Service, tmp_path: Path) 
     """The client sends the channels of a file separately, at 16 kHz."""
     left, right = (soxr.resample(side, 16_000, 44_100) for side in (speech("quilter.ogg", seconds=4), np.zeros(64_000)))
     soundfile.write(tmp_path / "call.wav", np.stack([right, left], axis=1), 44_100)
-    events = [event async for event in transcribe(tmp_path / "call.wav", service.url, channels="separate")]
+    events: list[Any] = [event async for event in transcribe(tmp_path / "call.wav", service.url, channels="separate")]
     assert {event["channel"] for event in events if event["type"] == "final"} == {1}
     assert events[-1]["audio_ms"] == pytest.approx(4000, abs=1)
     numbers = [event["n"] for event in events]

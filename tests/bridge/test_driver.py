@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from string import ascii_lowercase
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
@@ -125,8 +126,8 @@ async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCa
     changes: dict[str, list[str]] = {}
     for record in caplog.records:
         if record.levelno == logging.DEBUG:
-            changes.setdefault(record.message, []).append(record.fields["now"])
-    assert changes.pop("health") == ["well", "away", "left"]  # before that it is no longer watched
+            changes.setdefault(record.message, []).append(vars(record)["fields"]["now"])
+    assert changes.pop("health") == ["well", "away", "left"]  # first it is no longer watched
     assert changes.pop("sequence") == ["opening", "open", "ended"]
     assert changes.pop("supply") == ["complete", "unwanted"]
     assert changes.pop("reservation") == ["asked", "accepted"]
@@ -177,7 +178,10 @@ async def test_audio_before_ready_waits_for_the_hotwords(triton: TritonServer) -
     """A client that sends everything at once gets the same words as one that waits for `ready`, on any channels."""
     sound = pcm("airplane.mp3")
     both = b"".join(sound[place : place + 2] * 2 for place in range(0, len(sound), 2))
-    options = {"hotwords": ["airplane", *(f"{way} brobdingnag" for way in ascii_lowercase)], "channels": 2}
+    options: dict[str, Any] = {
+        "hotwords": ["airplane", *(f"{way} brobdingnag" for way in ascii_lowercase)],
+        "channels": 2,
+    }
     async with serving(triton) as service:
         patient = await recognise(service.url, both, multichannel=True, **options)
         async with connect(service.url, compression=None) as hasty:

@@ -35,7 +35,6 @@ def whole(triton: TritonServer) -> list[Event]:
     """Return the events of an undisturbed session."""
 
     async def undisturbed() -> list[Event]:
-        await no_streams(triton, 30)  # those of other tests whose link was cut expire on their own
         async with serving(triton) as service:
             return lasting(await recognise(service.url, AUDIO))
 
@@ -75,7 +74,7 @@ async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed
 
         scissors = asyncio.create_task(cutting())
         try:
-            events = [event async for event in transcribe(speak(), address)]
+            events: list[Any] = [event async for event in transcribe(speak(), address)]
         finally:
             scissors.cancel()
         resumes = float(service.metrics.exposition().decode().split("\nstreamer_resumes_total ")[1].split()[0])
@@ -96,7 +95,7 @@ async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) ->
                 await cut()
 
         scissors = asyncio.create_task(cutting())
-        events = [event async for event in transcribe([AUDIO], address)]
+        events: list[Any] = [event async for event in transcribe([AUDIO], address)]
         await scissors
     assert [event["n"] for event in events] == list(range(1, len(events) + 1))
     assert lasting(events) == whole
@@ -190,7 +189,7 @@ async def test_too_late(triton: TritonServer) -> None:
             await second.send(resume(ready, 1))
             (error,) = await rest(second)
             assert (error["code"], second.close_code) == ("unknown_token", 4000)
-        await no_streams(triton, 2)
+        await no_streams(triton)
 
 
 @pytest.mark.parametrize("after", [2, 1000])
@@ -264,7 +263,7 @@ async def test_a_goodbye_is_no_loss(triton: TritonServer) -> None:
     async with serving(triton) as service:
         first, ready = await begun(service.url)
         await first.close()
-        await no_streams(triton, 2)
+        await no_streams(triton)
         async with open_websocket(service.url) as second:
             await second.send(resume(ready, 1))
             assert (await rest(second))[-1]["code"] == "unknown_token"
@@ -281,7 +280,7 @@ async def test_switched_off(triton: TritonServer) -> None:
             with pytest.raises(SessionError, match=r"was lost.* does not know the session any more") as caught:
                 await session.__anext__()
             assert caught.value.code == "lost"
-        await no_streams(triton, 2)
+        await no_streams(triton)
 
 
 async def test_the_end_of_the_service(triton: TritonServer) -> None:
@@ -293,4 +292,4 @@ async def test_the_end_of_the_service(triton: TritonServer) -> None:
         assert 'state="parked"} 1.0' in service.metrics.exposition().decode()
         leaving = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - leaving < 4
-    await no_streams(triton, 2)
+    await no_streams(triton)

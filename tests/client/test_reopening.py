@@ -134,7 +134,7 @@ async def test_another_session_goes_on_at_the_cut() -> None:
     options = {"words": False, "endpoint": {"after_text_ms": 500}}
     async with living(first, forgotten, second) as (address, met), connect(address, options) as session:
         await session.send(audio(5))
-        events = [await anext(session) for _ in range(2)]
+        events: list[Any] = [await anext(session) for _ in range(2)]
         await session.send(audio(6)[5 * SECOND :])
         await session.stop()
         events += await everything(session)
@@ -170,7 +170,7 @@ async def test_the_second_session_is_resumed_too() -> None:
 
     async with living(first, forgotten, second, third) as (address, met), connect(address) as session:
         await session.send(audio(5))
-        events = [await anext(session) for _ in range(3)]
+        events: list[Any] = [await anext(session) for _ in range(3)]
         await session.stop()
         events += await everything(session)
     assert [(event["type"], event["n"]) for event in events] == [
@@ -190,7 +190,7 @@ async def test_the_second_session_is_resumed_too() -> None:
         ({"restart": False}, 2, "does not know the session any more"),
     ],
 )
-async def test_it_may_be_told_not_to(settings: dict[str, bool], met: int, said: str) -> None:
+async def test_it_may_be_told_not_to(settings: dict[str, Any], met: int, said: str) -> None:
     """Then the session is lost, and the sentence says why."""
     async with living(first, forgotten) as (address, heard), connect(address, **settings) as session:
         await session.send(audio(5))
@@ -288,7 +288,7 @@ async def test_a_session_that_is_closed_meanwhile() -> None:
         await asyncio.sleep(0.2)
         await session.close()
         with pytest.raises(SessionError):
-            await asyncio.wait_for(reading, 5)
+            await asyncio.wait_for(reading, 60)
 
 
 async def test_a_live_session_is_not_too_fast() -> None:
@@ -360,4 +360,4 @@ async def test_who_is_silent_is_not_given_up(monkeypatch: pytest.MonkeyPatch) ->
         assert not reading.done()
         await session.send(audio(2))
         with pytest.raises(SessionError, match=r"has sent nothing for 0\.1 s"):
-            await asyncio.wait_for(reading, 5)
+            await asyncio.wait_for(reading, 60)

@@ -168,7 +168,6 @@ def test_tab_in_a_real_shell(place: Path, ended: list[Terminal], shell: str) -> 
             # Some shells take a Tab for a mere character when other keys follow at once, as in text that is pasted.
             typed, asked = len(terminal.shown), answers(place)
             terminal.type(f"{part}\t")
-            terminal.settle(typed)
             while answers(place) == asked:
                 time.sleep(0.05)
             terminal.settle(typed)

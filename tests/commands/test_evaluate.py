@@ -189,7 +189,7 @@ def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, sta
 
 def sessions(service: Service) -> int:
     """How many sessions the service has at present."""
-    with urlopen(service.url.replace("ws://", "http://").replace("/v1/stream", "/readyz"), timeout=5) as answer:
+    with urlopen(service.url.replace("ws://", "http://").replace("/v1/stream", "/readyz"), timeout=60) as answer:
         return int(json.load(answer)["sessions"])
 
 

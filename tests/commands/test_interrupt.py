@@ -89,7 +89,7 @@ def test_a_second_signal_hurries(second: signal.Signals) -> None:
             await asyncio.sleep(30)
         finally:
             send(second)
-            await asyncio.wait_for(hurried.wait(), 5)
+            await asyncio.wait_for(hurried.wait(), 60)
             done.append("tidy")
         return 0
 

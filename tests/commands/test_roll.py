@@ -116,7 +116,7 @@ def test_only_its_user_may_ask(triton: TritonServer) -> None:
         assert stat.S_IMODE(served.control.stat().st_mode) == 0o600
         for request in (b"nonsense\n", b"[]\n", b'{"roll": "../x"}\n', b'{"stop": 1}\n', b"x" * 10_000 + b"\n"):
             with socket.socket(socket.AF_UNIX) as asking:
-                asking.settimeout(10)
+                asking.settimeout(60)
                 asking.connect(str(served.control))
                 asking.sendall(request)
                 answer = json.loads(asking.makefile().readline())

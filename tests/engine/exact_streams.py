@@ -68,7 +68,7 @@ def talk(seed: int, words: int = 40) -> tuple[str, NDArray[np.int16]]:
 
 
 def pieces(audio: NDArray[np.int16], dice: random.Random) -> list[NDArray[np.int16]]:
-    sizes = []
+    sizes: list[int] = []
     while sum(sizes) < len(audio):
         sizes.append(dice.choice([0, 1, 37, 160, 511, 640, 5120, 5121, 30_000]))
     return np.split(audio, np.cumsum(sizes)[:-1])

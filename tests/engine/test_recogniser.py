@@ -13,7 +13,7 @@ import torch
 from streamer.engine.preparation import SLICE_S, Preparations
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.search.search import Hotword, Hypothesis
+from streamer.engine.search.search import Hotword, Hypothesis, Search
 from streamer.engine.stream_events import Cut, Final, Flushed, Heard, Partial, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.testing.exact_model import ExactModel
@@ -39,7 +39,7 @@ def test_every_word_of_a_lexicon_is_in_one_final(seed: int) -> None:
 
 def test_streams_of_different_searches_share_a_batch() -> None:
     """Each stream gets the words of the search that it chose; an unknown search is refused."""
-    searches = {"lexicon": lexicon_search("bad cab", 4), "greedy": GreedySearch(UNITS, 4)}
+    searches: dict[str, Search] = {"lexicon": lexicon_search("bad cab", 4), "greedy": GreedySearch(UNITS, 4)}
     recogniser = Recogniser(ExactModel(), searches, slots=4)
     for stream in range(4):
         recogniser.open(stream, StreamOptions(search="greedy" if stream % 2 else "lexicon"))

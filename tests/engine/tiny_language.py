@@ -25,6 +25,7 @@ BLANK, BOUNDARY = 0, 1
 def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
     """Every word, and some pairs and triples of them, with random probabilities and weights."""
     before = ["<s>", *names]
+    ngrams: dict[tuple[str, ...], tuple[float, float]]
     ngrams = {(name,): (-dice.uniform(0.5, 5.0), -dice.uniform(0.0, 2.0)) for name in before}
     for pair in itertools.product(before, names):
         if dice.random() < 0.6:
@@ -33,9 +34,11 @@ def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
         if triple[:2] in ngrams and dice.random() < 0.5:
             ngrams[triple] = -dice.uniform(0.1, 3.0), 0.0
     ends = random.Random(len(ngrams))  # of its own: the words stay what they are
-    for context in [(), *(ngram for ngram in ngrams if len(ngram) < 3)]:
+    contexts: list[tuple[str, ...]] = [(), *(ngram for ngram in ngrams if len(ngram) < 3)]
+    for context in contexts:
         if not context or ends.random() < 0.5:
-            ngrams[(*context, "</s>")] = -ends.uniform(0.1, 3.0), 0.0
+            ended: tuple[str, ...] = (*context, "</s>")
+            ngrams[ended] = -ends.uniform(0.1, 3.0), 0.0
     return LanguageModel.build(names, ngrams)
 
 

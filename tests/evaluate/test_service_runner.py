@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,7 +24,7 @@ DONE = {"type": "done", "audio_ms": 640}
 
 
 @asynccontextmanager
-async def saying(*sessions: list[dict[str, object]]) -> AsyncIterator[str]:
+async def saying(*sessions: Sequence[Mapping[str, object]]) -> AsyncIterator[str]:
     """A service whose sessions answer with these scripts in turn, and which then stops; the URL."""
     waiting = list(sessions)
 

@@ -47,7 +47,8 @@ class Screen:
     def resize(self, width: int) -> None:
         """Somebody makes the window wider or narrower."""
         self.shown()
-        rows, cursor = [], (0, 0)
+        rows: list[tuple[str, bool]] = []
+        cursor = 0, 0
         begin = 0
         for end, (_, last) in enumerate(self._rows):
             if last or end == len(self._rows) - 1:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from streamer.terminal import progress_board
 from streamer.terminal.progress_board import ProgressBoard
 from streamer.terminal.progress_text import Tally
 from streamer.terminal.text_width import columns
@@ -23,7 +23,7 @@ class TimedScreen(Screen):
 def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedScreen]:
     """A terminal of 60 columns."""
     result = TimedScreen(60, 12)
-    monkeypatch.setattr(progress_board.time, "monotonic", lambda: result.now)
+    monkeypatch.setattr(time, "monotonic", lambda: result.now)
     yield result
     result.close()
 

@@ -100,7 +100,7 @@ def server() -> Iterator[TritonServer]:
 def eventually() -> Callable[..., bool]:
     """Whether a condition becomes true in time."""
 
-    def wait(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    def wait(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:

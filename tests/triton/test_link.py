@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ import pytest
 from streamer.triton import link as link_module
 from streamer.triton.link import ConnectionLost, Link, LinkError, Overdue, ready
 from streamer.triton.server import TritonServer
-from streamer.wire.model_events import Heard
+from streamer.wire.model_events import Heard, ModelEvent
 
 MODELS = Path(__file__).parent / "models"
+FOR_EVER_S = 1000.0  # longer than a test may take: what waits so long fails
 FAIL, RAISE, SILENT, DIE = (np.int16(command).tobytes() for command in (1, 2, 3, 4))  # see the model
 
 
@@ -28,9 +29,23 @@ def silence(samples: int) -> bytes:
 
 
 @pytest.fixture
+def patient(tmp_path: Path) -> Path:
+    """The same model in a Triton that does not forget an idle sequence as long as a test lasts."""
+    shutil.copytree(MODELS / "good", tmp_path / "patient")
+    config = tmp_path / "patient" / "probe" / "config.pbtxt"
+    config.write_text(config.read_text().replace("2500000", "1000000000"))
+    return tmp_path / "patient"
+
+
+@pytest.fixture
 async def link(server: TritonServer) -> AsyncIterator[Link]:
     async with await Link.connect(server.grpc_address, "probe") as opened:
         yield opened
+
+
+async def told(answer: Awaitable[Sequence[ModelEvent]]) -> list[Any]:
+    """The events of an answer, of whatever kind."""
+    return list(await answer)
 
 
 async def code_of(request: Any) -> str:
@@ -40,17 +55,16 @@ async def code_of(request: Any) -> str:
     return caught.value.code
 
 
-async def keep_sending(link: Link, seconds: float) -> list[LinkError]:
+async def keep_sending(link: Link) -> list[LinkError]:
     """Send requests in forty sequences, each until an error; returns the errors."""
 
     async def one() -> LinkError:
-        sequence, until = link.sequence({"sleep_ms": 5}), time.monotonic() + seconds
-        while time.monotonic() < until:
+        sequence = link.sequence({"sleep_ms": 5})
+        while True:
             try:
-                await sequence.send(silence(100), timeout=seconds)
+                await sequence.send(silence(100), timeout=FOR_EVER_S)
             except LinkError as error:
                 return error
-        raise AssertionError("no error came")
 
     return await asyncio.gather(*(one() for _ in range(40)))
 
@@ -58,21 +72,21 @@ async def keep_sending(link: Link, seconds: float) -> list[LinkError]:
 async def test_the_events_of_a_request_come_back(link: Link) -> None:
     """Options are sent with START, a flush with its request, and events are decoded."""
     sequence = link.sequence({"words": True})
-    seen, heard = await sequence.send(silence(160))
+    seen, heard = await told(sequence.send(silence(160)))
     assert seen.fields["options"] == {"words": True}
     assert seen.fields["text"] == "grün"
     assert heard == Heard(160)
-    seen, heard = await sequence.send(silence(40), flush=True)
+    seen, heard = await told(sequence.send(silence(40), flush=True))
     assert seen.fields["options"] == {"flush": True}
     assert heard.sample == 200
-    seen, heard = await sequence.send(end=True)
+    seen, heard = await told(sequence.send(end=True))
     assert seen.fields["options"] == {}
     assert heard.sample == 200
 
 
 async def test_flush_joins_the_options_of_the_first_request(link: Link) -> None:
     """A recording can be sent in a single request."""
-    (seen, heard) = await link.sequence({"words": True}).send(silence(7), flush=True, end=True)
+    (seen, heard) = await told(link.sequence({"words": True}).send(silence(7), flush=True, end=True))
     assert seen.fields["options"] == {"words": True, "flush": True}
     assert heard.sample == 7
 
@@ -84,8 +98,8 @@ async def test_many_sequences_share_the_stream(link: Link) -> None:
         sequence, total, instances, largest = link.sequence({"sleep_ms": 1}), 0, set(), 0
         for step in range(10):
             total += 10 * number + step
-            flush = (number + step) % 5 == 0  # different options and lengths do not prevent a common batch
-            seen, heard = await sequence.send(silence(10 * number + step), end=step == 9, flush=flush)
+            flush = (number + step) % 5 == 0  # other options and lengths do not keep requests from one batch
+            seen, heard = await told(sequence.send(silence(10 * number + step), end=step == 9, flush=flush))
             assert seen.fields["options"].get("flush", False) == flush
             assert heard.sample == total
             instances.add(seen.fields["instance"])
@@ -114,8 +128,8 @@ async def test_an_error_of_the_model_concerns_one_request(link: Link) -> None:
     with pytest.raises(LinkError) as caught:
         await one.send(FAIL)
     assert (caught.value.code, caught.value.message) == ("bad_samples", "I was told\nto fail")
-    assert (await one.send(silence(5), end=True))[-1].sample == 10
-    assert (await other.send(silence(6), end=True))[-1].sample == 12
+    assert (await told(one.send(silence(5), end=True)))[-1].sample == 10
+    assert (await told(other.send(silence(6), end=True)))[-1].sample == 12
 
 
 async def test_an_exception_in_the_model_leaves_the_link_alive(link: Link) -> None:
@@ -125,26 +139,24 @@ async def test_an_exception_in_the_model_leaves_the_link_alive(link: Link) -> No
     with pytest.raises(LinkError, match=r"refused: [^Z]*KeyError: 'probe'"):
         await sequence.send(RAISE)
     assert link.alive
-    assert (await sequence.send(end=True))[-1].sample == 5
+    assert (await told(sequence.send(end=True)))[-1].sample == 5
 
 
 async def test_an_overdue_answer_raises_and_leaves_nothing(link: Link) -> None:
     """The wait is bounded, no future stays behind, and the sequence can be ended."""
     sequence = link.sequence()
     await sequence.send(silence(5))
-    began = time.monotonic()
     with pytest.raises(Overdue, match=r"within 0\.1 s"):
         await sequence.send(SILENT, timeout=0.1)
-    assert 0.1 <= time.monotonic() - began < 1
     assert link.in_flight == 0
-    assert (await sequence.send(end=True))[-1].sample == 5
+    assert (await told(sequence.send(end=True)))[-1].sample == 5
 
 
 async def test_a_late_answer_is_dropped(link: Link) -> None:
     """The next request gets its own answer, not the late one."""
     sequence = link.sequence({"sleep_ms": 300})
     assert await code_of(sequence.send(silence(5), timeout=0.05)) == "overdue"
-    assert (await sequence.send(silence(6), end=True))[-1].sample == 11
+    assert (await told(sequence.send(silence(6), end=True)))[-1].sample == 11
 
 
 async def test_one_request_of_a_sequence_at_a_time(link: Link) -> None:
@@ -153,7 +165,7 @@ async def test_one_request_of_a_sequence_at_a_time(link: Link) -> None:
     first = asyncio.create_task(sequence.send(silence(5)))
     await asyncio.sleep(0.02)
     assert await code_of(sequence.send(silence(6))) == "busy"
-    assert (await first)[-1].sample == 5
+    assert (await told(first))[-1].sample == 5
     await sequence.send(end=True)
     assert await code_of(sequence.send(silence(5))) == "over"
 
@@ -173,7 +185,7 @@ async def test_a_cancelled_request_leaves_nothing(link: Link) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert link.in_flight == 0
-    assert (await sequence.send(silence(6), end=True))[-1].sample == 11
+    assert (await told(sequence.send(silence(6), end=True)))[-1].sample == 11
 
 
 async def test_an_idle_sequence_is_unknown_after_a_while(link: Link) -> None:
@@ -235,23 +247,22 @@ async def test_close_waits_for_answers_that_are_due(server: TritonServer) -> Non
     assert link.in_flight == 20
     await link.close()
     assert not link.alive
-    assert [events[-1].sample for events in await sending] == [9] * 20
+    answers: list[list[Any]] = [list(events) for events in await sending]
+    assert [events[-1].sample for events in answers] == [9] * 20
     assert await code_of(sequences[0].send(silence(9))) == "over"
     assert await code_of(link.sequence().send(silence(9))) == "unavailable"
     await link.close()
 
 
-async def test_close_ends_the_sequences_that_are_open() -> None:
+async def test_close_ends_the_sequences_that_are_open(patient: Path) -> None:
     """Their slots are free at once, without waiting for Triton's idle limit."""
-    with TritonServer(MODELS / "good", slots=2) as server:
+    with TritonServer(patient, slots=2, grace=FOR_EVER_S) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             for _ in range(2):
                 await link.sequence().send(silence(5))
         async with await Link.connect(server.grpc_address, "probe") as link:
-            await link.sequence().send(silence(5), timeout=1)
-        began = time.monotonic()
+            await link.sequence().send(silence(5), timeout=60)
         server.stop()
-        assert time.monotonic() - began < 1
 
 
 async def test_close_is_bounded(server: TritonServer) -> None:
@@ -259,18 +270,16 @@ async def test_close_is_bounded(server: TritonServer) -> None:
     link = await Link.connect(server.grpc_address, "probe")
     sending = asyncio.create_task(link.sequence({"sleep_ms": 1000}).send(silence(9)))
     await asyncio.sleep(0.02)
-    began = time.monotonic()
     await link.close(timeout=0.1)
     with pytest.raises(ConnectionLost, match="the link was closed"):
         await sending
-    assert time.monotonic() - began < 0.8
     async with await Link.connect(server.grpc_address, "probe") as another:
         await another.sequence().send(silence(9), end=True)
 
 
-async def test_a_sequence_without_a_slot_is_told_so() -> None:
+async def test_a_sequence_without_a_slot_is_told_so(patient: Path) -> None:
     """A START that waits in Triton's backlog fails as `full`; a discarded sequence makes room."""
-    with TritonServer(MODELS / "good", slots=1) as server:
+    with TritonServer(patient, slots=1) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             one, other, third = link.sequence(), link.sequence(), link.sequence()
             await one.send(silence(5))
@@ -279,7 +288,7 @@ async def test_a_sequence_without_a_slot_is_told_so() -> None:
             await asyncio.sleep(0.1)
             assert not waiting.done()
             one.discard()
-            assert (await asyncio.wait_for(waiting, 1))[-1].sample == 7
+            assert (await told(asyncio.wait_for(waiting, 60)))[-1].sample == 7
             assert await code_of(one.send(silence(5))) == "over"
 
 
@@ -287,12 +296,10 @@ async def test_a_killed_server_fails_all_who_wait() -> None:
     """All waiting requests get ConnectionLost at once, and so do later ones."""
     with TritonServer(MODELS / "good") as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
-            sending = asyncio.create_task(keep_sending(link, 20))
+            sending = asyncio.create_task(keep_sending(link))
             await asyncio.sleep(0.5)
             os.kill(server.pid, signal.SIGKILL)
-            began = time.monotonic()
             errors = await sending
-            assert time.monotonic() - began < 2
             assert {type(error) for error in errors} == {ConnectionLost}
             assert not link.alive
             assert link.in_flight == 0
@@ -303,25 +310,23 @@ async def test_a_server_is_stopped_under_load() -> None:
     """Stopping is bounded while clients go on sending; their requests fail."""
     with TritonServer(MODELS / "good", grace=1.0) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
-            sending = asyncio.create_task(keep_sending(link, 20))
+            sending = asyncio.create_task(keep_sending(link))
             await asyncio.sleep(0.5)
-            began = time.monotonic()
             await asyncio.to_thread(server.stop)
-            assert time.monotonic() - began < 3
             assert {error.code for error in await sending} == {"unavailable"}
 
 
 async def test_a_stopping_server_lets_sequences_end() -> None:
     """Open sequences are served until their END, and then the server ends at once."""
-    with TritonServer(MODELS / "good", grace=10.0) as server:
+    with TritonServer(MODELS / "good", grace=FOR_EVER_S) as server:
         async with await Link.connect(server.grpc_address, "probe") as link:
             sequence = link.sequence()
             await sequence.send(silence(5))
             stopping = asyncio.create_task(asyncio.to_thread(server.stop))
             await asyncio.sleep(0.2)
             assert await code_of(link.sequence().send(silence(5))) == "unavailable"
-            assert (await sequence.send(silence(5), end=True))[-1].sample == 10
-            await asyncio.wait_for(stopping, 2)
+            assert (await told(sequence.send(silence(5), end=True)))[-1].sample == 10
+            await asyncio.wait_for(stopping, 60)
 
 
 async def test_a_dead_model_process_is_told() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_what_cannot_be_set(folder: Path, text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(("settings", "name"), [({"instances": 0}, "instances"), ({"slots": 0}, "slots")])
-def test_numbers_below_one_are_refused(folder: Path, settings: dict[str, int], name: str) -> None:
+def test_numbers_below_one_are_refused(folder: Path, settings: dict[str, Any], name: str) -> None:
     """There must be at least one instance and one slot."""
     with pytest.raises(TritonError, match=f"^{name} must be 1 or more, not 0$"):
         configured(model_config(folder), **settings)

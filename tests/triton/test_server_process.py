@@ -18,7 +18,7 @@ MODELS = Path(__file__).parent / "models"
 
 
 @pytest.mark.parametrize("settings", [{}, {"instances": 2}])
-def test_another_model_while_it_runs(place: Any, tmp_path: Path, settings: dict[str, int]) -> None:
+def test_another_model_while_it_runs(place: Any, tmp_path: Path, settings: dict[str, Any]) -> None:
     """A model that is added to the repository later is loaded with our settings, and by another start too."""
     repository = tmp_path / "repository"
     shutil.copytree(MODELS / "good", repository)
@@ -55,7 +55,7 @@ def test_a_model_that_cannot_be_loaded(place: Any, tmp_path: Path) -> None:
 
 def ready(server: TritonServer, model: str) -> bool:
     try:
-        with urllib.request.urlopen(f"http://{server.http_address}/v2/models/{model}/ready", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{server.http_address}/v2/models/{model}/ready", timeout=60) as answer:
             return bool(answer.status == 200)
     except urllib.error.HTTPError as error:
         error.close()
@@ -64,5 +64,5 @@ def ready(server: TritonServer, model: str) -> bool:
 
 def count(server: TritonServer, model: str) -> int:
     """Return the number of its instances."""
-    with urllib.request.urlopen(f"http://{server.http_address}/v2/models/{model}/config", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{server.http_address}/v2/models/{model}/config", timeout=60) as answer:
         return int(sum(group["count"] for group in json.load(answer)["instance_group"]))

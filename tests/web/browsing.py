@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
-from playwright.async_api import Browser, BrowserContext, Page, Playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright
 
 from streamer.audio.audio_file import SAMPLE_RATE
 from tests.samples import pcm
@@ -87,7 +87,11 @@ class Watch:
     def _follow(self, page: Page) -> None:
         page.on("crash", lambda _: self._complain("the page crashed"))
         page.on("websocket", lambda websocket: self._asked(websocket.url))
-        page.on("console", lambda said: said.type == "error" and self._complain(f"console: {said.text}"))
+        page.on("console", self._read)
+
+    def _read(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self._complain(f"console: {said.text}")
 
     def _asked(self, url: str) -> None:
         parts = urlsplit(url)

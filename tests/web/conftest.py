@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, Playwright, async_playwright
+from playwright.async_api import Browser, Page, Playwright, async_playwright, expect
 
 from streamer.bridge.service import Service
 from streamer.testing import ExactService
@@ -25,6 +25,7 @@ from tests.serve_process import RestartableService
 from tests.web.browsing import Watch, launch, microphone_file
 
 HERE = Path(__file__).parent
+expect.set_options(timeout=60_000)  # what comes at all comes soon, unless the machine is busy
 OpenBrowser = Callable[..., Awaitable[Browser]]
 OpenPage = Callable[..., Awaitable[Page]]
 

@@ -59,7 +59,7 @@ async def test_contrast(open_page: OpenPage, scheme: Any) -> None:
     assert (await page.evaluate(FAINT))["faint"] == []
     await page.get_by_label("As spoken").check()
     await drop(page, wave_file("airplane.mp3"))
-    await expect(page.locator("#partial .word.open").first).to_be_visible(timeout=30_000)
+    await expect(page.locator("#partial .word.open").first).to_be_visible(timeout=60_000)
     assert (await page.evaluate(FAINT))["faint"] == []
     await doing(page, "nothing")
     await page.locator("#finals .word").first.hover()
@@ -251,7 +251,7 @@ async def test_a_screen_reader(open_page: OpenPage) -> None:
     assert await page.locator("#finals .at[aria-hidden=true]").count() == await page.locator("#finals .at").count() > 0
     assert await page.get_by_role("status").first.inner_text() == "Ready"
     for role in ("banner", "main", "contentinfo"):
-        assert await page.get_by_role(role).count() == 1, role  # type: ignore[arg-type]
+        assert await page.get_by_role(role).count() == 1, role
     nameless = await page.locator("button, input, select, textarea, [role]").evaluate_all(
         "all => all.filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length"
         " || one.getAttribute('aria-labelledby') || one.matches('[role=tooltip], [role=status], [role=alert]')))"
@@ -275,7 +275,7 @@ async def test_less_movement(open_page: OpenPage) -> None:
         }"""
     )
     await page.click("#speak")
-    await expect(page.locator("#state")).to_have_text("Listening", timeout=30_000)
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=60_000)
     drawn, seconds = await page.evaluate(
         """async () => {
             const [before, began] = [drawn, performance.now()];
@@ -299,7 +299,7 @@ async def test_the_policy_holds(open_page: OpenPage) -> None:
         }"""
     )
     await page.click("#speak")
-    await expect(page.locator("#state")).to_have_text("Listening", timeout=30_000)
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=60_000)
     await page.keyboard.press("Escape")
     await doing(page, "nothing")
     await transcribed(page, "airplane.mp3")
@@ -330,7 +330,7 @@ async def test_nobody_else_is_asked(open_page: OpenPage, site: str) -> None:
     await transcribed(page, "airplane.mp3")
     await page.click("#play")
     await page.click("#speak")
-    await expect(page.locator("#state")).to_have_text("Listening", timeout=30_000)
+    await expect(page.locator("#state")).to_have_text("Listening", timeout=60_000)
     await page.keyboard.press("Escape")
     await doing(page, "nothing")
     assert len(asked) > 15
@@ -375,7 +375,8 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
 
 def segment(dice: random.Random, number: int) -> dict[str, Any]:
     """A final of some words from 0 ms on."""
-    words, at = [], 0
+    words: list[dict[str, Any]] = []
+    at = 0
     for _ in range(dice.randint(1, 40)):
         length = dice.choice([40, 200, 300, 700, 2500])
         word = dice.choice(

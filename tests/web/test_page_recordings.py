@@ -26,7 +26,9 @@ TALK_S = 12.5
 
 async def told(service: Service) -> list[Event]:
     """What the command line is told of the talk."""
-    return [event async for event in transcribe([pcm("talk.flac")[: int(TALK_S * 32_000)]], service.url)]
+    sound = pcm("talk.flac")[: int(TALK_S * 32_000)]
+    told: list[Any] = [event async for event in transcribe([sound], service.url)]
+    return told
 
 
 async def test_a_dropped_file_is_written_down(open_page: OpenPage, service: Service) -> None:
@@ -75,7 +77,7 @@ async def test_paced(open_page: OpenPage) -> None:
     assert await place(page) > 0
     await expect(page.locator("#latency")).to_contain_text(re.compile(r"^\d+\.\d s behind"))
     await doing(page, "nothing")
-    assert time.monotonic() - began > len(pcm("airplane.mp3")) / 32_000
+    assert time.monotonic() - began > len(pcm("airplane.mp3")) / 32_000  # a busy machine needs more
     assert "sky" in await written(page)
 
 

@@ -84,20 +84,25 @@ async def test_what_is_no_sound(folder: Path, bench: Page, content: bytes) -> No
 
 
 async def test_at_full_speed(folder: Path, bench: Page, service: Service) -> None:
-    """The words are those that our other client gets, in less time than it took to say them."""
+    """The words are those that our other client gets, and nothing is waited for but room."""
     told = await bench.evaluate(
         f"""async () => {{
             const recording = await ({DECODE})("talk.flac");
             const session = await begin();
-            const began = performance.now();
+            await session.ready;
+            const later = globalThis.setTimeout;
+            let paused = 0;
+            globalThis.setTimeout = (...how) => (paused++, later(...how));
             await recording.play(session);
+            globalThis.setTimeout = later;
+            const sent = session.sentMs;
             await session.stop();
-            return {{told: session.told, took: performance.now() - began}};
+            return {{told: session.told, paused, sent}};
         }}"""
     )
     expected = [event["text"] for event in await undisturbed(service.url, "talk.flac") if event["type"] == "final"]
     assert alike(words(told["told"]), " ".join(expected)) > 0.95
-    assert told["took"] < len(pcm("talk.flac")) / 32 * 0.9
+    assert (told["paused"], told["sent"]) == (0, pytest.approx(len(pcm("talk.flac")) / 32, abs=1))
 
 
 async def test_paced(folder: Path, bench: Page) -> None:
@@ -121,7 +126,7 @@ async def test_paced(folder: Path, bench: Page) -> None:
         }}"""
     )
     assert early < 20
-    assert -20 < took < 2_000
+    assert took > -20
 
 
 async def test_it_can_be_given_up(folder: Path, bench: Page) -> None:
@@ -132,17 +137,21 @@ async def test_it_can_be_given_up(folder: Path, bench: Page) -> None:
             const session = await begin();
             await session.ready;
             const giving = new AbortController();
-            setTimeout(() => giving.abort(), 1000);
-            const began = performance.now();
+            const send = session.send.bind(session);
+            let given = NaN;
+            session.send = (sound) => {{
+                send(sound);
+                if (session.sentMs < 1000) return;
+                given = session.sentMs;
+                setTimeout(() => giving.abort(), 10);
+            }};
             const error = await failure(recording.play(session, {{paced: true, signal: giving.signal}}));
-            const took = performance.now() - began;
             const done = await session.stop();
-            return {{name: error.name, took, heard: done.audio_ms}};
+            return {{name: error.name, more: done.audio_ms - given}};
         }}"""
     )
     assert result["name"] == "AbortError"
-    assert 900 < result["took"] < 2_500
-    assert 500 < result["heard"] < 2_500
+    assert 0 <= result["more"] <= 100  # one piece may have been due
 
 
 async def test_a_session_that_ends_ends_the_playing(folder: Path, open_bench: OpenPage) -> None:

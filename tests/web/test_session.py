@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,7 +171,7 @@ async def test_two_channels_of_a_service_that_is_started_anew(served: Restartabl
         sound = np.frombuffer(pcm(name), "<i2")
         both[16_000 * second : 16_000 * second + len(sound), channel] = sound
     options = {"channels": 2, "multichannel": True}
-    right = [event async for event in transcribe([both.tobytes()], served.site, options=options)]
+    right: list[Any] = [event async for event in transcribe([both.tobytes()], served.site, options=options)]
     expected = [event for event in right if event["type"] == "final"]
     restarted, finals = of(told, "restarted"), of(told, "final")
     assert [event["channel"] for event in restarted] == [0, 1]

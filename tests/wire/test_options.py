@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamer import limits
 from streamer.audio.decoder import ENCODINGS as DECODED
 from streamer.engine import stream_options as engine
 from streamer.wire import options as wire
@@ -125,7 +126,7 @@ def test_what_the_recogniser_is_told() -> None:
 def recognised(options: dict[str, Any]) -> engine.StreamOptions:
     """Return the options as the recogniser reads them."""
     told = json.loads(json.dumps(options))
-    return engine.StreamOptions.from_dict(told, wire.STEPS_MS, wire.SEARCHES)
+    return engine.StreamOptions.from_dict(told, limits.STEPS_MS, limits.SEARCHES)
 
 
 def test_the_recogniser_has_the_same_options() -> None:

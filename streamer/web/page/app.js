@@ -25,6 +25,7 @@ const CONTROLS = "button, input, select, textarea, a, summary, label, pre";
 /** Which sheet this tab shows, for when it is reloaded. */
 const PRESENT = "streamer.sheet";
 
+/** @param {string} id @returns {any} an element of the page */
 const at = (id) => document.getElementById(id);
 
 const settings = new Settings();

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
 from streamer.audio.incoming.piped_audio import PipedAudio
@@ -29,7 +30,7 @@ def pipe() -> Iterator[Pipe]:
         yield source, sink
 
 
-def heard(pipe: Pipe, data: bytes, **options: Any) -> np.ndarray:
+def heard(pipe: Pipe, data: bytes, **options: Any) -> NDArray[Any]:
     """What is heard of these bytes, written in pieces."""
     source, sink = pipe
 

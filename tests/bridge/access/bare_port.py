@@ -57,7 +57,7 @@ async def started(websocket: ClientConnection) -> tuple[str, int | None]:
 
 async def ask(url: str, path: str, **headers: str) -> tuple[int, dict[str, str]]:
     def exchange() -> tuple[int, dict[str, str]]:
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         try:
             connection.request("GET", path, headers=headers)
             response = connection.getresponse()

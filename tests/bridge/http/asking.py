@@ -13,7 +13,7 @@ Answer = tuple[int, dict[str, str], str]
 
 async def ask(server: BridgeServer, path: str, method: str = "GET", **headers: str) -> Answer:
     def exchange() -> Answer:
-        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
         try:
             connection.request(method, path, headers=headers)
             response = connection.getresponse()

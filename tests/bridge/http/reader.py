@@ -17,7 +17,7 @@ from streamer.bridge.http.routes import Route, Routes
 from streamer.bridge.http.static_files import protection
 from streamer.bridge.telemetry.failures import Failures
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 HANDSHAKE = (
     b"GET /socket HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"

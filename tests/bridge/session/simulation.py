@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -123,9 +124,9 @@ class World:
     def end(self) -> None:
         """Send everything and stop all clients, without further faults."""
         for speaker in self.speakers:
-            self._until(speaker, lambda speaker=speaker: speaker.place == len(speaker.audio))
+            self._until(speaker, partial(_all_sent, speaker))
             speaker.session.receive_text('{"type":"stop"}', self.now)
-            self._until(speaker, lambda speaker=speaker: speaker.session.over)
+            self._until(speaker, partial(_is_over, speaker))
             assert speaker.session.state is State.CLOSED
 
     def _until(self, speaker: Speaker, done: Callable[[], bool]) -> None:
@@ -164,3 +165,11 @@ class World:
 
 def _of(streams: dict[int, T], stream: int | None = None) -> list[tuple[int, T]]:
     return [(number, found) for number, found in streams.items() if stream in (None, number)]
+
+
+def _all_sent(speaker: Speaker) -> bool:
+    return speaker.place == len(speaker.audio)
+
+
+def _is_over(speaker: Speaker) -> bool:
+    return speaker.session.over

@@ -72,7 +72,8 @@ def test_any_loss_in_any_order(seed: int, kind: int, script: list[tuple[Any, ...
         if name == "later":
             world.later(*more)
         elif name == "lose":
-            caller.lose(*more, world.now)
+            messages, audio_lost = more
+            caller.lose(messages, audio_lost, world.now)
         elif name == "back":
             caller.back(world.now)
         elif name == "work":
@@ -133,7 +134,9 @@ def test_nobody_is_away_for_ever() -> None:
     """After the limit the session ends, and no longer counts as parked."""
     driven = Driven()
     driven.session.park(driven.now)
-    assert driven.session.due_at() <= driven.now + LIMITS.resume_s
+    due_at = driven.session.due_at()
+    assert due_at is not None
+    assert due_at <= driven.now + LIMITS.resume_s
     driven.later(LIMITS.resume_s)
     assert not driven.session.parked
     assert driven.session.ended_by == "vanished"

@@ -135,7 +135,8 @@ class Caller(Speaker):
 
     def record(self, seed: int) -> SessionRecord:
         """Return the outcome, in the form that the soak test uses."""
-        items, last = [], 0
+        items: list[Audio | Text] = []
+        last = 0
         places = sorted({*self.flushes, *(item.end for item in self.items if isinstance(item, Audio))})
         for place in places:
             items += [Audio(last, place)]
@@ -226,7 +227,8 @@ def speak(world: World, caller: Caller, name: str, given: list[Any]) -> None:
     if caller.silent:
         return
     if name == "say":
-        caller.say(*given, world.now)
+        [size] = given
+        caller.say(size, world.now)
     elif name == "ask_flush":
         caller.ask_flush()
     elif name == "keepalive":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from streamer.bridge.session.backlog import BYTES_PER_S
@@ -136,7 +138,7 @@ def test_attempts_are_spaced() -> None:
     driven = Replayed()
     driven.audio(sound(0))
     driven.request()
-    waits = []
+    waits: list[Any] = []
     for _ in range(5):
         driven.fail("full" if waits else "unavailable")
         waits.append(0.0)

@@ -15,7 +15,7 @@ from streamer.bridge.telemetry.log_writer import LogWriter
 from streamer.bridge.telemetry.logs import Text
 
 PAGE = 4096
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass

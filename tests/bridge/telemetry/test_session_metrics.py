@@ -34,7 +34,7 @@ class Watched(Driven):
         self.watch.asked(self.now)
 
     def says(self, kind: str, audio_ms: int, end_ms: int = 0) -> None:
-        messages = {
+        messages: dict[str, Partial | Final | Done] = {
             "partial": Partial(0, "a", 0, 0, audio_ms),
             "final": Final(0, "a", 0, end_ms, audio_ms, 0.5),
             "done": Done(audio_ms),

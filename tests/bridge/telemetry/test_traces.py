@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import grpc
 import pytest
@@ -23,7 +24,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
     TraceServiceServicer,
     add_TraceServiceServicer_to_server,
 )
-from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
@@ -54,7 +54,8 @@ def tracing(spans: InMemorySpanExporter) -> Iterator[Tracing]:
     tracing.close()
 
 
-def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
+def named(spans: InMemorySpanExporter, name: str) -> list[Any]:
+    """Finished spans, all of whose parts are there."""
     return [span for span in spans.get_finished_spans() if span.name == name]
 
 
@@ -72,7 +73,7 @@ async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExp
     assert refused.attributes["streamer.ended_by"] == "bad_json"
     assert done.context.trace_id != refused.context.trace_id
 
-    parts = [span for span in spans.get_finished_spans() if span.parent is not None]
+    parts: list[Any] = [span for span in spans.get_finished_spans() if span.parent is not None]
     of_done = [span for span in parts if span.context.trace_id == done.context.trace_id]
     assert all(span.parent.span_id == done.context.span_id for span in of_done)
     for span in of_done:
@@ -162,7 +163,7 @@ def test_spans_reach_a_collector() -> None:
         tracing.span("session", time.monotonic(), {}).end()
         tracing.close()
     finally:
-        server.stop(None).wait(5)
+        server.stop(None).wait(60)
     assert got == ["session"]
 
 

@@ -27,7 +27,7 @@ async def opened(*tritons: str) -> AsyncIterator[Models]:
         await models.close()
 
 
-async def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait until a condition is true."""
     for _ in range(round(seconds / 0.05)):
         if true():

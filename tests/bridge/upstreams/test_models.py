@@ -63,7 +63,7 @@ async def test_two_names(served: tuple[Service, TritonServer]) -> None:
         assert text(await recognise(service.url, AUDIO, model=name)).split() == ["abc", "def"]
     async with session(service.url, model="fast"):
         url = f"http://127.0.0.1:{service.port}/readyz"
-        state = json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=5).read()))
+        state = json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read()))
         assert state["models"] == {
             "default": {"model": "one", "ready": True, "sequences": {"one": 0}},
             "fast": {"model": "two", "ready": True, "sequences": {"two": 1}},
@@ -86,7 +86,7 @@ async def test_rolling_one_of_them(served: tuple[Service, TritonServer]) -> None
             await each.send(AUDIO)
             await each.send('{"type":"stop"}')
             assert text(await rest(each)).split() == ["abc", "def"]
-    assert await asyncio.wait_for(leaving, 30) == [""]
+    assert await asyncio.wait_for(leaving, 60) == [""]
 
 
 async def test_one_of_them_dies(served: tuple[Service, TritonServer]) -> None:

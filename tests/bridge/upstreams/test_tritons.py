@@ -73,7 +73,7 @@ def write(hosts: Path, numbers: tuple[int, ...]) -> None:
     hosts.write_text("".join(f"127.0.0.{number + 2} {NAME}\n" for number in numbers))
 
 
-async def eventually(holds: Callable[[], bool], limit_s: float = 30.0) -> None:
+async def eventually(holds: Callable[[], bool], limit_s: float = 60.0) -> None:
     for _ in range(int(limit_s * 10)):
         if await asyncio.to_thread(holds):
             return

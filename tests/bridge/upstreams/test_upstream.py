@@ -79,7 +79,7 @@ async def test_left_in_the_moment_of_a_doubt(triton: TritonServer, moments: int)
     reservation.release()
     for _ in range(moments):
         await asyncio.sleep(0)
-    await asyncio.wait_for(models.close(), 10)
+    await asyncio.wait_for(models.close(), 60)
 
 
 async def test_retired_while_it_opens(triton: TritonServer) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import product
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from streamer.engine.language.letter_to_sound import BEGIN, END, Graphone, LetterToSound
 from tests.project import BUNDLE
@@ -36,7 +38,7 @@ def model() -> LetterToSound:
     ]
     scores = [*(max(chance, 1e-4) for chance in UNIGRAMS), *(BIGRAMS[pair] for pair in sorted(BIGRAMS))]
     scale = [-10.0, 0.001]
-    tensors = {
+    tensors: dict[str, NDArray[Any]] = {
         "graphones": np.array([*range(len(GRAPHONES)), *(last for _, last in sorted(BIGRAMS))], np.uint8),
         "children": np.array([len(GRAPHONES), *(len(own) for own in pairs)], np.uint8),
         "scores": np.array([round((log(score) - scale[0]) / scale[1]) for score in scores], np.uint16),

@@ -248,11 +248,12 @@ def same_results(one: BeamSearch, other: BeamSearch, log_probs: Tensor) -> None:
             assert (found.stable, found.running) == (wanted.stable, wanted.running)
             for word, same in zip(found.words, wanted.words, strict=True):
                 # Confidences may differ in the last bit: batches of another shape are added up in another order.
-                assert word == replace(same, confidence=pytest.approx(same.confidence, rel=1e-12))
+                assert word.confidence == pytest.approx(same.confidence, rel=1e-12)
+                assert word == replace(same, confidence=word.confidence)
     for slot in range(3):
-        for (words, score), (same, wanted) in zip(one.ranking(slot), other.ranking(slot), strict=True):
-            assert [word.text for word in words] == [word.text for word in same]
-            assert score == pytest.approx(wanted, abs=1e-6)
+        for (words, score), (others, expected) in zip(one.ranking(slot), other.ranking(slot), strict=True):
+            assert [word.text for word in words] == [word.text for word in others]
+            assert score == pytest.approx(expected, abs=1e-6)
 
 
 def test_sure_blanks_are_left_out() -> None:

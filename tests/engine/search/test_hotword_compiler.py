@@ -141,7 +141,7 @@ def test_the_same_in_any_steps_and_looked_at_or_not() -> None:
 def test_streams_without_hotwords_do_not_change() -> None:
     """A stream without hotwords is the same to the last bit beside streams that have some; each has only its own."""
     tongue, log_probs = Tongue(1), emissions(1, 4, 48)
-    lists = ([], [Hotword("ab", 3)], [], [Hotword("cb", 3)])
+    lists: tuple[list[Hotword], ...] = ([], [Hotword("ab", 3)], [], [Hotword("cb", 3)])
     shared = search(tongue, NARROW, slots=4)
     for slot, hotwords in enumerate(lists):
         finish(shared.prepare(slot, hotwords, 0))

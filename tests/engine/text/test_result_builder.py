@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_alternatives_begin_with_the_final_and_are_different() -> None:
 
 def test_a_hotword_with_figures_is_one_word() -> None:
     """Written as it was given, with what was said beside it; what it may still become is not stable."""
-    options = {"hotwords": (Hotword("k eight s", written="K8s"),), "partial_words": True}
+    options: dict[str, Any] = {"hotwords": (Hotword("k eight s", written="K8s"),), "partial_words": True}
     by = builder(**options)
     partial = shown(by, "run k eight", 3)
     assert partial is not None

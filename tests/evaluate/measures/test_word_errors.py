@@ -53,7 +53,8 @@ def test_the_least_number_of_errors() -> None:
         assert [pair.reference for pair in pairs if pair.reference is not None] == list(range(len(reference)))
         assert [pair.hypothesis for pair in pairs if pair.hypothesis is not None] == list(range(len(hypothesis)))
         for pair in pairs:
-            if pair.kind in (RIGHT, SUBSTITUTED):
+            if pair.reference is not None and pair.hypothesis is not None:
+                assert pair.kind in (RIGHT, SUBSTITUTED)
                 assert (reference[pair.reference] == hypothesis[pair.hypothesis]) == (pair.kind == RIGHT)
         errors = count_errors(reference, hypothesis).word_errors
         assert errors == sum(pair.kind != RIGHT for pair in pairs) == textbook(reference, hypothesis)

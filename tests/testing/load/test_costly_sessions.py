@@ -22,7 +22,7 @@ async def test_two_beside_four_with_hotwords(triton: TritonServer) -> None:
     async with Service(triton.grpc_address, port=0, policy=policy) as service:
         counts = {"number": 2, "attackers": 4, "seconds": 6.0, "rounds": 1}
         seen = await costly_sessions.run(service.url, pcm("talk.flac"), attacks=["hotwords"], **counts)  # type: ignore[arg-type]
-    await no_streams(triton, 30)
+    await no_streams(triton)
     assert seen.ended == Counter(done=2)
     assert seen.answers["hotwords"]["ready"] > 0
     assert set(seen.answers["hotwords"]) <= {"ready", "hotwords_used_up"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from streamer.testing.soak.scripted_client import SessionRecord
 from streamer.testing.soak.session_check import Verdict, check
 from streamer.testing.soak.session_plan import STOP, Audio, SessionPlan, Text
 from streamer.testing.soak.traceable_speech import Speech, draw_speech, word
-from streamer.wire.events import content
+from streamer.wire.events import render
 from streamer.wire.model_events import parse
 
 Event = dict[str, Any]
@@ -38,10 +39,9 @@ def events(spoken: Speech, flush: int) -> list[Event]:
             chunk = Chunk(1, chunk.samples, flush=chunk.flush, end=chunk.end and end != flush)
             [(_, answer)] = recogniser.step([chunk])
             assert not isinstance(answer, StreamError)
-            told += [
-                {"type": result.type, **content(result)}
-                for result in account.take(parse(as_json(event)) for event in answer)
-            ]
+            # As they come out of the service, for what reads the words of its messages.
+            results = account.take([parse(as_json(event)) for event in answer])
+            told += [json.loads(render(1, result)) for result in results]
     told[-1]["type"] = "done"  # the end flushes, which nobody asked for
     return [{**event, "n": number} for number, event in enumerate(told, 1)]
 

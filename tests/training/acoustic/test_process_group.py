@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,7 +37,7 @@ processes.leave()
 """
 
 
-def members(size: int, rendezvous: Path) -> list[dict[str, object]]:
+def members(size: int, rendezvous: Path) -> list[dict[str, Any]]:
     """What each of so many processes ends with."""
     started = [
         subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -11,7 +12,8 @@ from tests.training.acoustic.tiny_run import trainer
 
 def test_a_run_that_goes_on_counts_on(work: Path, tmp_path: Path) -> None:
     """A checkpoint brings back weights, averages, optimisers and place; learning goes on from there."""
-    first, figures = trainer(work, 1.0), []
+    first = trainer(work, 1.0)
+    figures: list[Any] = []
     first.measure_features()
     first.train(1.0, figures.append, lambda: len(figures) >= 5)
     assert [int(row["step"]) for row in figures] == [1, 2, 3, 4, 5]

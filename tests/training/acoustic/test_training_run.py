@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ def start(tmp_path: Path) -> Path:
     return tmp_path / "start"
 
 
-def make_run(work: Path, start: Path, schedule: Schedule, **others: object) -> Run:
+def make_run(work: Path, start: Path, schedule: Schedule, **others: Any) -> Run:
     """One by one process, by CTC-CRF from the start."""
     names = [f"train{number}" for number in range(12)]
     lines = [json.dumps(vars(aligned(name))) for name in names]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamer.training.language import kneser_ney, mixture
 from streamer.training.language.backoff_model import BackOffModel
@@ -30,14 +32,14 @@ def estimated(seed: int, number: int = 120) -> KneserNey:
     return kneser_ney.estimate(count(random_text(seed, number)), len(WORDS))
 
 
-def mixed(seeds: tuple[int, ...] = (0, 1, 2)) -> tuple[BackOffModel, list[KneserNey], np.ndarray]:
+def mixed(seeds: tuple[int, ...] = (0, 1, 2)) -> tuple[BackOffModel, list[KneserNey], NDArray[Any]]:
     """A mixture of made-up sources, its parts and their weights."""
     models = [estimated(seed, 30 * (seed + 1)) for seed in seeds]
     weights = np.arange(1.0, len(models) + 1) / sum(range(1, len(models) + 1))
     return mixture.mix(models, weights, WORDS), models, weights
 
 
-def assert_sums_to_one(found: np.ndarray, tolerance: float = 1e-9) -> None:
+def assert_sums_to_one(found: NDArray[Any], tolerance: float = 1e-9) -> None:
     """After every context the probabilities of all words sum to one."""
     assert found.min() >= 0
     assert np.abs(found.reshape(-1, len(WORDS)).sum(axis=1) - 1).max() < tolerance

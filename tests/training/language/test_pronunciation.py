@@ -8,7 +8,7 @@ from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.training.language.pronunciation import PHONES, Pronunciations, cmu_dictionary
 from streamer.triton.repository import asr_repository
 
-DICTIONARY = {
+DICTIONARY: dict[str, list[tuple[str, ...]]] = {
     "cat": [("K", "AE", "T")],
     "horse": [("HH", "AO", "R", "S")],
     "dog": [("D", "AO", "G")],

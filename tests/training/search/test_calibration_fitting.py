@@ -68,7 +68,9 @@ def folder(tmp_path: Path) -> Path:
     model.save(tmp_path)
     language = LanguageModel.build(list(WAYS), {(word,): (math.log(1 / 3), 0.0) for word in WAYS})
     language.save(tmp_path / LANGUAGE_FILE)
-    ways = [(language.words.index(w), tuple(map(units.PHONE_NUMBER.get, way.split()))) for w, way in WAYS.items()]
+    ways = [
+        (language.words.index(w), tuple(units.PHONE_NUMBER[phone] for phone in way.split())) for w, way in WAYS.items()
+    ]
     Lexicon.build(ways, language.unigrams).save(tmp_path / LEXICON_FILE)
     (tmp_path / SEARCH_FILE).write_text(json.dumps(asdict(BeamOptions(beam=8, tokens=4, endings=4))))
     dice = np.random.default_rng(0)

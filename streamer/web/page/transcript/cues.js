@@ -89,7 +89,7 @@ function troubleOf(group, lines, until) {
     if (until !== null) shown = Math.min(shown, until - start);
     let trouble = TOO_FAST * Math.max(0, 1 - shown / wanted);
     trouble += TOO_SHORT * Math.max(0, 1 - shown / SHORTEST_CUE_MS);
-    return trouble + ONE_WORD * (group.length === 1);
+    return trouble + ONE_WORD * Number(group.length === 1);
 }
 
 /** How bad it is to part these two words: less than nothing if it is a good place. */
@@ -98,7 +98,7 @@ function breakBetween(word, following) {
     const first = following.word.toLowerCase().split(" ")[0];
     const pause = following.start_ms - word.end_ms;
     const trouble = -PAUSE * Math.min(1, Math.max(0, pause) / HALF_SECOND_MS);
-    return trouble + LEANS * LEANING.has(last) - OPENS * OPENING.has(first);
+    return trouble + LEANS * Number(LEANING.has(last)) - OPENS * Number(OPENING.has(first));
 }
 
 /** The words in lines: two are about as long as each other, and parted at a good place. */

@@ -1,0 +1,42 @@
+"""How much of each room of streamer/ the tests run: statements and branches, out of what `coverage json` wrote."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+COUNTED: Final = ("num_statements", "covered_lines", "num_branches", "covered_branches")
+
+
+def main() -> int:
+    """Prints the table; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("report", type=Path, nargs="?", default=Path("coverage.json"), help="coverage.json by default")
+    report = json.loads(parser.parse_args().report.read_text(encoding="utf-8"))
+    print("| room | statements | run | branches | taken |\n|---|---:|---:|---:|---:|")
+    for room, counts in [*sorted(rooms(report).items()), ("all", sum(rooms(report).values(), Counter()))]:
+        statements, run, branches, taken = (counts[name] for name in COUNTED)
+        print(f"| `{room}` | {statements} | {share(run, statements)} | {branches} | {share(taken, branches)} |")
+    return 0
+
+
+def rooms(report: dict[str, Any]) -> dict[str, Counter[str]]:
+    """What is counted of each package below streamer/, and of the modules beside them."""
+    found: dict[str, Counter[str]] = {}
+    for path, file in report["files"].items():
+        parts = PurePosixPath(path).parts
+        room = parts[1] if len(parts) > 2 else "modules beside"
+        found.setdefault(room, Counter()).update({name: file["summary"][name] for name in COUNTED})
+    return found
+
+
+def share(part: int, whole: int) -> str:
+    """In percent."""
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
