@@ -144,12 +144,12 @@ class FaultInjector:
 
 async def _reload(triton: TritonUnderTest) -> None:
     """What whoever runs a Triton may do at any time: it loses all sequences."""
-    address = triton.address("grpc")
-    if address is None:
+    endpoint = triton.endpoint("grpc")
+    if endpoint is None:
         return
     # It may be gone, or go while it is asked.
     with suppress(InferenceServerException, asyncio.TimeoutError):
-        async with aio.InferenceServerClient(address) as client:
+        async with aio.InferenceServerClient(str(endpoint)) as client:
             found = await client.get_model_config(MODEL, as_json=True, client_timeout=RELOAD_LIMIT_S)
             # A model that has not changed is not loaded again.
             config = {**found["config"], "parameters": {"reloaded": {"string_value": secrets.token_hex(8)}}}
