@@ -144,12 +144,12 @@ class FaultInjector:
 
 async def _reload(triton: TritonUnderTest) -> None:
     """Load the model again, as an operator may do at any time. All sequences are lost."""
-    address = triton.address("grpc")
-    if address is None:
+    endpoint = triton.endpoint("grpc")
+    if endpoint is None:
         return
     # Triton may not run, or may end during the request.
     with suppress(InferenceServerException, asyncio.TimeoutError):
-        async with aio.InferenceServerClient(address) as client:
+        async with aio.InferenceServerClient(str(endpoint)) as client:
             found = await client.get_model_config(MODEL, as_json=True, client_timeout=RELOAD_LIMIT_S)
             # Triton does not load a model again that has not changed.
             config = {**found["config"], "parameters": {"reloaded": {"string_value": secrets.token_hex(8)}}}

@@ -18,6 +18,8 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from streamer.testing.faulty_proxy import FaultyProxy
@@ -25,6 +27,7 @@ from streamer.testing.soak.session_plan import SHORT_IDLE_S, SHORT_RESUME_S, SHO
 from streamer.testing.watched_process import command, descendants, memory_mb, program, wait_ready
 from streamer.triton import MODEL, TritonError
 from streamer.triton.server import TritonServer
+from streamer.triton.server_process import Endpoint
 
 SERVER, STUB = "tritonserver", "triton_python_backend_stub"
 SHARED_MEMORY = Path("/dev/shm")
@@ -32,6 +35,7 @@ SHARED_MEMORY = Path("/dev/shm")
 ILL_LIMIT_S = 20.0
 STOP_LIMIT_S = 40.0
 WATCHED_EVERY_S = 1.0
+ASK_LIMIT_S = 10.0
 Metrics = dict[str, float]
 # Resources that belong to sessions: the name used here, and the metric of the service.
 OWED = {
@@ -68,11 +72,11 @@ class TritonUnderTest:
         pid = self.pid
         return [] if pid is None else [child for child in descendants(pid) if program(child) == STUB]
 
-    def address(self, kind: str) -> str | None:
-        """host:port of its grpc, http or metrics endpoint; None if it does not run."""
+    def endpoint(self, kind: str) -> Endpoint | None:
+        """The address of its grpc, http or metrics service: a port of loopback, or a socket; None if it does not run."""
         pid = self.pid
-        ports = [] if pid is None else _options(pid, f"--{kind}-port=")
-        return f"127.0.0.1:{ports[0]}" if ports else None
+        found = [] if pid is None else _options(pid, f"--{kind}-address=") + _options(pid, f"--{kind}-port=")
+        return Endpoint(found[0], int(found[1])) if len(found) == 2 else None
 
 
 class ServiceUnderTest:
@@ -185,10 +189,10 @@ class ServiceUnderTest:
         """The number of slots that streams hold in the models."""
         live = 0.0
         for triton in self.tritons:
-            address = triton.address("metrics")
-            if address is None:
+            endpoint = triton.endpoint("metrics")
+            if endpoint is None:
                 return float("inf")
-            found = await asyncio.to_thread(_metrics, f"http://{address}/metrics")
+            found = _figures(await asyncio.to_thread(_asked, endpoint, "/metrics"))
             live += sum(value for name, value in found.items() if name.startswith("streamer_slots_live{"))
         return live
 
@@ -276,19 +280,40 @@ def _options(pid: int, name: str) -> list[str]:
 
 
 def _ready(triton: TritonUnderTest) -> bool:
-    address = triton.address("http")
+    endpoint = triton.endpoint("http")
+    if endpoint is None:
+        return False
     try:
-        with urllib.request.urlopen(f"http://{address}/v2/models/{MODEL}/ready", timeout=3) as answer:
-            return bool(answer.status == 200)
+        _asked(endpoint, f"/v2/models/{MODEL}/ready", 3.0)
     except OSError:
         return False
+    return True
 
 
 def _metrics(page: str) -> Metrics:
-    with urllib.request.urlopen(page, timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
+    with urllib.request.urlopen(page, timeout=ASK_LIMIT_S) as answer:
+        return _figures(answer.read().decode())
+
+
+def _asked(endpoint: Endpoint, path: str, limit_s: float = ASK_LIMIT_S) -> str:
+    """What a Triton answers to a GET; OSError."""
+    with endpoint.connected(limit_s) as connected:
+        connection = HTTPConnection("localhost")
+        connection.sock = connected
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        except HTTPException as error:
+            raise OSError(str(error)) from error
+    if answer.status != HTTPStatus.OK:
+        raise OSError(f"status {answer.status}")
+    return text
+
+
+def _figures(exposition: str) -> Metrics:
     found = {}
-    for line in lines:
+    for line in exposition.splitlines():
         if line and not line.startswith("#"):
             name, _, value = line.rpartition(" ")
             found[name] = float(value)
