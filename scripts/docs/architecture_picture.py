@@ -29,9 +29,9 @@ text{fill:#b8c7cb}.edge{fill:#8fa2a8}.name{fill:#f0f6f6}
 """
 
 
-DRIVER: Final = "driver: for each session a task that reads and one that sends"
-SESSION: Final = "a session as state machines: what comes in, what is due, what is told"
-ENGINE: Final = "slots; features, encoder, activity; search and language; ends of segments; text"
+DRIVER: Final = "driver: one task for each session reads, another sends"
+SESSION: Final = "a session as state machines: input, deadlines, messages to the client"
+ENGINE: Final = "slots; features, encoder, activity; search and language; segment ends; text"
 
 
 class Box(NamedTuple):
@@ -57,17 +57,17 @@ class Way(NamedTuple):
 BOXES: Final = (
     # Who speaks.
     Box(20, 16, 920, 112, "frame", "Clients"),
-    Box(36, 44, 208, 70, "room", "commands, terminal", "the command line, and what it shows"),
-    Box(260, 44, 208, 70, "room", "client, audio", "the Python client; files, rates, the microphone"),
-    Box(484, 44, 208, 70, "room", "web", "the page, and the client in JavaScript"),
+    Box(36, 44, 208, 70, "room", "commands, terminal", "the command line and its display"),
+    Box(260, 44, 208, 70, "room", "client, audio", "Python client; recordings, microphone"),
+    Box(484, 44, 208, 70, "room", "web", "the web page and the JavaScript client"),
     Box(708, 44, 216, 70, "room", "your program", "a websocket and JSON"),
     # The bridge.
     Box(20, 176, 920, 190, "frame", "bridge: one process, no torch"),
     Box(36, 204, 190, 70, "room", "bridge/http", "the port: connections, requests, websockets"),
-    Box(36, 284, 190, 70, "room", "bridge/access", "who may come in, and what one may have"),
+    Box(36, 284, 190, 70, "room", "bridge/access", "who may use the service, and how much"),
     Box(250, 204, 184, 150, "room", "bridge itself", f"{DRIVER}; resumption; the service; its control"),
     Box(458, 204, 206, 150, "pure", "bridge/session", f"{SESSION}. Pure: no sockets, no clocks, no threads"),
-    Box(688, 204, 236, 70, "room", "bridge/upstreams", "the Tritons: health, slots, probes, going elsewhere"),
+    Box(688, 204, 236, 70, "room", "bridge/upstreams", "the Tritons: health, slots, probes, moves"),
     Box(688, 284, 236, 70, "room", "bridge/telemetry", "metrics, logs, traces"),
     # Between the bridge and the server.
     Box(250, 402, 690, 54, "room", "triton", "one gRPC stream for many sessions; starts and guards the server"),
@@ -80,16 +80,16 @@ BOXES: Final = (
         88,
         "room",
         "sequence batcher",
-        "Triton's own: a stream stays with its instance; all that have audio are one batch",
+        "part of Triton: a stream stays with its instance; all streams with audio are one batch",
     ),
-    Box(330, 520, 238, 88, "room", "asr_repo", "model.py: requests to chunks, events to one answer a request"),
+    Box(330, 520, 238, 88, "room", "asr_repo", "model.py: requests to chunks, events to one answer per request"),
     Box(602, 520, 322, 88, "room", "engine", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
-    Box(20, 650, 920, 90, "frame", "Around"),
+    Box(20, 650, 920, 90, "frame", "Other rooms"),
     Box(36, 678, 178, 48, "pure", "wire, limits", "messages and bounds"),
     Box(228, 678, 156, 48, "room", "settings", "of the service"),
-    Box(398, 678, 156, 48, "room", "doctor", "what works here"),
-    Box(568, 678, 170, 48, "room", "evaluate, training", "measured, and made"),
+    Box(398, 678, 156, 48, "room", "doctor", "checks a machine"),
+    Box(568, 678, 170, 48, "room", "evaluate, training", "accuracy; new models"),
     Box(752, 678, 172, 48, "room", "testing", "exact model, faults"),
 )
 WAYS: Final = (
