@@ -4,7 +4,8 @@
  * Codes of a session: `key_needed` (none, or an unknown one), `full` (try again after `retryMs`), `not_ready` (starting
  * or ending, the same), `unreachable` (nobody answers), `lost` (the connection, for longer than it could be mended),
  * `refused` (what was asked for is not understood or not allowed), `failed` (the recogniser), `closed` (by close()).
- * Codes of a microphone: `no_microphone`, `no_permission`, `insecure_page`, `microphone_busy`, `unsupported`.
+ * Codes of a microphone: `no_microphone`, `no_permission`, `insecure_page`, `microphone_busy`, `unsupported`, and
+ * `unreachable` (the module that takes the sound could not be loaded).
  * Code of a recording: `unsupported_audio`. Others are the protocol's own.
  */
 export class StreamerError extends Error {

@@ -82,7 +82,7 @@ export class Microphone extends EventTarget {
             const device = deviceId ? {deviceId: {exact: deviceId}} : {};
             stream = await navigator.mediaDevices.getUserMedia({audio: {channelCount: 1, ...device, ...constraints}});
             const capture = new URL("capture-worklet.js", import.meta.url);
-            await within(context.audioWorklet.addModule(capture), "not be loaded");
+            await within(loaded(context, capture), "not be loaded");
             await within(context.resume(), "not begin");
             if (this.#unwanted) throw new StreamerError("closed", "The microphone was closed before it was open.");
             this.#capture(context, stream, Math.round(chunkMs));
@@ -186,6 +186,17 @@ function check() {
     }
     if (!navigator.mediaDevices?.getUserMedia || !globalThis.AudioWorkletNode) {
         throw new StreamerError("unsupported", "This browser cannot take sound from a microphone: use a newer one.");
+    }
+}
+
+/** @param {AudioContext} context @param {URL} module what takes the sound, from where this module came from */
+async function loaded(context, module) {
+    try {
+        await context.audioWorklet.addModule(module);
+    } catch {
+        // A browser does not tell why. What it calls the reason means another thing of a microphone.
+        const message = `${module} could not be loaded, which takes the sound: ${module.host} does not answer.`;
+        throw new StreamerError("unreachable", message);
     }
 }
 

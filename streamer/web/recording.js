@@ -1,49 +1,54 @@
 /**
  * A recording as a source for a session: whatever the browser can decode, as 16 kHz, mono, 16 bit.
  *
- *     const recording = await Recording.decode(file);
+ *     const recording = await Recording.open(file);
  *     await recording.play(session);
  *     await session.stop();
  */
 
-import {StreamerError} from "./errors.js";
-import {SAMPLE_RATE, toInt16} from "./resampler.js";
+import {openInPieces} from "./decoding/containers.js";
+import {wav} from "./decoding/wav-writer.js";
+import {decodeWhole} from "./decoding/whole.js";
+import {Resampler, SAMPLE_RATE, toInt16} from "./resampler.js";
 
 const PIECE_MS = 500;
 const PACED_MS = 100;
-/** It is decoded in memory: a file of this size may be a hundred times as much as sound. */
-const MOST_BYTES = 512 * 1024 * 1024;
 
 export class Recording {
+    /** How long it is; of some files that are read in pieces nearly so. */
+    durationMs = 0;
+    /** @type {Int16Array} all of it, 16 kHz, mono; nothing of a recording that is read in pieces */
+    samples;
+    /** @type {import("./decoding/wav.js").Source | null} */
+    #source = null;
+
     /** @param {Int16Array} samples 16 kHz, mono */
     constructor(samples) {
         this.samples = samples;
+        this.durationMs = (samples.length / SAMPLE_RATE) * 1000;
     }
 
     /**
+     * Decodes all of it into memory.
      * @param {Blob} file a File is one
      * @returns {Promise<Recording>} a StreamerError `unsupported_audio` if it has no sound that the browser knows
      */
     static async decode(file) {
-        const name = /** @type {File} */ (file).name ?? "The recording";
-        if (file.size > MOST_BYTES) {
-            const advice = "too large for a browser: use the command 'streamer'";
-            throw new StreamerError("unsupported_audio", `${name} is ${advice}.`);
-        }
-        let sound;
-        try {
-            // A context of 16 kHz: the browser resamples while it decodes.
-            sound = await new OfflineAudioContext(1, 1, SAMPLE_RATE).decodeAudioData(await file.arrayBuffer());
-        } catch (error) {
-            const unread = /** @type {Error} */ (error).name === "NotReadableError";
-            const why = unread ? "cannot be read" : "has no sound that this browser can decode";
-            throw new StreamerError("unsupported_audio", `${name} ${why}.`);
-        }
-        return new Recording(toInt16(mixed(sound)));
+        return new Recording(await decodeWhole(file));
     }
 
-    get durationMs() {
-        return (this.samples.length / SAMPLE_RATE) * 1000;
+    /**
+     * Decodes it while it is played, so that memory does not grow with its length, if it is of a kind for which that is
+     * possible; otherwise all of it is decoded here.
+     * @param {Blob} file a File is one
+     * @returns {Promise<Recording>} a StreamerError `unsupported_audio` if it has no sound that the browser knows
+     */
+    static async open(file) {
+        const source = await openInPieces(file);
+        if (!source) return Recording.decode(file);
+        const recording = new Recording(new Int16Array(0));
+        [recording.#source, recording.durationMs] = [source, source.durationMs];
+        return recording;
     }
 
     /** The loudest sample of each of so many equal stretches, 0 to 1: a waveform. @param {number} count */
@@ -61,33 +66,62 @@ export class Recording {
      * Sends all of it; `session.stop()` is left to the caller. Rejects with what ended the session, or with the reason
      * of the signal.
      * @param {import("./streamer.js").Session} session
-     * @param {{paced?: boolean, signal?: AbortSignal}} [how] `paced`: as fast as it was spoken; else as it is taken
+     * @param {{paced?: boolean, signal?: AbortSignal, onpiece?: (samples: Int16Array) => void}} [how] `paced`: as fast
+     *     as it was spoken; else as it is taken. `onpiece` is called with what is sent
      */
-    async play(session, {paced = false, signal} = {}) {
-        const size = (SAMPLE_RATE * (paced ? PACED_MS : PIECE_MS)) / 1000;
+    async play(session, {paced = false, signal, onpiece} = {}) {
         const began = performance.now();
-        for (let place = 0; place < this.samples.length; place += size) {
+        let place = 0;
+        for await (const piece of this.pieces(paced ? PACED_MS : PIECE_MS)) {
             signal?.throwIfAborted();
-            await session.room();
-            const piece = this.samples.subarray(place, place + size);
+            await room(session, signal);
+            place += piece.length;
             // Sound is there when it has been spoken.
-            if (paced) await until(began + ((place + piece.length) / SAMPLE_RATE) * 1000, signal);
+            if (paced) await until(began + (place / SAMPLE_RATE) * 1000, signal);
             signal?.throwIfAborted();
             session.send(piece);
+            onpiece?.(piece);
         }
+    }
+
+    /** All of it, one piece after the other. @param {number} [ms] of a piece @returns {AsyncGenerator<Int16Array>} */
+    async *pieces(ms = PIECE_MS) {
+        const size = (SAMPLE_RATE * ms) / 1000;
+        if (!this.#source) {
+            for (let at = 0; at < this.samples.length; at += size) yield this.samples.subarray(at, at + size);
+            return;
+        }
+        /** @type {Resampler | null} */
+        let resampler = null;
+        for await (const sound of this.#source.pieces()) {
+            resampler ??= new Resampler(this.#source.rate); // the decoder may know better than the file
+            yield* parted(toInt16(resampler.push(sound)), size);
+        }
+        if (resampler) yield* parted(toInt16(resampler.finish()), size);
+    }
+
+    /** @returns {Promise<Blob>} a WAV file, of which nothing is in the memory of the page */
+    async wav() {
+        const pieces = [];
+        for await (const piece of this.pieces(60_000)) {
+            pieces.push(new Blob([/** @type {Int16Array<ArrayBuffer>} */ (piece)]));
+        }
+        return wav(pieces);
     }
 }
 
-/** @param {AudioBuffer} sound @returns {Float32Array} the mean of its channels */
-function mixed(sound) {
-    const mono = sound.getChannelData(0);
-    if (sound.numberOfChannels === 1) return mono;
-    for (let number = 1; number < sound.numberOfChannels; number++) {
-        const channel = sound.getChannelData(number);
-        for (let at = 0; at < mono.length; at++) mono[at] += channel[at];
-    }
-    for (let at = 0; at < mono.length; at++) mono[at] /= sound.numberOfChannels;
-    return mono;
+/** @param {Int16Array} samples @param {number} size */
+function* parted(samples, size) {
+    for (let at = 0; at < samples.length; at += size) yield samples.subarray(at, at + size);
+}
+
+/** @param {import("./streamer.js").Session} session @param {AbortSignal} [signal] @returns {Promise<void>} */
+function room(session, signal) {
+    return new Promise((resolve, reject) => {
+        const given = new AbortController();
+        signal?.addEventListener("abort", () => reject(signal.reason), {once: true, signal: given.signal});
+        session.room().then(resolve, reject).finally(() => given.abort());
+    });
 }
 
 /** @param {number} time @param {AbortSignal} [signal] @returns {Promise<void>} */

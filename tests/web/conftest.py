@@ -18,6 +18,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, Playwright, async_playwright
 
 from streamer.bridge.service import Service
+from streamer.testing import ExactService
 from streamer.triton.server import TritonServer
 from tests.samples import FILES, pcm
 from tests.serve_process import RestartableService
@@ -99,6 +100,13 @@ async def open_page(browser: Browser, site: str) -> AsyncIterator[OpenPage]:
 def site(service: Service) -> str:
     """The address of the service's pages."""
     return f"http://{urlsplit(service.url).netloc}"
+
+
+@pytest.fixture(scope="session")
+def exact() -> Iterator[ExactService]:
+    """A service that hears exactly what is said to it, for tests of what becomes of the words."""
+    with ExactService() as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,0 +1,103 @@
+/** Packets of a file decoded by the browser (WebCodecs) as they are wanted: there are never many of them in memory. */
+
+import {StreamerError} from "../errors.js";
+
+const MOST_QUEUED = 32;
+const PIECE_FRAMES = 16_384;
+const STUCK_MS = 30_000;
+
+/** @typedef {import("./wav.js").Source} Source */
+
+/**
+ * @param {AudioDecoderConfig} config @param {() => AsyncGenerator<Uint8Array>} packets from the first one on, each time
+ * @param {number} durationMs 0 if nobody knows
+ * @returns {Promise<Source | null>} nothing if this browser does not decode that
+ */
+export async function openPackets(config, packets, durationMs) {
+    if (!globalThis.AudioDecoder) return null; // it is older, or the page is not secure
+    const {supported} = await AudioDecoder.isConfigSupported(config).catch(() => ({supported: false}));
+    if (!supported) return null;
+    /** @type {Source} */
+    const source = {
+        durationMs,
+        rate: config.sampleRate,
+        pieces: () => decoded(config, packets(), (rate) => (source.rate = rate)),
+    };
+    return source;
+}
+
+/**
+ * @param {AudioDecoderConfig} config @param {AsyncGenerator<Uint8Array>} packets @param {(rate: number) => void} tell
+ * @returns {AsyncGenerator<Float32Array>}
+ */
+async function* decoded(config, packets, tell) {
+    /** @type {Float32Array[]} */
+    let ready = [];
+    let frames = 0;
+    /** @type {unknown} */
+    let failure = null;
+    const decoder = new AudioDecoder({
+        output(sound) {
+            tell(sound.sampleRate);
+            ready.push(mixed(sound));
+            frames += sound.numberOfFrames;
+            sound.close();
+        },
+        error: (error) => (failure = error),
+    });
+    const take = () => {
+        const piece = joined(ready, frames);
+        [ready, frames] = [[], 0];
+        return piece;
+    };
+    try {
+        decoder.configure(config);
+        let number = 0;
+        for await (const data of packets) {
+            // Each is decoded after the one before: their times do not matter.
+            decoder.decode(new EncodedAudioChunk({type: "key", timestamp: 20_000 * number++, data}));
+            while (decoder.decodeQueueSize > MOST_QUEUED && !failure) await dequeued(decoder);
+            if (failure) throw failure;
+            if (frames >= PIECE_FRAMES) yield take();
+        }
+        await decoder.flush();
+        if (frames) yield take();
+    } catch (error) {
+        const why = String(failure ?? error);
+        const message = `The recording is damaged, or of a kind that this browser cannot decode (${why}).`;
+        throw new StreamerError("unsupported_audio", message);
+    } finally {
+        if (decoder.state !== "closed") decoder.close();
+    }
+}
+
+/** @param {AudioDecoder} decoder @returns {Promise<void>} */
+function dequeued(decoder) {
+    return new Promise((resolve, reject) => {
+        const timer = setTimeout(() => reject(new Error("the decoder does not go on")), STUCK_MS);
+        decoder.ondequeue = () => (clearTimeout(timer), resolve());
+    });
+}
+
+/** @param {AudioData} sound @returns {Float32Array} the mean of its channels */
+function mixed(sound) {
+    const mono = new Float32Array(sound.numberOfFrames);
+    const channel = new Float32Array(sound.numberOfFrames);
+    for (let number = 0; number < sound.numberOfChannels; number++) {
+        sound.copyTo(channel, {planeIndex: number, format: "f32-planar"});
+        for (let at = 0; at < mono.length; at++) mono[at] += channel[at];
+    }
+    for (let at = 0; at < mono.length; at++) mono[at] /= sound.numberOfChannels;
+    return mono;
+}
+
+/** @param {Float32Array[]} pieces @param {number} length */
+function joined(pieces, length) {
+    const whole = new Float32Array(length);
+    let at = 0;
+    for (const piece of pieces) {
+        whole.set(piece, at);
+        at += piece.length;
+    }
+    return whole;
+}

@@ -1,0 +1,63 @@
+/** Any recording that the browser can decode, all of it in memory: for what cannot be read in pieces. */
+
+import {StreamerError} from "../errors.js";
+import {SAMPLE_RATE, toInt16} from "../resampler.js";
+
+const MOST_BYTES = 512 * 1024 * 1024;
+/** The browser itself takes up to ten times the memory of the samples while it decodes. */
+const MOST_MINUTES = 60;
+const METADATA_MS = 5_000;
+
+/** @param {Blob} file @returns {Promise<Int16Array>} 16 kHz, mono; StreamerError `unsupported_audio` says why not */
+export async function decodeWhole(file) {
+    const name = /** @type {File} */ (file).name ?? "The recording";
+    if (file.size > MOST_BYTES) {
+        throw new StreamerError("unsupported_audio", `${name} is too large for a browser: use the command 'streamer'.`);
+    }
+    const minutes = (await lengthOf(file)) / 60;
+    if (minutes > MOST_MINUTES) {
+        const why = `is ${Math.round(minutes)} minutes long, and this browser would have to keep all of it in memory`;
+        const advice = `save it as WAV or MP3, or use the command 'streamer'`;
+        throw new StreamerError("unsupported_audio", `${name} ${why} (${MOST_MINUTES} at most): ${advice}.`);
+    }
+    try {
+        // A context of 16 kHz: the browser resamples while it decodes.
+        const sound = await new OfflineAudioContext(1, 1, SAMPLE_RATE).decodeAudioData(await file.arrayBuffer());
+        return toInt16(mixed(sound));
+    } catch (error) {
+        const unread = /** @type {Error} */ (error).name === "NotReadableError";
+        const why = unread ? "cannot be read" : "has no sound that this browser can decode";
+        throw new StreamerError("unsupported_audio", `${name} ${why}.`);
+    }
+}
+
+/** @param {Blob} file @returns {Promise<number>} seconds; 0 if the browser does not tell before it decodes */
+function lengthOf(file) {
+    if (file.size < 1024 * 1024 || !globalThis.Audio) return Promise.resolve(0);
+    return new Promise((resolve) => {
+        const sound = new Audio();
+        const url = URL.createObjectURL(file);
+        const end = () => {
+            clearTimeout(timer);
+            resolve(Number.isFinite(sound.duration) ? sound.duration : 0);
+            sound.removeAttribute("src");
+            URL.revokeObjectURL(url);
+        };
+        const timer = setTimeout(end, METADATA_MS);
+        sound.onloadedmetadata = sound.onerror = end;
+        sound.preload = "metadata";
+        sound.src = url;
+    });
+}
+
+/** @param {AudioBuffer} sound @returns {Float32Array} the mean of its channels */
+function mixed(sound) {
+    const mono = sound.getChannelData(0);
+    if (sound.numberOfChannels === 1) return mono;
+    for (let number = 1; number < sound.numberOfChannels; number++) {
+        const channel = sound.getChannelData(number);
+        for (let at = 0; at < mono.length; at++) mono[at] += channel[at];
+    }
+    for (let at = 0; at < mono.length; at++) mono[at] /= sound.numberOfChannels;
+    return mono;
+}
