@@ -13,7 +13,7 @@ from streamer.transcript import Transcript
 from tests.web.conftest import OpenPage
 from tests.web.visitor import doing, drop, transcribed, wave_file
 
-CONTROLS = ("options-open", "programs-open", "file", "speak")
+CONTROLS = ("history-open", "options-open", "keys-open", "programs-open", "file", "speak")
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 # Where lines are parted depends on what these words are.
 COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
@@ -92,7 +92,7 @@ async def test_a_phone(open_page: OpenPage) -> None:
     await fits(page, 360)
     await page.locator("#finals .word").nth(5).tap()
     await expect(page.locator(".word.heard")).to_be_visible()
-    for name in ("options", "programs"):
+    for name in ("options", "history", "keys", "programs"):
         await page.evaluate(f"document.getElementById('{name}').showModal()")
         await fits(page, 360)
         await page.keyboard.press("Escape")
@@ -104,6 +104,29 @@ async def test_a_phone(open_page: OpenPage) -> None:
         ".filter(([, box]) => box.height < 40 || box.width < 40).map(([id]) => id)"
     )
     assert small == []
+
+
+@pytest.mark.parametrize("height", [256, 640])
+async def test_a_small_window(open_page: OpenPage, height: int) -> None:
+    """320 pixels wide, as a desk screen at 400 %: header and transcript are in sight, also far down a long one."""
+    page = await open_page("/", viewport={"width": 320, "height": height})
+    await transcribed(page, "talk.flac")
+    await page.mouse.wheel(0, 400)
+    await page.wait_for_function("() => scrollY > 100")
+    header, dock, seen = await page.evaluate(
+        """() => {
+            const [header, dock] = ["body > header", "#dock"].map((one) => document.querySelector(one));
+            const [top, bottom] = [header.getBoundingClientRect().bottom, dock.getBoundingClientRect().top];
+            const words = [...document.querySelectorAll("#finals .word")].map((word) => word.getBoundingClientRect());
+            return [top, bottom, words.filter((box) => box.top >= top && box.bottom <= bottom).length];
+        }"""
+    )
+    assert 0 < header < dock - height / 3
+    assert seen > 5
+    await expect(page.locator("#state")).to_be_in_viewport()
+    for name in ("#options-open", "#history-open", "#speak", "#copy", "#save", "#clear"):
+        await expect(page.locator(name)).to_be_in_viewport(ratio=1)
+    await fits(page, 320)
 
 
 async def fits(page: Page, width: int) -> None:
@@ -177,7 +200,20 @@ async def test_every_control_by_keyboard(open_page: OpenPage) -> None:
     await transcribed(page)
     await page.evaluate("document.activeElement.blur()")
     reached = await tabbed(page)
-    expected = ["options-open", "word", "play", "wave", "file", "pace", "speak", "copy", "save", "clear"]
+    expected = [
+        "history-open",
+        "options-open",
+        "name",
+        "word",
+        "play",
+        "wave",
+        "file",
+        "pace",
+        "speak",
+        "copy",
+        "save",
+        "clear",
+    ]
     assert [name for name in reached if name in expected] == expected
 
 
@@ -322,7 +358,7 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
             at = shift(final, at + dice.choice([0, 40, 900, 4000]))
     found = await page.evaluate(
         """async (sheets) => {
-            const {FORMATS} = await import("/page/formats.js");
+            const {FORMATS} = await import("/page/transcript/formats.js");
             return sheets.map((segments) => Object.fromEntries(Object.entries(FORMATS).map(
                 ([name, {write}]) => [name, write({file: "a.wav", durationMs: 9e6, segments})])));
         }""",

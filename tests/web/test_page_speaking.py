@@ -139,7 +139,7 @@ async def test_a_service_that_stays_away(
     await expect(page.locator("#state")).to_have_text("Reconnecting", timeout=PATIENCE_MS)
     await page.wait_for_timeout(2500)  # more is spoken
     await page.clock.fast_forward(70_000)
-    await expect(page.locator("#notice h2")).to_have_text("The service does not answer", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice h2")).to_have_text("The service cannot be reached", timeout=PATIENCE_MS)
     await doing(page, "nothing")
     assert await written(page) == ""
     await served.start()
@@ -159,7 +159,7 @@ async def test_nobody_answers(open_page: OpenPage, served: RestartableService) -
     await expect(page.locator("#state")).to_have_text("Ready")
     await served.stop()
     await drop(page, wave_file("airplane.mp3"))
-    await expect(page.locator("#notice h2")).to_have_text("The service does not answer", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice h2")).to_have_text("The service cannot be reached", timeout=PATIENCE_MS)
     await expect(page.locator("#state")).to_have_text("Not reachable")
     await served.start()
     await page.get_by_role("button", name="Try again").click()

@@ -12,16 +12,19 @@ import soundfile
 from playwright.async_api import Page, expect
 
 from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.testing import say, silence
 from tests.samples import pcm
 
 # For what takes a recogniser; what a page does by itself comes sooner.
 PATIENCE_MS: Final = 60_000
 # What a browser itself writes to the console when nobody answers; a page cannot prevent it.
 NOBODY: Final = (r"WebSocket connection to", r"Failed to load resource")
-DROP: Final = """async ([bytes, name]) => {
-    const file = new File([Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0))], name);
+DROP: Final = """async (files) => {
     const dataTransfer = new DataTransfer();
-    dataTransfer.items.add(file);
+    for (const [bytes, name] of files) {
+        const content = Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0));
+        dataTransfer.items.add(new File([content], name));
+    }
     const seen = [];
     for (const type of ["dragenter", "dragover", "drop"]) {
         document.body.dispatchEvent(new DragEvent(type, {dataTransfer, bubbles: true, cancelable: true}));
@@ -39,9 +42,18 @@ def wave_file(name: str, seconds: float | None = None) -> bytes:
     return file.getvalue()
 
 
-async def drop(page: Page, content: bytes, name: str = "talk.wav") -> list[bool]:
-    """Drops a file on the page; whether the page said that it may be dropped, after each event."""
-    return list(await page.evaluate(DROP, [base64.b64encode(content).decode(), name]))
+def said(*sentences: str) -> bytes:
+    """A recording in which a service of `streamer.testing` hears these sentences, each as one final."""
+    pieces = [piece for sentence in sentences for piece in (say(sentence), silence(1300))]
+    file = io.BytesIO()
+    soundfile.write(file, np.concatenate(pieces), SAMPLE_RATE, "PCM_16", format="WAV")
+    return file.getvalue()
+
+
+async def drop(page: Page, content: bytes, name: str = "talk.wav", **more: bytes) -> list[bool]:
+    """Drops a file on the page, or several; whether the page said that it may be dropped, after each event."""
+    files = {name: content, **more}
+    return list(await page.evaluate(DROP, [[base64.b64encode(each).decode(), name] for name, each in files.items()]))
 
 
 async def doing(page: Page, what: str) -> None:

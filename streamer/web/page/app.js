@@ -1,41 +1,61 @@
 // The page: what stands in index.html is connected with the desk here, and shows what is done on it.
 
 import {Microphone} from "../microphone.js";
-import {Dialogs, SaveMenu, copyText, dropping} from "./controls.js";
+import {Dialogs, SaveMenu, dropping} from "./controls.js";
 import {Desk} from "./desk.js";
-import {FORMATS, shortClock} from "./formats.js";
+import {HistoryList} from "./history/history-list.js";
+import {History} from "./history/history.js";
 import {Notice} from "./notice.js";
-import {Player} from "./player.js";
+import {Progress} from "./progress.js";
 import {Settings} from "./settings.js";
+import {Player} from "./sound/player.js";
+import {Waveform} from "./sound/waveform.js";
 import {Standing} from "./standing.js";
-import {Waveform} from "./waveform.js";
-import {Words} from "./words.js";
+import {copy, save} from "./transcript/export.js";
+import {shortClock} from "./transcript/formats.js";
+import {WordEditor} from "./transcript/word-editor.js";
+import {Words} from "./transcript/words.js";
+import {Undo} from "./undo.js";
 
-const NEAR_THE_END = 160; // pixels
-const BUTTON = {nothing: "Speak", listening: "Stop listening", transcribing: "Stop", finishing: "Stop waiting"};
+const NEAR_THE_END = 40; // pixels
+const BUTTON = {
+    nothing: "Speak", listening: "Stop listening", opening: "Stop", transcribing: "Stop", finishing: "Stop waiting",
+};
 const CONTROLS = "button, input, select, textarea, a, summary, label, pre";
+/** Which sheet this tab shows, for when it is reloaded. */
+const PRESENT = "streamer.sheet";
 
 const at = (id) => document.getElementById(id);
 
 const settings = new Settings();
+const undo = new Undo();
+const history = new History(settings);
 const player = new Player();
 const wave = new Waveform(at("wave"));
 const words = new Words(at("finals"), at("partial"), at("tip"));
 const standing = new Standing(at("state"), at("latency"));
-const desk = new Desk(settings, {player, wave, words, standing});
-const dialogs = new Dialogs(settings, () => Microphone.devices());
-const menu = new SaveMenu(at("save"), at("formats"), save);
+const desk = new Desk(settings, history, undo, {player, wave, words, standing});
+const list = new HistoryList(at("history"), history, desk.sheets, undo, settings);
+const dialogs = new Dialogs(settings, () => Microphone.devices(), list);
+const progress = new Progress(at("progress"), desk);
+const menu = new SaveMenu(at("save"), at("formats"), (format) => {
+    if (format === "times") void take(true);
+    else at("spoken").textContent = `Saved as ${save(desk.sheet, format)}.`;
+});
 const notice = new Notice(at("notice"), at("alarm"), {
     again: () => desk.again(),
     choose: () => at("file").click(),
     options: () => dialogs.open("options"),
-    back: () => desk.bringBack(),
+    history: () => dialogs.open("history"),
+    onward: () => desk.goOn(),
+    back: () => void bringBack(),
     key(key, keep) {
         settings.set("keepKey", keep);
         settings.key = key;
         desk.again();
     },
 });
+new WordEditor(at("finals"), (element, text) => desk.sheets.reword(...words.placeOf(element), text));
 
 /** Everything that depends on what is being done. */
 function show() {
@@ -51,8 +71,11 @@ function show() {
     at("clear").disabled = doing !== "nothing" || blank;
     at("speak").ariaLabel = BUTTON[doing];
     at("length").textContent = shortClock(wave.durationMs);
-    document.title = doing === "listening" ? "Listening · Streamer" : "Streamer";
+    if (document.activeElement !== at("name")) at("name").value = sheet.name;
+    const named = blank || doing === "opening" ? "Streamer" : `${sheet.name} · Streamer`;
+    document.title = doing === "listening" ? "Listening · Streamer" : named;
     if (doing !== "listening") showLevel({rms: 0, peak: 0});
+    progress.show();
 }
 
 function showLevel({rms, peak}) {
@@ -65,26 +88,50 @@ function showLevel({rms, peak}) {
 
 /** New words are kept in sight, but not for who has scrolled up to read. */
 function followWords() {
-    const {scrollHeight} = document.documentElement;
-    if (desk.doing !== "nothing" && innerHeight + scrollY > scrollHeight - NEAR_THE_END) scrollTo({top: scrollHeight});
+    const last = at("partial").childElementCount ? at("partial") : at("finals").lastElementChild;
+    if (desk.doing === "nothing" || !last) return;
+    if (last.getBoundingClientRect().top < innerHeight + NEAR_THE_END) last.scrollIntoView({block: "end"});
 }
 
-function save(format) {
-    const {ending, type, write} = FORMATS[format];
-    const {file, title, segments, durationMs} = desk.sheet;
-    const content = write({file: file || title, durationMs: Math.round(durationMs), segments});
-    const url = URL.createObjectURL(new Blob([content], {type: `${type};charset=utf-8`}));
-    Object.assign(document.createElement("a"), {href: url, download: `${title}.${ending}`}).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
-    at("spoken").textContent = `Saved as ${title}.${ending}.`;
+function remember({id, empty}) {
+    try {
+        if (empty) sessionStorage.removeItem(PRESENT);
+        else sessionStorage.setItem(PRESENT, id);
+    } catch {
+        // It is in the history all the same.
+    }
 }
 
-async function copy() {
-    const copied = await copyText(FORMATS.text.write(desk.sheet));
+/** What this tab showed before it was reloaded. */
+async function restore() {
+    try {
+        const id = sessionStorage.getItem(PRESENT);
+        if (id) await desk.sheets.open(id);
+    } catch {
+        // The history tells what there is.
+    }
+    desk.addEventListener("change", () => remember(desk.sheet));
+    remember(desk.sheet);
+}
+
+async function take(times = false) {
+    const copied = await copy(desk.sheet, times);
     const label = at("copy").querySelector("span");
     label.textContent = copied ? "Copied" : "Not allowed";
     at("spoken").textContent = copied ? "Copied." : "The browser does not allow to copy.";
     setTimeout(() => (label.textContent = "Copy"), 2000);
+}
+
+async function bringBack() {
+    const undone = await undo.back();
+    notice.troubled || notice.clear();
+    show();
+    at("spoken").textContent = undone ? `Undone: ${undone}` : "There is nothing to undo.";
+}
+
+async function transcribe(files) {
+    const refused = await desk.transcribe(files);
+    if (refused) notice.say("Too many recordings", `There was no room for ${refused} of them: drop them again later.`);
 }
 
 function press() {
@@ -98,11 +145,19 @@ function seek({detail: {ms, play}}) {
 }
 
 function key(event) {
-    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || dialogs.opened) return;
+    if (event.defaultPrevented || dialogs.opened) return;
+    const writing = event.target.closest("input:not([type=radio]), textarea, [contenteditable]");
+    if (event.key === "z" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && !writing) {
+        event.preventDefault();
+        void bringBack();
+    }
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key === "Escape") {
         if (menu.opened) menu.close();
-        else if (desk.doing === "listening" || desk.doing === "transcribing") press();
+        else if (!["nothing", "finishing"].includes(desk.doing)) press();
         else player.pause();
+    } else if (event.key === "?" && !writing) {
+        dialogs.open("keys");
     } else if (event.key === " " && !event.target.closest(CONTROLS)) {
         event.preventDefault(); // it would scroll
         if (desk.doing === "nothing" && player.loaded) player.toggle();
@@ -112,6 +167,7 @@ function key(event) {
 
 desk.addEventListener("begin", () => notice.clear());
 desk.addEventListener("change", show);
+desk.addEventListener("progress", () => progress.show());
 desk.addEventListener("level", ({detail}) => showLevel(detail));
 desk.addEventListener("sound", ({detail}) => (at("length").textContent = shortClock(detail)));
 desk.addEventListener("trouble", ({detail}) => {
@@ -120,20 +176,28 @@ desk.addEventListener("trouble", ({detail}) => {
     void standing.ask();
 });
 desk.addEventListener("lost", () => {
-    notice.offer("The connection is lost for now. What comes is kept until it is back.");
+    notice.offer("The connection is lost for now. What comes is kept until it is back.", "", "lost");
 });
-desk.addEventListener("found", () => notice.troubled || notice.clear());
+desk.addEventListener("found", () => notice.clear("lost"));
 desk.addEventListener("overflow", ({detail: {ms}}) => {
     notice.say("Some sound is lost", `${shortClock(ms, true)} could not be kept, because nobody took it for too long.`);
 });
-desk.addEventListener("silent", () => {
-    const text = "It takes English, spoken close to the microphone. Is it the right one?";
-    notice.say("No words were heard", text, ["options"]);
+desk.addEventListener("silent", () => notice.silent(desk.sheet.file, wave.loudest));
+desk.addEventListener("paused", () => {
+    const {length} = desk.queue;
+    notice.offer(length === 1 ? "1 recording still waits." : `${length} recordings still wait.`, "onward");
+});
+desk.addEventListener("finished", ({detail}) => notice.finished(detail));
+desk.sheets.addEventListener("left", ({detail: {name}}) => notice.offer(`“${name}” is in the history.`, "back"));
+desk.sheets.addEventListener("full", () => notice.full());
+list.addEventListener("open", ({detail: id}) => {
+    dialogs.close("history");
+    void desk.sheets.open(id).then(() => scrollTo({top: 0}));
 });
 new MutationObserver(followWords).observe(at("transcript"), {childList: true, subtree: true});
 
 at("speak").addEventListener("click", press);
-at("copy").addEventListener("click", () => void copy());
+at("copy").addEventListener("click", () => void take());
 at("play").addEventListener("click", () => player.toggle());
 at("clear").addEventListener("click", () => {
     const used = desk.clear();
@@ -141,16 +205,22 @@ at("clear").addEventListener("click", () => {
     if (used) notice.offer("The sheet is clear.", "back");
     at("speak").focus();
 });
+at("name").addEventListener("change", () => desk.sheets.rename(at("name").value));
+at("name").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") at("name").value = desk.sheet.name;
+    if (["Enter", "Escape"].includes(event.key)) at("name").blur();
+    if (event.key === "Escape") event.preventDefault();
+});
 at("file").addEventListener("change", ({target}) => {
-    const [file] = target.files;
-    if (file) void desk.transcribe(file);
+    const files = [...target.files];
+    if (files.length) void transcribe(files);
     target.value = ""; // so that the same file can be chosen again
 });
 for (const input of at("pace").querySelectorAll("input")) {
     input.checked = input.value === settings.get("pace");
     input.addEventListener("change", () => settings.set("pace", input.value));
 }
-dropping(at("drop"), (file) => void desk.transcribe(file));
+dropping(at("drop"), (files) => void transcribe(files));
 addEventListener("keydown", key);
 addEventListener("pagehide", () => desk.halt()); // the place at the service is free at once
 
@@ -168,4 +238,4 @@ player.addEventListener("change", () => {
 
 show();
 void standing.ask();
-document.body.dataset.ready = ""; // for those who look from outside: all is connected
+void restore().then(() => (document.body.dataset.ready = "")); // for those who look from outside: all is connected

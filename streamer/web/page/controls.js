@@ -1,15 +1,17 @@
-// The controls that need more than a click: dialogs, the menu to save, dropping a file, copying.
+// The controls that need more than a click: dialogs, the menu to save, dropping files.
 
-/** The options and the page about programs. */
+/** The options, the history, the keys, and the page about programs. */
 export class Dialogs {
     #dialogs = new Map();
     #refresh;
     #devices;
     #select;
+    #list;
 
-    /** `devices` gives the microphones of this machine. */
-    constructor(settings, devices) {
-        for (const id of ["options", "programs"]) {
+    /** `devices` gives the microphones of this machine, `list` is what the history shows. */
+    constructor(settings, devices, list) {
+        this.#list = list;
+        for (const id of ["options", "history", "keys", "programs"]) {
             const dialog = document.getElementById(id);
             this.#dialogs.set(id, dialog);
             document.getElementById(`${id}-open`).addEventListener("click", () => this.open(id));
@@ -34,12 +36,18 @@ export class Dialogs {
     }
 
     open(id) {
-        if (id === "options") void this.#list();
+        if (id === "options") void this.#listDevices();
+        if (id === "history") this.#list.forget();
+        if (id === "history") void this.#list.show();
         this.#refresh();
         this.#dialogs.get(id).showModal();
     }
 
-    async #list() {
+    close(id) {
+        this.#dialogs.get(id).close();
+    }
+
+    async #listDevices() {
         const found = await this.#devices().catch(() => []);
         const named = found.filter(({deviceId, label}) => deviceId && label && deviceId !== "default");
         const options = named.map(({deviceId, label}) => new Option(label, deviceId));
@@ -98,7 +106,7 @@ export class SaveMenu {
     }
 }
 
-/** Calls with the file that was dropped anywhere on the page, and shows meanwhile that it may be. */
+/** Calls with the files that were dropped anywhere on the page, and shows meanwhile that they may be. */
 export function dropping(sign, take) {
     let inside = 0;
     const holdsFile = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
@@ -113,25 +121,7 @@ export function dropping(sign, take) {
         [inside, sign.hidden] = [0, true];
         if (!holdsFile(event)) return;
         event.preventDefault();
-        const [file] = event.dataTransfer.files;
-        if (file) take(file);
+        const files = [...event.dataTransfer.files];
+        if (files.length) take(files);
     });
-}
-
-/** Whether the text is in the clipboard now. */
-export async function copyText(text) {
-    try {
-        await navigator.clipboard.writeText(text);
-        return true;
-    } catch {
-        // Pages that are not secure have no clipboard, but this old way.
-        const field = document.createElement("textarea");
-        field.value = text;
-        field.className = "unseen";
-        document.body.append(field);
-        field.select();
-        const copied = document.execCommand("copy");
-        field.remove();
-        return copied;
-    }
 }

@@ -1,29 +1,33 @@
-// The desk: a sheet for what is said, and the work on it, by the microphone or from a recording.
+// The desk: a sheet for what is said, and the work on it, by the microphone or from recordings.
 
+import {wav} from "../decoding/wav-writer.js";
 import {Microphone} from "../microphone.js";
 import {Recording} from "../recording.js";
 import {Session} from "../streamer.js";
-import {wav} from "./player.js";
-import {Sheet} from "./sheet.js";
+import {Queue} from "./queue.js";
+import {Sheets} from "./sheets.js";
 
 const CHUNK_MS = 60;
-const PEAK_MS = 20;
-const PEAKS = 2000; // as many as a wide screen has bars, and more
+/** With these the service itself is the trouble: what waits in the queue would meet the same. */
+const OF_THE_FILE = ["unsupported_audio"];
 
 /**
- * One thing is done at a time: `doing` is nothing, listening, transcribing or finishing. Events: "begin" before
- * something new; "change" whenever that or what there is has changed; "sound" with the length in milliseconds and
- * "level" while listening; "lost" and "found" when the connection is; "overflow" ({ms}) when sound was; "trouble" with
- * a StreamerError; "silent" when there was no word.
+ * One thing is done at a time: `doing` is nothing, listening, opening, transcribing or finishing. Events: "begin"
+ * before something new; "change" whenever that or what there is has changed; "progress" with each result; "sound" with
+ * the length in milliseconds and "level" while listening; "lost" and "found" when the connection is; "overflow" ({ms})
+ * when sound was; "trouble" with a StreamerError; "silent" when there was no word; "paused" when recordings still wait
+ * after a stop; "finished" ({total, unread, silent}) after the last of
+ * several.
  */
 export class Desk extends EventTarget {
     doing = "nothing";
-    sheet = new Sheet();
+    queue = new Queue();
+    /** @type {Sheets} */
+    sheets;
     #views;
     #settings;
-    #aside = null; // what was cleared last: {sheet, source, picture}
-    #source = null; // what the player plays: the file, or the sound of the microphone as one
     #recording = null;
+    #playedAnew = false; // as the page decodes it, for the browser does not play it
     #microphone = null;
     #session = null;
     #sending = null; // ends the sending of the recording
@@ -31,21 +35,46 @@ export class Desk extends EventTarget {
     #again = () => this.listen();
 
     /** `views`: words, wave, player and standing, which show what happens. */
-    constructor(settings, views) {
+    constructor(settings, history, undo, views) {
         super();
         [this.#settings, this.#views] = [settings, views];
-        views.player.addEventListener("unplayable", () => this.#playDecoded());
+        this.sheets = new Sheets(settings, history, undo, views);
+        this.sheets.addEventListener("replace", () => {
+            this.halt();
+            this.#again = () => this.listen();
+            this.#recording = null;
+            this.#tell("begin");
+        });
+        this.sheets.addEventListener("change", () => this.#tell("change"));
+        views.player.addEventListener("unplayable", () => void this.#playDecoded());
+    }
+
+    /** What is on the desk. */
+    get sheet() {
+        return this.sheets.present;
     }
 
     /** Whether there is nothing to be seen. */
     get blank() {
-        return this.doing === "nothing" && !this.sheet.segments.length && !this.#views.player.loaded;
+        return this.doing === "nothing" && this.sheet.empty && !this.#views.player.loaded;
+    }
+
+    /** How much of the recording was heard, 0 to 1; null if there is none, or nobody knows how long it is. */
+    get progress() {
+        const total = this.doing === "nothing" ? 0 : (this.#recording?.durationMs ?? 0);
+        return total > 0 ? Math.min(1, this.sheet.heardMs / total) : null;
+    }
+
+    /** How long the recording is as far as it is known. */
+    get recordingMs() {
+        return this.#recording?.durationMs ?? 0;
     }
 
     /** Begins to listen, below what was spoken before; after a recording on a sheet of its own. */
     async listen() {
         this.#makeReady(() => this.listen());
-        if (this.sheet.file) this.clear();
+        this.#recording = null;
+        if (this.sheet.file) this.sheets.begin();
         const microphone = new Microphone();
         this.#microphone = microphone;
         microphone.addEventListener("audio", ({detail}) => this.#hear(detail));
@@ -74,36 +103,31 @@ export class Desk extends EventTarget {
         this.#views.wave.roll(true);
     }
 
-    /** Transcribes a file on a sheet of its own. */
-    async transcribe(file) {
-        const turn = ++this.#turns;
+    /** Transcribes these one after the other, each on a sheet of its own; after those that wait already. */
+    async transcribe(files) {
+        const refused = this.queue.add(files);
         if (this.doing === "listening") await this.stop();
-        this.halt();
-        this.#makeReady(() => this.transcribe(file));
-        let recording;
-        try {
-            recording = await Recording.decode(file);
-        } catch (error) {
-            if (turn === this.#turns) this.#tell("trouble", error);
-            return;
-        }
-        if (turn !== this.#turns) return; // another one was chosen meanwhile
-        this.clear();
-        this.sheet = new Sheet(file.name);
-        [this.#source, this.#recording] = [file, recording];
-        const {wave, player} = this.#views;
-        const count = Math.max(1, Math.min(PEAKS, Math.ceil(recording.durationMs / PEAK_MS)));
-        wave.load(recording.peaks(count), recording.durationMs);
-        wave.seekable = true;
-        player.load(file);
-        await this.#send(recording, this.#settings.get("pace") === "paced");
+        if (this.doing === "finishing" && !this.sheet.file) this.halt();
+        if (this.doing === "nothing") this.goOn();
+        else this.queue.busy = true;
+        this.#tell("change");
+        return refused;
+    }
+
+    /** The next recording of the queue. */
+    goOn() {
+        const file = this.queue.next();
+        if (file) void this.#transcribe(file);
     }
 
     /** Ends what is being done; the words of what was heard still come. A second time it ends at once. */
     async stop() {
         const session = this.#session;
-        if (this.doing === "transcribing" && this.#sending) {
+        if (this.doing === "transcribing" && this.#sending && session?.state !== "connecting") {
+            this.queue.busy = false;
             this.#sending.abort();
+            this.#do("finishing");
+            this.#views.standing.show("finishing");
         } else if (this.doing !== "listening" || !session) {
             this.halt();
         } else {
@@ -117,15 +141,18 @@ export class Desk extends EventTarget {
     /** Ends what is being done, at once. */
     halt() {
         if (this.doing === "nothing") return;
+        this.#turns += 1;
+        this.queue.busy = false;
         this.#sending?.abort();
         const session = this.#session;
         this.#session = null;
         session?.close();
         void this.#release();
-        this.#views.words.clearPartial();
+        this.sheets.settle();
         this.#keepSound();
         this.#do("nothing");
         void this.#views.standing.ask();
+        if (this.queue.length) this.#tell("paused");
     }
 
     /** What failed is tried once more. */
@@ -133,44 +160,22 @@ export class Desk extends EventTarget {
         void this.#again();
     }
 
-    /** A clear sheet; what was on the one before can be brought back. @returns {boolean} whether there was anything */
+    /** A clear sheet; the one before can be brought back. @returns {boolean} whether there was one */
     clear() {
-        const {player, wave, words} = this.#views;
-        const used = this.sheet.segments.length > 0;
-        if (used) this.#aside = {sheet: this.sheet, source: this.#source, picture: wave.picture};
-        player.unload();
-        [this.sheet, this.#source, this.#recording] = [new Sheet(), null, null];
-        wave.clear();
-        words.clear();
-        this.#tell("change");
-        return used;
-    }
-
-    /** The sheet that was cleared last. */
-    bringBack() {
-        if (!this.#aside) return;
-        this.halt();
-        this.#tell("begin");
-        const {player, wave, words} = this.#views;
-        words.clear();
-        ({sheet: this.sheet, source: this.#source} = this.#aside);
-        wave.picture = this.#aside.picture;
-        this.#aside = null;
-        for (const final of this.sheet.segments) words.showFinal(final);
-        if (this.#source) player.load(this.#source);
-        wave.seekable = player.loaded;
-        this.#do("nothing");
+        this.#recording = null;
+        return this.sheets.begin(null, "clear");
     }
 
     #do(what) {
         this.doing = what;
+        this.sheets.changed(what !== "nothing");
         this.#tell("change");
     }
 
     #makeReady(again) {
         this.#again = again;
         this.#views.player.pause();
-        this.#views.words.clearPartial();
+        this.sheets.settle();
         this.#tell("begin");
         this.#tell("change");
     }
@@ -179,7 +184,7 @@ export class Desk extends EventTarget {
     #hear(samples) {
         if (!this.#session) return;
         this.#session.send(samples);
-        this.sheet.hear(samples);
+        this.sheets.hear(samples);
         this.#views.wave.push(samples);
         this.#tell("sound", this.sheet.durationMs);
     }
@@ -192,6 +197,50 @@ export class Desk extends EventTarget {
         return microphone?.stop();
     }
 
+    async #transcribe(file) {
+        const turn = ++this.#turns;
+        this.#makeReady(() => {
+            this.queue.busy = true;
+            void this.#transcribe(file);
+        });
+        this.#do("opening");
+        this.#views.standing.show("opening");
+        let recording;
+        try {
+            recording = await Recording.open(file);
+        } catch (error) {
+            if (turn === this.#turns) this.#unread(file, error);
+            return;
+        }
+        if (turn !== this.#turns) return; // it was stopped meanwhile
+        this.sheets.begin(file);
+        [this.#recording, this.#playedAnew] = [recording, false];
+        const {wave, player} = this.#views;
+        wave.expect(recording.durationMs);
+        wave.seekable = true;
+        player.load(file);
+        await this.#send(recording, this.#settings.get("pace") === "paced");
+    }
+
+    /** A file that is no recording. With others behind it, it is told at their end. */
+    #unread(file, error) {
+        void this.#views.standing.ask();
+        if (this.queue.total > 1) this.queue.unread.push(file.name);
+        this.#do("nothing");
+        if (this.queue.total > 1) this.#next();
+        else this.#tell("trouble", error);
+    }
+
+    /** After a recording: the next one, if one waits. */
+    #next() {
+        if (!this.queue.busy) return this.queue.length > 0 && this.#tell("paused");
+        const {total, unread, silent} = this.queue;
+        if (this.queue.length) return this.goOn();
+        this.queue.clear();
+        if (total > 1) this.#tell("finished", {total, unread, silent});
+        this.#tell("change");
+    }
+
     async #send(recording, paced) {
         const session = this.#open(0, paced);
         const sending = new AbortController();
@@ -200,10 +249,13 @@ export class Desk extends EventTarget {
         try {
             await session.ready;
             if (paced) void this.#views.player.play();
-            await recording.play(session, {paced, signal: sending.signal});
+            const onpiece = (samples) => this.#recording === recording && this.#views.wave.push(samples);
+            await recording.play(session, {paced, signal: sending.signal, onpiece});
         } catch (error) {
             // What ends the session is told as its error; that it was stopped is none.
-            if (error?.name !== "AbortError" || this.#session !== session) return;
+            if (this.#session !== session) return;
+            if (error?.name !== "AbortError" && OF_THE_FILE.includes(error?.code)) this.#tell("trouble", error);
+            else if (error?.name !== "AbortError") return;
             this.#views.player.pause();
             this.#do("finishing");
         } finally {
@@ -241,14 +293,17 @@ export class Desk extends EventTarget {
         if (message.type === "partial") {
             words.showPartial(message);
             wave.segment(message.segment, message.start_ms, message.words?.at(-1)?.end_ms ?? message.audio_ms, true);
+            this.sheets.changed();
         }
         if (message.type === "final") {
             words.showFinal(message);
             wave.segment(message.segment, message.start_ms, message.end_ms, false);
+            this.sheets.changed();
             this.#tell("change");
         }
         if (message.audio_ms) wave.heard(message.audio_ms);
         if (message.type === "done") this.#finished();
+        else this.#tell("progress");
     }
 
     /** All words have come. */
@@ -258,17 +313,23 @@ export class Desk extends EventTarget {
         this.#keepSound();
         this.#do("nothing");
         this.#views.standing.done();
-        if (!this.sheet.segments.length) this.#tell("silent");
+        if (!this.sheet.segments.length && this.queue.busy && this.queue.total > 1) {
+            this.queue.silent.push(this.sheet.file);
+        } else if (!this.sheet.segments.length && (this.queue.busy || !this.sheet.file)) {
+            this.#tell("silent"); // a recording that was stopped may have words further on
+        }
+        this.#next();
     }
 
     /** The session has ended otherwise: what came stays, and so does the sound if the service `began` to hear it. */
     #interrupted(error, began) {
         this.#session = null;
+        this.queue.busy = false;
         this.#sending?.abort();
         void this.#release();
         const {sheet} = this;
         if (!sheet.file && began) this.#again = () => this.#catchUp();
-        if (!sheet.file && !began && !sheet.segments.length) this.clear();
+        if (!sheet.file && !began && sheet.empty) this.sheets.begin();
         this.#keepSound();
         this.#do("nothing");
         this.#tell("trouble", error);
@@ -278,6 +339,7 @@ export class Desk extends EventTarget {
     async #catchUp() {
         const rest = this.sheet.unsettled;
         if (!rest.length) return this.listen();
+        this.sheet.unshow(); // it comes anew
         this.#makeReady(() => this.#catchUp());
         const session = this.#open(this.sheet.settledMs);
         this.#do("finishing");
@@ -295,18 +357,24 @@ export class Desk extends EventTarget {
     /** What was spoken can be played, too. */
     #keepSound() {
         if (this.sheet.file || !this.sheet.sound?.length) return;
-        this.#source = wav(this.sheet.sound);
-        this.#views.player.load(this.#source);
+        this.sheets.source = wav(this.sheet.sound);
+        this.#views.player.load(this.sheets.source);
         this.#views.wave.seekable = true;
     }
 
     /** Not all that a browser can decode can it play as well. */
-    #playDecoded() {
-        const recording = this.#recording;
-        this.#recording = null; // if even that is not played, then nothing is
-        if (recording) this.#views.player.load((this.#source = wav([recording.samples])));
-        else this.#views.player.unload();
-        this.#views.wave.seekable = this.#views.player.loaded;
+    async #playDecoded() {
+        const [recording, again, {player, wave}] = [this.#recording, this.#playedAnew, this.#views];
+        player.unload();
+        wave.seekable = false;
+        this.#playedAnew = true;
+        this.#tell("change");
+        if (!recording || again) return; // if even that is not played, then nothing is
+        const sound = await recording.wav().catch(() => null);
+        if (!sound || this.#recording !== recording) return;
+        this.sheets.source = sound;
+        player.load(sound);
+        wave.seekable = true;
         this.#tell("change");
     }
 

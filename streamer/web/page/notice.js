@@ -1,6 +1,9 @@
 // What went wrong, in plain words with what to do about it, and the buttons that do it.
 
 const SVG = "http://www.w3.org/2000/svg";
+/** Of full scale: what is less loud everywhere is silence. */
+const INAUDIBLE = 0.002;
+const MOST_NAMES = 5;
 
 /** By the code of a StreamerError: title, what to do (if the error itself does not say it), deeds that are offered. */
 const MEANINGS = {
@@ -38,8 +41,8 @@ const MEANINGS = {
     not_ready: {title: "The service is not ready", deeds: ["again"], waits: true},
     key_needed: {title: "A key is needed", text: "Whoever runs this service can give you one.", deeds: ["key"]},
     unreachable: {
-        title: "The service does not answer",
-        text: "See that it is running and that this machine is connected, then try again. What you said is kept.",
+        title: "The service cannot be reached",
+        text: "See that it is running and that this machine is connected, then try again. What is here is kept.",
         deeds: ["again"],
     },
     lost: {
@@ -51,7 +54,14 @@ const MEANINGS = {
     failed: {title: "The recogniser has failed", deeds: ["again"]},
 };
 
-const DEEDS = {again: "Try again", choose: "Choose a recording", options: "Open the options", back: "Bring it back"};
+const DEEDS = {
+    again: "Try again",
+    choose: "Choose a recording",
+    options: "Open the options",
+    back: "Bring it back",
+    history: "Open the history",
+    onward: "Go on",
+};
 
 export class Notice {
     #place;
@@ -59,7 +69,7 @@ export class Notice {
     #timer = 0;
     #does;
 
-    /** `does` are the deeds: again, choose, options, key(key, keep), back. */
+    /** `does` are the deeds: again, choose, options, key(key, keep), back, history, onward. */
     constructor(place, aloud, does) {
         [this.#place, this.#aloud, this.#does] = [place, aloud, does];
     }
@@ -96,14 +106,38 @@ export class Notice {
         this.#place.scrollIntoView({block: "nearest"});
     }
 
-    /** A line, perhaps with a button, for what is no trouble. */
-    offer(text, deed = "") {
+    /** There was no word. @param {string} file the recording, if it was one @param {number} loudest 0 to 1 */
+    silent(file, loudest) {
+        const why = "It takes English, spoken close to the microphone.";
+        if (!file) this.say("No words were heard", `${why} Is it the right one?`, ["options"]);
+        else if (loudest < INAUDIBLE) this.say("The recording is silent", `There is no sound in ${file}.`, ["choose"]);
+        else this.say("The recording has no words", `No speech was found in the sound of ${file}. ${why}`, ["choose"]);
+    }
+
+    /** Several recordings are done. @param {{total: number, unread: string[], silent: string[]}} done */
+    finished({total, unread, silent}) {
+        const good = total - unread.length - silent.length;
+        const parts = [];
+        if (unread.length) parts.push(`They could not be read: ${listed(unread)}.`);
+        if (silent.length) parts.push(`No word was heard in: ${listed(silent)}.`);
+        if (!parts.length) return this.offer(`${total} recordings are written down, and in the history.`, "history");
+        this.say(`${good} of ${total} recordings are written down`, parts.join(" "), ["history"]);
+    }
+
+    /** The browser takes no more. */
+    full() {
+        const text = "What is written here stays until this tab is closed. Deleting older transcripts may make room.";
+        this.say("The browser keeps no more", text, ["history"]);
+    }
+
+    /** A line, perhaps with a button, for what is no trouble; `code` tells it from others. */
+    offer(text, deed = "", code = deed) {
         this.clear();
         const paragraph = document.createElement("p");
         paragraph.textContent = text;
         this.#place.replaceChildren(paragraph, ...(deed ? [this.#button(deed, false)] : []));
         this.#aloud.textContent = text;
-        this.#place.dataset.code = deed;
+        this.#place.dataset.code = code;
         this.#place.classList.add("quiet");
         this.#place.hidden = false;
     }
@@ -113,7 +147,9 @@ export class Notice {
         return !this.#place.hidden && !this.#place.classList.contains("quiet");
     }
 
-    clear() {
+    /** Takes it away, or only if it is this one. @param {string} [code] */
+    clear(code = this.#place.dataset.code) {
+        if (code !== this.#place.dataset.code) return;
         clearInterval(this.#timer);
         this.#place.hidden = true;
         this.#place.replaceChildren();
@@ -156,6 +192,12 @@ export class Notice {
         });
         return form;
     }
+}
+
+/** @param {string[]} names */
+function listed(names) {
+    const more = names.length - MOST_NAMES;
+    return names.slice(0, MOST_NAMES).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 function mark() {

@@ -1,8 +1,11 @@
-// What somebody likes, kept in the browser: options for the service, the pace of recordings, the microphone, the key.
+// What somebody likes, kept in the browser: options for the service, pace, microphone, key, and what the history keeps.
 
 const PLACE = "streamer.settings";
 const KEY_PLACE = "streamer.key";
-const USUAL = {hotwords: "", endpoint: "1000", step: "320", written: false, device: "", pace: "fast", keepKey: false};
+const USUAL = {
+    hotwords: "", endpoint: "1000", step: "320", written: false, device: "", pace: "fast", keepKey: false, keep: true,
+    keepSound: false,
+};
 const HOTWORDS_MOST = 200;
 
 /** The settings of this browser; a store that may not be used (private windows, blocked cookies) is done without. */

@@ -10,6 +10,7 @@ const TEXTS = {
     asking: "Waiting for the microphone",
     connecting: "Connecting",
     listening: "Listening",
+    opening: "Opening",
     transcribing: "Transcribing",
     finishing: "Finishing",
 };

@@ -1,7 +1,5 @@
 // Plays what was transcribed, and tells where it is while it plays.
 
-const RATE = 16000;
-
 /** Events: "place" with the time, many times a second while playing; "change" when it begins, pauses or ends. */
 export class Player extends EventTarget {
     #sound = new Audio();
@@ -78,26 +76,4 @@ export class Player extends EventTarget {
     #tell() {
         this.dispatchEvent(new CustomEvent("place", {detail: {ms: this.placeMs}}));
     }
-}
-
-/** 16-bit samples at 16 kHz as a WAV file. */
-export function wav(pieces) {
-    const bytes = pieces.reduce((sum, piece) => sum + piece.byteLength, 0);
-    const header = new DataView(new ArrayBuffer(44));
-    const letters = (at, text) => {
-        for (const [index, letter] of [...text].entries()) header.setUint8(at + index, letter.charCodeAt(0));
-    };
-    letters(0, "RIFF");
-    header.setUint32(4, 36 + bytes, true);
-    letters(8, "WAVEfmt ");
-    header.setUint32(16, 16, true);
-    header.setUint16(20, 1, true);
-    header.setUint16(22, 1, true);
-    header.setUint32(24, RATE, true);
-    header.setUint32(28, 2 * RATE, true);
-    header.setUint16(32, 2, true);
-    header.setUint16(34, 16, true);
-    letters(36, "data");
-    header.setUint32(40, bytes, true);
-    return new Blob([header.buffer, ...pieces], {type: "audio/wav"});
 }

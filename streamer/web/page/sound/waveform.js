@@ -4,6 +4,8 @@ const SLIDER = ["tabindex", "aria-valuemin", "aria-valuemax", "aria-valuenow", "
 const KEYS = {ArrowRight: 1000, ArrowUp: 1000, ArrowLeft: -1000, ArrowDown: -1000, PageUp: 10000, PageDown: -10000};
 const BUCKET_MS = 40;
 const RATE = 16000;
+const PEAKS = 2000; // of a recording: as many as a wide screen has bars, and more
+const FINEST_MS = 20;
 const SHOWN_MS = 12000; // how much is seen of what is being recorded
 const BAR = 3; // pixels of a bar with the gap after it
 const BENEATH = 14; // pixels for the segments
@@ -25,6 +27,7 @@ export class Waveform extends EventTarget {
     #still = matchMedia("(prefers-reduced-motion: reduce)");
     #seekable = false;
     #durationMs = 0;
+    #soundMs = 0; // of what was pushed
     #heardMs = 0; // how far the recogniser is
     #placeMs = 0; // what is played
 
@@ -46,6 +49,11 @@ export class Waveform extends EventTarget {
         return this.#durationMs;
     }
 
+    /** The loudest that was pushed, 0 to 1. */
+    get loudest() {
+        return this.#peaks.reduce((most, each) => Math.max(most, each), this.#rest.peak / 32768);
+    }
+
     /** All that is drawn, to be drawn again. */
     get picture() {
         const [peaks, bucketMs, segments] = [this.#peaks, this.#bucketMs, this.#segments];
@@ -55,37 +63,47 @@ export class Waveform extends EventTarget {
     set picture({peaks, bucketMs, segments, durationMs, heardMs}) {
         this.clear();
         [this.#peaks, this.#bucketMs, this.#segments] = [peaks, bucketMs, segments];
-        [this.#durationMs, this.#heardMs] = [durationMs, heardMs];
+        [this.#durationMs, this.#soundMs, this.#heardMs] = [durationMs, peaks.length * bucketMs, heardMs];
         this.#draw();
     }
 
     clear() {
         [this.#peaks, this.#segments, this.#bucketMs] = [[], [], BUCKET_MS];
         this.#rest = {samples: 0, peak: 0};
-        [this.#durationMs, this.#heardMs, this.#placeMs] = [0, 0, 0];
+        [this.#durationMs, this.#soundMs, this.#heardMs, this.#placeMs] = [0, 0, 0, 0];
         this.seekable = false;
         this.roll(false);
     }
 
-    /** The peaks of a whole recording. */
-    load(peaks, durationMs) {
+    /** A recording of this length comes; `push` gives its sound. */
+    expect(durationMs) {
         this.clear();
-        this.#peaks = Array.from(peaks);
-        [this.#durationMs, this.#bucketMs] = [durationMs, durationMs / Math.max(1, peaks.length)];
+        [this.#durationMs, this.#bucketMs] = [durationMs, Math.max(FINEST_MS, durationMs / PEAKS)];
         this.#draw();
     }
 
-    /** Sound of the microphone, 16-bit samples at 16 kHz. */
+    /** Of this sound only the length and the segments are known. */
+    blank(durationMs, segments) {
+        this.clear();
+        this.#peaks = new Array(Math.ceil(durationMs / BUCKET_MS)).fill(0);
+        [this.#durationMs, this.#soundMs, this.#heardMs] = [durationMs, durationMs, durationMs];
+        for (const {segment, start_ms, end_ms} of segments) this.segment(segment, start_ms, end_ms, false);
+        this.#draw();
+    }
+
+    /** Sound, 16-bit samples at 16 kHz. */
     push(samples) {
-        const most = (BUCKET_MS * RATE) / 1000;
+        const most = Math.round((this.#bucketMs * RATE) / 1000);
         for (const sample of samples) {
             this.#rest.peak = Math.max(this.#rest.peak, Math.abs(sample));
             if (++this.#rest.samples < most) continue;
             this.#peaks.push(this.#rest.peak / 32768);
             this.#rest = {samples: 0, peak: 0};
         }
-        this.#durationMs += (samples.length * 1000) / RATE;
+        this.#soundMs += (samples.length * 1000) / RATE;
+        this.#durationMs = Math.max(this.#durationMs, this.#soundMs);
         this.#pushedAt = performance.now();
+        if (!this.#rolling) this.#draw();
     }
 
     /** Whether it scrolls with the time; otherwise all of it is shown. */

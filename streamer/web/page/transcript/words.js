@@ -5,13 +5,15 @@ import {shortClock} from "./formats.js";
 
 // A word that is less probable than this is marked.
 export const DOUBTFUL = 0.6;
+const QUIET_MS = 1000;
 
 /** Shows finals and the partial. Event: "seek" when somebody chose a word, with its time, and with `play` by Enter. */
 export class Words extends EventTarget {
     #finals;
     #partial;
     #tip;
-    #words = []; // of all finals, in the order of their times: {element, startMs, endMs}
+    #segments = []; // of each final its words: {element, startMs, endMs}
+    #words = []; // all of them, in the order of their times
     #heard = null;
     #told = null;
     #reached = null; // the one word that Tab leads to
@@ -38,7 +40,7 @@ export class Words extends EventTarget {
         this.#finals.replaceChildren();
         this.#partial.replaceChildren();
         this.#tell(null);
-        [this.#words, this.#heard, this.#reached] = [[], null, null];
+        [this.#segments, this.#words, this.#heard, this.#reached] = [[], [], null, null];
     }
 
     /** What was not final will come anew, or never. */
@@ -79,20 +81,42 @@ export class Words extends EventTarget {
         at.ariaHidden = "true";
         const place = document.createElement("span");
         place.className = "words";
-        for (const [index, word] of timedWords(final).entries()) {
-            const element = wordElement();
-            element.textContent = word.word;
-            element.tabIndex = -1;
-            element.classList.toggle("settling", index >= settled);
-            element.classList.toggle("doubtful", word.confidence < DOUBTFUL);
-            describe(element, word);
-            if (index) place.append(" ");
-            place.append(element);
-            this.#words.push({element, startMs: word.start_ms, endMs: word.end_ms});
-        }
         paragraph.append(at, place);
+        const words = spell(place, final);
+        for (const {element} of words.slice(settled)) element.classList.add("settling");
+        this.#segments.push(words);
+        this.#words.push(...words);
         this.#finals.append(paragraph);
         if (!this.#reached) this.#reach(this.#words[0]?.element, false);
+    }
+
+    /** A whole transcript, which is not read aloud. */
+    showAll(finals) {
+        this.clear();
+        this.#finals.ariaLive = "off";
+        for (const final of finals) this.showFinal(final);
+        setTimeout(() => (this.#finals.ariaLive = "polite"), QUIET_MS);
+    }
+
+    /** This final has other words now. @param {number} number */
+    replaceFinal(number, final) {
+        const index = this.#segments[number].findIndex(({element}) => element === this.#reached);
+        const place = this.#finals.children[number].querySelector(".words");
+        place.replaceChildren();
+        this.#segments[number] = spell(place, final);
+        this.#words = this.#segments.flat();
+        this.#tell(null);
+        if (index < 0) return;
+        this.#reached = null;
+        const words = this.#segments[number];
+        this.#reach((words[Math.min(index, words.length - 1)] ?? this.#words[0])?.element, false);
+        this.#reached?.focus({preventScroll: true});
+    }
+
+    /** @param {Element} element @returns {[segment: number, index: number]} where this word of a final is */
+    placeOf(element) {
+        const number = this.#segments.findIndex((words) => words.some((word) => word.element === element));
+        return [number, this.#segments[number].findIndex((word) => word.element === element)];
     }
 
     /** Marks the word that is being played; nothing with null. */
@@ -130,7 +154,8 @@ export class Words extends EventTarget {
     #keepInSight(element) {
         const box = element.getBoundingClientRect();
         const lowest = document.getElementById("dock").getBoundingClientRect().top;
-        if (box.top < 0 || box.bottom > lowest) element.scrollIntoView({block: "center", behavior: gently()});
+        const highest = document.querySelector("body > header").getBoundingClientRect().bottom;
+        if (box.top < highest || box.bottom > lowest) element.scrollIntoView({block: "center", behavior: gently()});
     }
 
     #reach(element, tell = true) {
@@ -143,14 +168,14 @@ export class Words extends EventTarget {
 
     #choose(element, play = false) {
         // Somebody who selects text to copy it does not want to go there.
-        if (!element || !getSelection().isCollapsed) return;
+        if (!element || element.isContentEditable || !getSelection().isCollapsed) return;
         const detail = {ms: Number(element.dataset.start), play};
         this.dispatchEvent(new CustomEvent("seek", {detail}));
     }
 
     #key(event) {
         const element = event.target.closest(".word");
-        if (!element || event.ctrlKey || event.altKey || event.metaKey) return;
+        if (!element || element.isContentEditable || event.ctrlKey || event.altKey || event.metaKey) return;
         const all = this.#words.map((word) => word.element);
         const here = all.indexOf(element);
         const target = {
@@ -207,6 +232,20 @@ function wordElement() {
     const element = document.createElement("span");
     element.className = "word";
     return element;
+}
+
+/** @returns {{element: HTMLElement, startMs: number, endMs: number}[]} the words of a final, as they are put there */
+function spell(place, final) {
+    return timedWords(final).map((word, index) => {
+        const element = wordElement();
+        element.textContent = word.word;
+        element.tabIndex = -1;
+        element.classList.toggle("doubtful", word.confidence < DOUBTFUL);
+        describe(element, word);
+        if (index) place.append(" ");
+        place.append(element);
+        return {element, startMs: word.start_ms, endMs: word.end_ms};
+    });
 }
 
 function describe(element, {start_ms, end_ms, confidence, spoken, word}) {

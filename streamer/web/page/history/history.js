@@ -1,0 +1,146 @@
+// What was written down before: every transcript with its name, day and times; with its sound if that is wanted.
+
+import {wav} from "../../decoding/wav-writer.js";
+import {Sheet} from "../transcript/sheet.js";
+import {BrowserHome} from "./browser-home.js";
+import {TabHome} from "./tab-home.js";
+
+/** The sound of so many transcripts is at hand as long as the tab is open, also where it is not kept. */
+const SOUNDS_AT_HAND = 4;
+const CLAIM_MS = 1_000;
+
+/**
+ * @typedef {{id: string, name: string, file: string, beganAt: number, changedAt: number, durationMs: number,
+ *     partial: any, open: boolean, beginning: string, textBytes: number, kind: "" | "file" | "pcm", soundBytes: number,
+ *     soundRows: number}} Kept
+ * a transcript without its segments; `open`: work on it has not ended; `beginning`: its first words; `kind`: of sound
+ */
+
+export class History {
+    #browser = new BrowserHome();
+    #tab = new TabHome();
+    #settings;
+    /** @type {Map<string, Blob>} */
+    #sounds = new Map();
+    #claimed = "";
+    #release = () => {};
+
+    /** @param {import("../settings.js").Settings} settings whose `keep` says where transcripts go */
+    constructor(settings) {
+        this.#settings = settings;
+    }
+
+    /** Where a new transcript goes. @returns {BrowserHome | TabHome} */
+    get home() {
+        return this.#settings.get("keep") ? this.#browser : this.#tab;
+    }
+
+    /** For as long as the tab is open: where transcripts go that the browser does not take. */
+    get tab() {
+        return this.#tab;
+    }
+
+    /** @returns {Promise<(Kept & {kept: boolean})[]>} the newest first; `kept`: it outlives the tab */
+    async list() {
+        const kept = await this.#browser.records().catch(() => []);
+        const found = new Map(kept.map((record) => [record.id, {...record, kept: true}]));
+        for (const record of await this.#tab.records()) found.set(record.id, {...record, kept: false});
+        return [...found.values()].sort((a, b) => b.beganAt - a.beganAt);
+    }
+
+    /**
+     * Those with all of these words in their name or text.
+     * @param {string} wanted @param {AbortSignal} signal
+     */
+    async search(wanted, signal) {
+        const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
+        const found = [];
+        for (const record of await this.list()) {
+            if (signal.aborted) return [];
+            const segments = words.length ? await this.#homeOf(record).rows("segments", record.id) : [];
+            const text = [record.name, ...segments.map((segment) => segment.text)].join(" ").toLowerCase();
+            if (words.every((word) => text.includes(word))) found.push(record);
+        }
+        return found;
+    }
+
+    /** Where this transcript is; nothing if it is not there. @param {string} id */
+    async whereabouts(id) {
+        if (await this.#tab.record(id)) return this.#tab;
+        return (await this.#browser.record(id).catch(() => null)) ? this.#browser : null;
+    }
+
+    /** @param {string} id @returns {Promise<{sheet: Sheet, source: Blob | null, picture: any, home: any} | null>} */
+    async open(id) {
+        const home = await this.whereabouts(id);
+        if (!home) return null;
+        const [record, segments, [picture = null]] = await Promise.all([
+            home.record(id), home.rows("segments", id), home.rows("picture", id),
+        ]);
+        const source = this.#sounds.get(id) ?? (await soundOf(home, record));
+        return {sheet: Sheet.of(record, segments, record.file ? null : source), source, picture, home};
+    }
+
+    /**
+     * Whether this tab alone works on this transcript, from now on until it claims another one. A tab that was doubled
+     * does not write where the first one does.
+     * @param {string} id @returns {Promise<boolean>}
+     */
+    claim(id) {
+        if (this.#claimed === id) return Promise.resolve(true);
+        this.#release();
+        [this.#claimed, this.#release] = [id, () => {}];
+        if (!navigator.locks) return Promise.resolve(true); // a page that is not secure has none
+        return new Promise((resolve) => {
+            const held = () => {
+                if (this.#claimed !== id) return resolve(false); // another one was claimed meanwhile
+                resolve(true);
+                return new Promise((release) => (this.#release = () => release(null)));
+            };
+            // A page that was just reloaded may still hold it.
+            navigator.locks.request(`streamer ${id}`, {signal: AbortSignal.timeout(CLAIM_MS)}, held)
+                .catch(() => resolve(false));
+        });
+    }
+
+    /** The sound of this transcript is at hand for some time. @param {string} id @param {Blob | null} sound */
+    lay(id, sound) {
+        this.#sounds.delete(id);
+        if (sound) this.#sounds.set(id, sound);
+        const [oldest] = this.#sounds.keys();
+        if (this.#sounds.size > SOUNDS_AT_HAND) this.#sounds.delete(oldest);
+    }
+
+    /** @param {string} id @returns {Promise<() => Promise<void>>} what brings it back while the tab is open */
+    async remove(id) {
+        const home = await this.whereabouts(id);
+        if (!home) return async () => {};
+        const record = await home.record(id);
+        /** @type {import("./browser-home.js").Entry[]} */
+        const entries = [["records", id, record]];
+        for (const store of ["segments", "sound", "picture"]) {
+            const rows = await home.rows(store, id);
+            entries.push(...rows.map((row, number) => /** @type {any} */ ([store, [id, number], row])));
+        }
+        const sound = this.#sounds.get(id);
+        await home.erase(id);
+        this.#sounds.delete(id);
+        return async () => {
+            await home.write(entries);
+            this.lay(id, sound ?? null);
+        };
+    }
+
+    /** @param {{kept: boolean}} record */
+    #homeOf({kept}) {
+        return kept ? this.#browser : this.#tab;
+    }
+}
+
+/** @param {BrowserHome | TabHome} home @param {Kept} record */
+async function soundOf(home, record) {
+    if (!record.kind) return null;
+    const pieces = await home.rows("sound", record.id);
+    if (!pieces.length) return null;
+    return record.kind === "file" ? pieces[0] : wav(pieces);
+}

@@ -1,0 +1,179 @@
+// Keeps a sheet while it is written on: whatever was final or shown is there again after a reload or a crash.
+
+/** Sound goes to the history in pieces of so many samples: 5 s. */
+const PIECE = 80_000;
+/** After so many of them a sheet is kept even if it has no word yet. */
+const SILENT_PIECES = 12;
+
+/** Follows one sheet after the other. Event: "full" ({error}) once, when the browser takes no more of one. */
+export class Keeper extends EventTarget {
+    #history;
+    #settings;
+    /** @type {Keeping | null} */
+    #keeping = null;
+
+    /** @param {import("./history.js").History} history @param {import("../settings.js").Settings} settings */
+    constructor(history, settings) {
+        super();
+        [this.#history, this.#settings] = [history, settings];
+    }
+
+    /**
+     * From now on this sheet.
+     * @param {import("../transcript/sheet.js").Sheet} sheet
+     * @param {any} [home] where it is already; otherwise it goes where new ones go, once there is a word
+     */
+    follow(sheet, home = null) {
+        this.#keeping = new Keeping(sheet, home, this.#history, (error) => {
+            this.dispatchEvent(new CustomEvent("full", {detail: {error}}));
+        });
+    }
+
+    /** The sheet has changed: all of it that is new, or these segments. @param {Iterable<number>} [changed] */
+    changed(changed = []) {
+        void this.#keeping?.write(changed);
+    }
+
+    /** Sound of the microphone. @param {Int16Array} samples */
+    hear(samples) {
+        this.#keeping?.hear(samples, this.#settings.get("keepSound"));
+    }
+
+    /** The recording that the sheet is of. @param {Blob} file */
+    file(file) {
+        if (this.#settings.get("keepSound")) this.#keeping?.file(file);
+    }
+
+    /** @param {any} picture the waveform @returns {Promise<void>} when everything is kept */
+    async settle(picture) {
+        await this.#keeping?.settle(picture);
+    }
+}
+
+class Keeping {
+    #sheet;
+    #home;
+    #history;
+    #known;
+    /** @type {boolean | null} whether the sound is kept, too: all of it or nothing */
+    #sounding = null;
+    #full;
+    #written = 0; // segments
+    /** @type {Set<number>} segments that are there, but otherwise */
+    #changed = new Set();
+    /** @type {Blob[]} pieces of sound that are not written */
+    #pieces = [];
+    #soundRows;
+    /** @type {Int16Array[]} less than a piece */
+    #heard = [];
+    #heardSamples = 0;
+    /** @type {any} */
+    #picture = null;
+    #again = false;
+    /** @type {Promise<void> | null} */
+    #writing = null;
+
+    /**
+     * @param {any} sheet @param {any} home where it is already, if it is @param {import("./history.js").History} history
+     * @param {(error: any) => void} full
+     */
+    constructor(sheet, home, history, full) {
+        [this.#sheet, this.#home, this.#known, this.#history, this.#full] = [sheet, home, home !== null, history, full];
+        if (home) this.#written = sheet.segments.length;
+        this.#soundRows = home ? sheet.kept.soundRows : 0;
+    }
+
+    /** @param {Iterable<number>} changed @returns {Promise<void>} when it is kept */
+    write(changed = []) {
+        for (const number of changed) this.#changed.add(number);
+        this.#again = true;
+        // One at a time; what changes meanwhile goes with the next.
+        this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
+        return this.#writing;
+    }
+
+    /** @param {Int16Array} samples @param {boolean} wanted */
+    hear(samples, wanted) {
+        const all = this.#sheet.kept.kind === "pcm" || this.#sheet.samples === samples.length;
+        this.#sounding ??= wanted && all;
+        if (!this.#sounding) return;
+        this.#heard.push(samples);
+        this.#heardSamples += samples.length;
+        if (this.#heardSamples >= PIECE) this.#cut();
+    }
+
+    /** @param {Blob} file */
+    file(file) {
+        if (this.#soundRows + this.#pieces.length) return;
+        this.#pieces.push(file);
+        this.#sheet.kept.kind = "file";
+    }
+
+    /** @param {any} picture */
+    async settle(picture) {
+        if (this.#heardSamples) this.#cut();
+        this.#picture = picture;
+        await this.write();
+    }
+
+    #cut() {
+        // A Blob is not in the memory of the page.
+        this.#pieces.push(new Blob(this.#heard));
+        [this.#heard, this.#heardSamples] = [[], 0];
+        this.#sheet.kept.kind = "pcm";
+        void this.write();
+    }
+
+    async #writeAll() {
+        while (this.#again) {
+            this.#again = false;
+            // Nothing was said yet, or not for long.
+            if (!this.#known && this.#sheet.empty && this.#pieces.length < SILENT_PIECES) return;
+            await this.#writeOnce().catch((error) => this.#giveUp(error));
+        }
+    }
+
+    async #writeOnce() {
+        this.#home ??= this.#history.home;
+        const {id, segments} = this.#sheet;
+        const entries = [];
+        const [written, changed, pieces, picture] = [segments.length, [...this.#changed], this.#pieces, this.#picture];
+        const fresh = Array.from({length: written - this.#written}, (_, index) => this.#written + index);
+        const again = changed.filter((number) => number < this.#written);
+        for (const number of [...again, ...fresh]) entries.push(["segments", [id, number], segments[number]]);
+        for (const [index, piece] of pieces.entries()) entries.push(["sound", [id, this.#soundRows + index], piece]);
+        if (picture) entries.push(["picture", [id, 0], picture]);
+        const bytes = pieces.reduce((sum, piece) => sum + piece.size, 0);
+        const record = this.#sheet.record;
+        const [soundBytes, soundRows] = [record.soundBytes + bytes, this.#soundRows + pieces.length];
+        entries.push(["records", id, {...record, soundBytes, soundRows}]);
+        [this.#changed, this.#pieces, this.#picture] = [new Set(), [], null];
+        try {
+            await this.#home.write(entries);
+        } catch (error) {
+            for (const number of changed) this.#changed.add(number);
+            [this.#pieces, this.#picture] = [[...pieces, ...this.#pieces], picture];
+            throw error;
+        }
+        this.#known = true;
+        this.#written = written;
+        this.#soundRows += pieces.length;
+        this.#sheet.kept.soundBytes += bytes;
+        this.#sheet.kept.soundRows = this.#soundRows;
+    }
+
+    /** The browser takes no more: the sound is left out, and then it is kept in the tab. @param {any} error */
+    async #giveUp(error) {
+        const sound = this.#pieces.length > 0;
+        [this.#pieces, this.#sounding] = [[], false];
+        this.#again = true;
+        if (!sound && this.#home !== this.#history.tab) {
+            // All of it anew: the rows that it has elsewhere stay there.
+            [this.#home, this.#written, this.#soundRows] = [this.#history.tab, 0, 0];
+            this.#sheet.kept = {kind: "", soundBytes: 0, soundRows: 0};
+        } else if (!sound) {
+            this.#again = false;
+        }
+        this.#full(error);
+    }
+}

@@ -1,0 +1,45 @@
+// How far a recording is: a bar, and in words how much, which of several, and how long it still takes.
+
+import {shortClock} from "./transcript/formats.js";
+
+/** Before so much of the work it is not guessed how long the rest takes. */
+const GUESSED_AFTER_MS = 3_000;
+
+export class Progress {
+    #place;
+    #desk;
+    #began = 0;
+    #sheet = null;
+
+    /** @param {HTMLElement} place @param {import("./desk.js").Desk} desk */
+    constructor(place, desk) {
+        [this.#place, this.#desk] = [place, desk];
+    }
+
+    /** Shows how far it is now. */
+    show() {
+        const {doing, progress, queue, sheet} = this.#desk;
+        const shown = doing === "opening" || (["transcribing", "finishing"].includes(doing) && sheet.file !== "");
+        this.#place.hidden = !shown;
+        if (!shown) return;
+        if (this.#sheet !== sheet) [this.#sheet, this.#began] = [sheet, performance.now()];
+        const [bar, text] = this.#place.children;
+        const parts = queue.total > 1 ? [`${queue.begun} of ${queue.total}`] : [];
+        bar.toggleAttribute("data-open", doing === "opening" || progress === null);
+        if (doing === "opening" || progress === null) {
+            bar.removeAttribute("aria-valuenow");
+            // Some files do not tell how long they are.
+            parts.push(doing === "opening" ? "opening" : shortClock(sheet.heardMs));
+        } else {
+            const percent = Math.floor(100 * progress);
+            bar.setAttribute("aria-valuenow", String(percent));
+            bar.style.setProperty("--far", String(progress));
+            parts.push(`${percent} %`);
+            const tookMs = performance.now() - this.#began;
+            const leftMs = (tookMs / Math.max(progress, 1e-6)) * (1 - progress);
+            if (tookMs > GUESSED_AFTER_MS && doing === "transcribing") parts.push(`${shortClock(leftMs)} left`);
+        }
+        const told = parts.join(" · ");
+        if (text.textContent !== told) text.textContent = told;
+    }
+}

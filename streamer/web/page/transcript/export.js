@@ -1,0 +1,45 @@
+// What is taken away from a sheet: into a file, or into the clipboard.
+
+import {FORMATS, shortClock} from "./formats.js";
+
+/** @param {import("./sheet.js").Sheet} sheet @param {string} format @returns {string} the name of the file */
+export function save(sheet, format) {
+    const {ending, type, write} = FORMATS[format];
+    // No system takes these in the name of a file.
+    const name = `${sheet.name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, "-")}.${ending}`;
+    const [file, durationMs] = [sheet.file || sheet.name, Math.round(sheet.durationMs)];
+    const content = write({file, durationMs, segments: said(sheet)});
+    const url = URL.createObjectURL(new Blob([content], {type: `${type};charset=utf-8`}));
+    Object.assign(document.createElement("a"), {href: url, download: name}).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    return name;
+}
+
+/**
+ * @param {import("./sheet.js").Sheet} sheet @param {boolean} [times] whether each line begins with its time
+ * @returns {Promise<boolean>} whether the text is in the clipboard now
+ */
+export async function copy(sheet, times = false) {
+    const segments = said(sheet);
+    const lines = segments.map(({start_ms, text}) => `${shortClock(start_ms)}\t${text}\n`);
+    const text = times ? lines.join("") : FORMATS.text.write({segments});
+    try {
+        await navigator.clipboard.writeText(text);
+        return true;
+    } catch {
+        // Pages that are not secure have no clipboard, but this old way.
+        const field = document.createElement("textarea");
+        field.value = text;
+        field.className = "unseen";
+        document.body.append(field);
+        field.select();
+        const copied = document.execCommand("copy");
+        field.remove();
+        return copied;
+    }
+}
+
+/** All but segments whose words were taken away. */
+function said({segments}) {
+    return segments.filter(({text}) => text);
+}

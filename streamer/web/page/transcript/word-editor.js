@@ -1,0 +1,59 @@
+// A word of a final is changed where it stands: by a double click, or F2 from the keyboard.
+
+/** Enter or leaving takes what was written, Escape leaves the word as it was; nothing at all takes the word away. */
+export class WordEditor {
+    #change;
+
+    /** @param {HTMLElement} finals @param {(element: HTMLElement, text: string) => void} change */
+    constructor(finals, change) {
+        this.#change = change;
+        finals.addEventListener("dblclick", (event) => this.#begin(wordOf(event)));
+        finals.addEventListener("keydown", (event) => {
+            const word = wordOf(event);
+            if (event.key !== "F2" || !word) return;
+            event.preventDefault();
+            this.#begin(word);
+        });
+    }
+
+    /** @param {HTMLElement | null} word */
+    #begin(word) {
+        if (!word || word.isContentEditable) return;
+        const before = word.textContent ?? "";
+        const ending = new AbortController();
+        const end = (/** @type {string} */ text) => {
+            ending.abort();
+            word.removeAttribute("contenteditable");
+            word.removeAttribute("role");
+            word.ariaLabel = null;
+            word.textContent = before;
+            getSelection()?.removeAllRanges();
+            if (text !== before) this.#change(word, text);
+        };
+        word.contentEditable = "plaintext-only";
+        word.role = "textbox";
+        word.ariaLabel = "Change the word";
+        word.focus();
+        getSelection()?.selectAllChildren(word);
+        const {signal} = ending;
+        word.addEventListener("blur", () => end(written(word)), {signal});
+        word.addEventListener("keydown", (event) => {
+            // Otherwise the keys belong to the transcript and the page.
+            event.stopPropagation();
+            if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
+            event.preventDefault();
+            end(event.key === "Enter" ? written(word) : before);
+            word.focus();
+        }, {signal});
+    }
+}
+
+/** @param {Event} event @returns {HTMLElement | null} */
+function wordOf(event) {
+    return /** @type {Element} */ (event.target).closest(".word");
+}
+
+/** @param {HTMLElement} word */
+function written(word) {
+    return (word.textContent ?? "").replace(/\s+/g, " ").trim();
+}

@@ -1,0 +1,126 @@
+"""Nothing that was on the page is lost: the history in the browser, and what can be undone."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.visitor import PATIENCE_MS, doing, drop, said, written
+
+
+async def write(page: Page, name: str, *sentences: str) -> None:
+    """Drops a recording in which this is said, and waits for the words."""
+    await drop(page, said(*sentences), name)
+    await expect(page.locator("#finals")).to_contain_text(sentences[-1], timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+
+
+async def reload(page: Page) -> None:
+    """The tab is loaded again, as after a crash of it."""
+    await page.reload()
+    await page.locator("body[data-ready]").wait_for()
+
+
+async def test_a_reload_in_the_middle(open_page: OpenPage) -> None:
+    """What was final and what was shown is there again, under its name."""
+    page = await open_page("/")
+    await page.get_by_label("As spoken").check()
+    await drop(page, said("this is final", "this was only shown when the page went"), "broken off.wav")
+    await expect(page.locator("#finals")).to_contain_text("this is final", timeout=PATIENCE_MS)
+    await expect(page.locator("#partial")).to_contain_text("this was", timeout=PATIENCE_MS)
+    await reload(page)
+    await expect(page.locator("#finals")).to_contain_text(re.compile("this is final.*this was", re.DOTALL))
+    await expect(page.get_by_label("Name of the transcript")).to_have_value("broken off")
+
+
+async def test_the_history(open_page: OpenPage) -> None:
+    """Every transcript is there by its name, can be found by its words, opened, deleted, and had back."""
+    page = await open_page("/")
+    await write(page, "first.wav", "apples are red")
+    await write(page, "second.wav", "pears are green")
+    await page.click("#history-open")
+    kept = page.locator("#kept li")
+    await expect(kept).to_have_count(2)
+    await expect(kept.first).to_contain_text("second")
+    await expect(page.locator("#kept-size")).to_have_text(re.compile(r"^2 transcripts, \d+ kB"))
+    await page.get_by_label("Search in names and words").fill("red apples")
+    await expect(kept).to_have_count(1)
+    await page.get_by_role("button", name="Delete first").click()
+    await expect(kept).to_have_count(0)
+    await page.get_by_role("button", name="Undo").click()
+    await expect(kept).to_have_count(1)
+    await page.locator("button.kept").click()
+    await expect(page.locator("#finals")).to_have_text(re.compile("apples are red"))
+    await expect(page).to_have_title("first · Streamer")
+    await page.click("#history-open")
+    await page.get_by_role("button", name="Delete these").click()
+    await expect(page.locator("#finals")).to_have_text("")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.locator("#finals")).to_have_text(re.compile("apples are red"))
+
+
+async def test_nothing_is_kept(open_page: OpenPage) -> None:
+    """With the switch off a transcript can be brought back as long as the tab is there, and then it is gone."""
+    page = await open_page("/")
+    await page.click("#history-open")
+    await page.get_by_label("Keep transcripts in this browser").uncheck()
+    await page.keyboard.press("Escape")
+    await write(page, "secret.wav", "a secret")
+    await page.click("#clear")
+    await page.get_by_role("button", name="Bring it back").click()
+    await expect(page.locator("#finals")).to_have_text(re.compile("a secret"))
+    await reload(page)
+    assert await written(page) == ""
+    await page.click("#history-open")
+    await expect(page.locator("#kept-size")).to_have_text("There is no transcript yet.")
+
+
+async def test_sound_is_kept(open_page: OpenPage) -> None:
+    """If that is wanted it can be played after a reload, too."""
+    page = await open_page("/")
+    await page.click("#history-open")
+    await page.get_by_label("Keep their sound, too").check()
+    await page.keyboard.press("Escape")
+    await write(page, "heard.wav", "one two")
+    await reload(page)
+    await expect(page.get_by_role("slider", name="Place in the sound")).to_be_visible()
+    await page.locator("#finals .word").nth(1).click()
+    await expect(page.locator(".word.heard")).to_have_text("two")
+
+
+async def test_changes_are_kept_and_undone(open_page: OpenPage) -> None:
+    """A word and the name can be changed, also by keyboard; Ctrl+Z takes back each of it, and clearing."""
+    page = await open_page("/")
+    await write(page, "draft.wav", "one too three")
+    await page.locator("#finals .word").nth(1).dblclick()
+    await page.keyboard.type("two")
+    await page.keyboard.press("Enter")
+    assert await written(page) == "one two three"
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("F2")
+    await page.keyboard.type("four")
+    await page.keyboard.press("Escape")
+    assert await written(page) == "one two three"
+    await page.get_by_label("Name of the transcript").fill("numbers")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_title("numbers · Streamer")
+    await page.click("#clear")
+    for expected in ("one two three", "one two three", "one too three"):
+        await page.keyboard.press("Control+z")
+        await expect(page.locator("#finals")).to_have_text(re.compile(expected))
+        await expect(page.locator("#spoken")).to_have_text(re.compile("^Undone"))
+    await expect(page).to_have_title("draft · Streamer")
+    await reload(page)
+    assert await written(page) == "one too three"
+
+
+async def test_a_second_file_and_back(open_page: OpenPage) -> None:
+    """It takes the place of the first one, which is one press away, with its sound."""
+    page = await open_page("/")
+    await write(page, "first.wav", "the first")
+    await write(page, "second.wav", "the second")
+    await page.get_by_role("button", name="Bring it back").click()
+    await expect(page.locator("#finals")).to_have_text(re.compile("the first"))
+    await expect(page.locator("#play")).to_be_visible()

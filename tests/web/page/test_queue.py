@@ -1,0 +1,83 @@
+"""Several recordings at once, silence, and a service that is not there."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import numpy as np
+import soundfile
+from playwright.async_api import expect
+
+from streamer.testing import ExactService, silence
+from tests.web.conftest import OpenPage
+from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, said
+
+
+async def test_one_after_the_other(open_page: OpenPage) -> None:
+    """Each has a sheet of its own in the history; one that is no recording is named at the end."""
+    page = await open_page("/")
+    await drop(page, said("the first"), "a.wav", **{"b.wav": b"no sound", "c.wav": said("the third")})
+    await expect(page.locator("#notice h2")).to_have_text("2 of 3 recordings are written down", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice")).to_contain_text("b.wav")
+    await page.get_by_role("button", name="Open the history").click()
+    await expect(page.locator("#kept b")).to_have_text(["c", "a"])
+
+
+async def test_the_rest_waits(open_page: OpenPage) -> None:
+    """Who stops the first one is asked about the others."""
+    page = await open_page("/")
+    await page.get_by_label("As spoken").check()
+    await drop(page, said("a long sentence that takes its time"), "a.wav", **{"b.wav": said("b")})
+    await expect(page.locator("#progress")).to_contain_text("1 of 2")
+    await expect(page.locator("#partial .word").first).to_be_visible(timeout=PATIENCE_MS)
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Go on").click(timeout=PATIENCE_MS)
+    await expect(page.locator("#finals .word")).to_have_text(["b"], timeout=PATIENCE_MS)
+
+
+async def test_a_silent_recording(open_page: OpenPage) -> None:
+    """It is told as one, and the microphone is not blamed."""
+    page = await open_page("/")
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros_like(silence(900)), 16_000, "PCM_16", format="WAV")
+    await drop(page, file.getvalue(), "silence.wav")
+    await expect(page.locator("#notice h2")).to_have_text("The recording is silent", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice")).to_contain_text("silence.wav")
+    assert "microphone" not in await page.locator("#notice").inner_text()
+
+
+async def test_two_hours(open_page: OpenPage) -> None:
+    """It is opened at once, tells how far it is, and stops when told to; what was written stays."""
+    page = await open_page("/")
+    await page.evaluate(
+        """async (bytes) => {
+            const content = Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0));
+            const [header, sound] = [content.slice(0, 44), content.slice(44)];
+            const count = Math.ceil(7200 * 32000 / sound.length);
+            new DataView(header.buffer).setUint32(40, count * sound.length, true);
+            const part = new Blob([sound]);
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(new File([header, ...Array(count).fill(part)], "long.wav"));
+            document.body.dispatchEvent(new DragEvent("drop", {dataTransfer, bubbles: true, cancelable: true}));
+        }""",
+        base64.b64encode(said("on and on")).decode(),
+    )
+    await expect(page.locator("#finals p").nth(3)).to_be_visible(timeout=PATIENCE_MS)
+    await expect(page.locator("#length")).to_have_text("2:00:00")
+    await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "0")
+    await page.keyboard.press("Escape")
+    await doing(page, "nothing")
+    await expect(page.locator("#finals")).to_contain_text("on and on")
+
+
+async def test_the_service_is_gone(open_page: OpenPage, exact: ExactService) -> None:
+    """Who wants to speak is told that it cannot be reached; the microphone is not blamed."""
+    page = await open_page("/", expected=[*NOBODY, "worklet"])
+    exact.refuse()
+    exact.cut()
+    try:
+        await page.click("#speak")
+        await expect(page.locator("#notice h2")).to_have_text("The service cannot be reached", timeout=PATIENCE_MS)
+    finally:
+        exact.refuse(False)
