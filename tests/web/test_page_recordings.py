@@ -261,6 +261,7 @@ async def test_clear_and_back(open_page: OpenPage) -> None:
     assert await written(page) == ""
     await expect(page.locator("#welcome")).to_be_visible()
     await page.get_by_role("button", name="Bring it back").click()
+    await expect(page.locator("#welcome")).to_be_hidden()
     assert await written(page) == before
     await listened(page)
     await page.click("#play")

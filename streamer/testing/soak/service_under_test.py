@@ -73,7 +73,7 @@ class TritonUnderTest:
         return [] if pid is None else [child for child in descendants(pid) if program(child) == STUB]
 
     def endpoint(self, kind: str) -> Endpoint | None:
-        """The address of its grpc, http or metrics service: a port of loopback, or a socket; None if it does not run."""
+        """Return its address for grpc, http or metrics (a loopback port or a socket); None if it does not run."""
         pid = self.pid
         found = [] if pid is None else _options(pid, f"--{kind}-address=") + _options(pid, f"--{kind}-port=")
         return Endpoint(found[0], int(found[1])) if len(found) == 2 else None

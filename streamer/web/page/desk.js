@@ -315,8 +315,8 @@ export class Desk extends EventTarget {
         this.#views.standing.done();
         if (!this.sheet.segments.length && this.queue.busy && this.queue.total > 1) {
             this.queue.silent.push(this.sheet.file);
-        } else if (!this.sheet.segments.length) {
-            this.#tell("silent");
+        } else if (!this.sheet.segments.length && (this.queue.busy || !this.sheet.file)) {
+            this.#tell("silent"); // a recording that was stopped may have words further on
         }
         this.#next();
     }
