@@ -153,7 +153,11 @@ class Framing:
         if length > LONGEST_HEAD:
             problem = _too_long()
         elif version not in ("1.0", "1.1"):
-            problem = HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "bad_request", "Use HTTP/1.1 or HTTP/1.0.")
+            problem = HttpError(
+                HTTPStatus.HTTP_VERSION_NOT_SUPPORTED,
+                "bad_request",
+                "This version of HTTP is not supported; use HTTP/1.1 or 1.0.",
+            )
         elif codings and (lengths or version == "1.0"):
             # A proxy in front may read this differently, and take a part of a body for a request (request smuggling).
             why = "Transfer-Encoding is not allowed together with Content-Length, or in HTTP/1.0."

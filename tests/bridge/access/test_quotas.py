@@ -126,7 +126,7 @@ def test_hotwords_of_a_key_and_of_an_address(clock: Clock) -> None:
     assert bob.prepare(["y" * 50], 1) is None
     denied = bob.prepare(["z" * 50], 1)
     assert denied is not None
-    assert "This address may have 150 characters" in denied.message
+    assert "This address may use at most 150 characters" in denied.message
     assert all(visit.prepare([], 8) is None for visit in (alice, bob, elsewhere))
     clock.now += 30
     assert elsewhere.prepare(["y" * 50], 1) is None
