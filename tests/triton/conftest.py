@@ -58,11 +58,12 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return Place(folder)
+def place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    tmp_path_factory.getbasetemp()  # chosen now, so that it does not lie in the folder of this test
+    # A short path: the paths that pytest makes are too long for the sockets of a private server.
+    with tempfile.TemporaryDirectory(prefix="test-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Place(Path(folder))
 
 
 @pytest.fixture
