@@ -14,6 +14,7 @@ from contextlib import suppress
 from enum import Enum
 
 from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.flush_pace import FlushPace
 from streamer.bridge.holdings import Holdings
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.resumption import Resumption
@@ -26,7 +27,6 @@ from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
-from streamer.bridge.text_pace import TextPace
 from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.triton.link import ConnectionLost, LinkError
 from streamer.wire.errors import CloseCode
@@ -85,7 +85,7 @@ class SessionDriver:
         self._observed = SessionMetrics(session, metrics)
         self._failures = metrics.failures(SESSION)
         self._told = 0  # the number of the last message that was sent
-        self._pace = TextPace()
+        self._pace = FlushPace()
         self._former: list[WebSocket] = []  # replaced connections that are being closed
         self._closings: set[asyncio.Task[None]] = set()  # tasks that close connections, also replaced ones
         self._asking: set[asyncio.Task[None]] = set()  # requests to the model, at most one for each stream
@@ -132,7 +132,7 @@ class SessionDriver:
                     await connection.until_closed()  # a return before that would close it with 1000
                     return
                 if isinstance(frame, str):
-                    now = time.monotonic()
+                    now, flushes = time.monotonic(), session.flushes
                     resume = session.receive_text(frame, now)
                     if self._barred is not None and session.streams:
                         session.refuse(self._barred.code, self._barred.message, self._barred.retry_s)
@@ -145,7 +145,8 @@ class SessionDriver:
                     self._observed.asked(now)
                     self._advance()
                     self._look()
-                    await asyncio.sleep(self._pace.wait_s(now))
+                    if session.flushes > flushes:
+                        await asyncio.sleep(self._pace.wait_s(now))
                 else:
                     await self._hear(connection, frame)
         except ConnectionEnded:

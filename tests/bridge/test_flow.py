@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
+from streamer.bridge import flush_pace, server
 from streamer.bridge import resumption as resumption
-from streamer.bridge import server, text_pace
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
@@ -127,7 +127,7 @@ async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch
     """Little is kept for a client that does not read, and the answers of other sessions come as soon as before."""
     monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 5.0)
     monkeypatch.setattr(listener, "SEND_BUFFER", SMALL)
-    monkeypatch.setattr(text_pace, "TEXTS_PER_S", 1e6)
+    monkeypatch.setattr(flush_pace, "FLUSHES_PER_S", 1e6)
     async with serving(triton) as service, session(service.url) as other:
         alone = await answer_times(other)
         async with narrow(service.url) as websocket:

@@ -98,6 +98,11 @@ class Session:
         return self._intake.start
 
     @property
+    def flushes(self) -> int:
+        """How often the client has asked to make everything final."""
+        return self._intake.flushes
+
+    @property
     def close(self) -> Close | None:
         """How to close the connection, once that is due."""
         return self._outcome.close
