@@ -135,6 +135,6 @@ def test_nested(option: str, opening: str, closing: str) -> None:
             parse(text)
         if depth * len(closing) + 1 > DEEPEST:
             assert refused.value.code == "bad_json"
-            assert refused.value.message.endswith("at most 8 levels deep.")
+            assert refused.value.message.endswith("nested in at most 8 levels.")
         else:
             assert refused.value.code in ("bad_option", "unknown_option")

@@ -118,7 +118,7 @@ class Keeping {
 
     #cut() {
         // A Blob is not in the memory of the page.
-        this.#pieces.push(new Blob(this.#heard));
+        this.#pieces.push(new Blob(/** @type {Int16Array<ArrayBuffer>[]} */ (this.#heard)));
         [this.#heard, this.#heardSamples] = [[], 0];
         this.#sheet.kept.kind = "pcm";
         void this.write();
