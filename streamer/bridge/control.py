@@ -66,7 +66,7 @@ class Control:
         path = self._path
         try:
             _own_folder(path.parent)
-            if await _somebody_listens(path):
+            if await _socket_answers(path):
                 raise ControlError(f"another service already listens at {path}")
             before = os.umask(0o177)
             try:
@@ -167,7 +167,7 @@ def _own_folder(folder: Path) -> None:
         raise ControlError(f"other users may write to {folder}: give --control a path in a folder of your own")
 
 
-async def _somebody_listens(path: Path) -> bool:
+async def _socket_answers(path: Path) -> bool:
     try:
         _, writer = await asyncio.wait_for(asyncio.open_unix_connection(path), ASK_LIMIT_S)
     except (OSError, asyncio.TimeoutError):

@@ -67,7 +67,7 @@ class WebSocket(Channel):
         self._full = False  # so many messages wait that no more are parsed
         self._reader: asyncio.Future[None] | None = None
         self._stalling = False
-        self._broken = False  # by a fault of ours
+        self._broken = False  # by a fault of the service
         self._closing: asyncio.Task[None] | None = None
         self._ping: asyncio.TimerHandle | None = None
 

@@ -26,7 +26,7 @@ deeds = st.one_of(
 
 
 class Caller(Speaker):
-    """A client that loses data in both directions, and sends again from where it is told to."""
+    """A client that loses data in both directions, and sends again from the point that the service names."""
 
     def __init__(self, *given: Any) -> None:
         self.away = False
