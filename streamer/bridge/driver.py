@@ -146,7 +146,7 @@ class SessionDriver:
                     self._advance()
                     self._look()
                     if session.flushes > flushes:
-                        await asyncio.sleep(self._pace.wait_s(now))
+                        await connection.pause(self._pace.wait_s(now))
                 else:
                     await self._hear(connection, frame)
         except ConnectionEnded:

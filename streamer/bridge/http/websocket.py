@@ -175,6 +175,11 @@ class WebSocket(Channel):
         if self._closing is not None:
             await asyncio.wait({self._closing})
 
+    async def pause(self, seconds: float) -> None:
+        """Read no messages for so long. What a lost connection has left behind does not have to wait."""
+        if seconds > 0:
+            await asyncio.wait({self._lost}, timeout=seconds)
+
     async def until_lost(self) -> None:
         """Wait until the connection is lost."""
         await asyncio.wait({self._lost})
