@@ -12,7 +12,7 @@ export class Dialogs {
     constructor(settings, devices, list) {
         this.#list = list;
         for (const id of ["options", "history", "keys", "programs"]) {
-            const dialog = document.getElementById(id);
+            const dialog = /** @type {HTMLDialogElement} */ (document.getElementById(id));
             this.#dialogs.set(id, dialog);
             document.getElementById(`${id}-open`).addEventListener("click", () => this.open(id));
             // Beside the sheet is the backdrop: a click there closes it.

@@ -23,7 +23,10 @@ export class Sheet {
 
     /** What may still change and was shown. */
     #partial = null;
-    /** What the history has of its sound: of which kind, how much, in how many rows. */
+    /**
+     * What the history has of its sound, in how many rows.
+     * @type {{kind: "" | "file" | "pcm", soundBytes: number, soundRows: number}}
+     */
     kept = {kind: "", soundBytes: 0, soundRows: 0};
 
     /** @param {string} file the name of the recording; none if it was spoken here */
