@@ -45,7 +45,7 @@ export class Sheets extends EventTarget {
         else this.#keeper.changed();
     }
 
-    /** Sound of the microphone. @param {Int16Array} samples */
+    /** Sound of the microphone. @param {Int16Array<ArrayBuffer>} samples */
     hear(samples) {
         this.present.hear(samples);
         this.#keeper.hear(samples);

@@ -34,7 +34,7 @@ export class Keeper extends EventTarget {
         void this.#keeping?.write(changed);
     }
 
-    /** Sound of the microphone. @param {Int16Array} samples */
+    /** Sound of the microphone. @param {Int16Array<ArrayBuffer>} samples */
     hear(samples) {
         this.#keeping?.hear(samples, this.#settings.get("keepSound"));
     }
@@ -64,7 +64,7 @@ class Keeping {
     /** @type {Blob[]} pieces of sound that are not written */
     #pieces = [];
     #soundRows;
-    /** @type {Int16Array[]} less than a piece */
+    /** @type {Int16Array<ArrayBuffer>[]} less than a piece */
     #heard = [];
     #heardSamples = 0;
     /** @type {any} */
@@ -92,7 +92,7 @@ class Keeping {
         return this.#writing;
     }
 
-    /** @param {Int16Array} samples @param {boolean} wanted */
+    /** @param {Int16Array<ArrayBuffer>} samples @param {boolean} wanted */
     hear(samples, wanted) {
         const all = this.#sheet.kept.kind === "pcm" || this.#sheet.samples === samples.length;
         this.#sounding ??= wanted && all;
