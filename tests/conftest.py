@@ -75,8 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
-    """A shell that runs the tests in the background has them ignore Ctrl-C, and with them all that they start."""
+    """A shell that runs the tests in the background, or nohup, has them ignore signals, and all that they start."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

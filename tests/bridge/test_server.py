@@ -14,7 +14,7 @@ from itertools import pairwise
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from streamer.bridge import server
+from streamer.bridge import flush_pace, server
 from streamer.bridge.http import counts, listener
 from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.server import BridgeServer, PortError
@@ -293,6 +293,7 @@ async def test_client_that_does_not_read(triton: TritonServer, monkeypatch: pyte
     """A client that reads nothing is closed after a limit, and others do not notice it meanwhile."""
     monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 3.0)
     monkeypatch.setattr(listener, "SEND_BUFFER", 4096)
+    monkeypatch.setattr(flush_pace, "FLUSHES_PER_S", 1e6)
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.setblocking(False)

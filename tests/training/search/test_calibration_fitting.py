@@ -142,7 +142,7 @@ def test_nothing_to_calibrate_with_is_one_sentence(folder: Path) -> None:
     """And no file is written."""
     path = alignment_path(folder, "dev")
     path.write_text(path.read_text().replace('"aligned": true', '"aligned": false'))
-    with pytest.raises(CorpusError, match="nothing can be calibrated"):
+    with pytest.raises(CorpusError, match="needs words that were recognised correctly"):
         fit(folder)
     assert not (folder / CALIBRATION_FILE).exists()
 
