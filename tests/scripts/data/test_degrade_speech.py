@@ -34,7 +34,8 @@ def test_a_manifest_is_degraded(work: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"), [(["--ways", "drunk"], "there is no degradation 'drunk'"), (["--work", "nowhere"], "nowhere")]
+    ("arguments", "complaint"),
+    [(["--ways", "drunk"], "there is no degradation 'drunk'"), (["--work", "nowhere"], "nowhere")],
 )
 def test_what_cannot_be_done_is_one_sentence(work: Path, tmp_path: Path, arguments: list[str], complaint: str) -> None:
     """An unknown way and missing data are named."""
