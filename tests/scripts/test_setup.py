@@ -147,7 +147,9 @@ def make(folder: Path, target: str) -> str:
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         if not (folder / name).exists():
             (folder / name).write_text((ROOT / name).read_text())
-    done = subprocess.run(["make", "--dry-run", target], cwd=folder, capture_output=True, text=True, check=True)
+    # `make test` runs this below another make, which would have this one print its folder.
+    silent = ["make", "--no-print-directory", "--dry-run", target]
+    done = subprocess.run(silent, cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
 
 
