@@ -99,7 +99,7 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["a.wav", "--jobs", "0"], "argument --jobs: must be 1 or more, not 0"),
         (["a.wav", "--hotwords", "missing.txt"], "missing.txt cannot be read: No such file or directory"),
         (["a.wav", "--channels", "left"], "choose from"),
-        (["a.wav", "--encoding", "mulaw"], "are about raw PCM: name - for standard input"),
+        (["a.wav", "--encoding", "mulaw"], "are only for raw PCM on standard input: give - as FILE"),
         (["-", "--encoding", "opus"], "choose from"),
         (["-", "--sample-rate", "4000"], "from 8000 to 192000"),
         (["-", "--input-channels", "9"], "from 1 to 8"),
@@ -109,7 +109,7 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["serve", "--slots", "0"], "--slots must be 1 or more, not 0"),
         (["serve", "--triton", "10.0.0.7:8001,somewhere"], "an address of a Triton, HOST:PORT, not 'somewhere'"),
         (["serve", "a.wav"], "unexpected argument 'a.wav'"),
-        (["a.wav", "--output", "missing/a.txt"], "there is no folder missing"),
+        (["a.wav", "--output", "missing/a.txt"], "the folder missing does not exist"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -159,7 +159,7 @@ def draw(cast: str) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="t d">',
-            '<title id="t">A recording is written down while it is played</title>',
+            '<title id="t">A recording is transcribed while it is played</title>',
             f'<desc id="d">{escape(last)}</desc>',
             f"<style>{style}{''.join(frames)}</style>",
             f'<clipPath id="c"><rect class="played" width="{width - MARGIN}" height="{height}"/></clipPath>',

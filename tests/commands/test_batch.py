@@ -150,7 +150,7 @@ def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path, format: st
         assert process.stderr.read().splitlines() == [
             "streamer: stopping: saving what was recognised so far, and ending what this command started. "
             "Press Ctrl-C again to quit at once.",
-            f"streamer: {TALK} was not transcribed to its end: the part that was is in {partial}.",
+            f"streamer: {TALK} was not transcribed to its end: the text so far is in {partial}.",
         ]
     assert (tmp_path / f"talk.{ending}").read_text() == "finished"
     kept = partial.read_text()

@@ -117,7 +117,7 @@ def test_the_light_client(light: Path, service: Service) -> None:
     assert re.search(r"^! mic             sounddevice missing → make install", done.stdout, re.M)
     if not is_ready():
         assert done.returncode == 1
-        assert "✗ service         only the light client is installed, and no service runs here" in done.stdout
+        assert "✗ service         only the light client is installed, and no service runs" in done.stdout
     done = subprocess.run(
         [*command, "--server", service.url], env=environment, capture_output=True, text=True, check=False
     )

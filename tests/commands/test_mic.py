@@ -29,7 +29,7 @@ from tests.virtual_microphone import Room, room, silent_environment, without_por
 PHRASE = SAMPLES / "quilter.ogg"
 READY = "streamer: listening to "
 ENDING = "streamer: stopping: waiting for the last words. Press Ctrl-C again to quit at once.\n"
-MUTED = " gives nothing but silence: is it muted? --devices lists others."
+MUTED = " gives only silence: is it muted? --devices lists others."
 # The microphone of the room, whatever else the machine has.
 MIC = ("mic", "--device", "default")
 # A room is no file: the sound begins elsewhere in a step and is resampled, so that now and then a word is another.
@@ -255,7 +255,7 @@ def test_a_service_that_hangs(studio: Room, mute: str) -> None:
     command = [sys.executable, "-c", SHORT_QUEUE, *MIC, "--server", mute]
     terminal = Terminal(command=command, environment=studio.environment)
     terminal.watch("… ")  # it listens already
-    terminal.watch(" s of sound were lost, as the service took it too slowly.\r\n")
+    terminal.watch(" s of audio were lost because the service was too slow.\r\n")
     terminal.watch(READY)
     terminal.watch("lost ", after=len(terminal.shown))
     terminal.type("\x03")
@@ -361,7 +361,7 @@ def test_a_place_that_cannot_be_written(studio: Room) -> None:
     command = [*COMMAND, *MIC, "-o", "missing/talk.txt"]
     done = subprocess.run(command, env=studio.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "streamer: --output missing/talk.txt: there is no folder missing.\n"
+    assert done.stderr == "streamer: --output missing/talk.txt: the folder missing does not exist.\n"
 
 
 def _content(path: Path) -> str:

@@ -113,7 +113,7 @@ def test_a_contradiction_names_the_source(tmp_path: Path, capsys: pytest.Capture
     """Who wrote it into a file finds it there."""
     (tmp_path / "a.toml").write_text("\nper-key = 4\n")
     assert run(["serve", "--config", str(tmp_path / "a.toml")]) == 2
-    told = f"per-key in {tmp_path}/a.toml, line 2, counts by key: give --keys too."
+    told = f"per-key in {tmp_path}/a.toml, line 2, is a limit for each key: give --keys too."
     assert capsys.readouterr().err == f"streamer: {told}\n"
 
 

@@ -49,7 +49,7 @@ def test_shared_memory_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "LEAST_SHARED_MEMORY", 1 << 60)
     found = only(machine.shared_memory)
     assert found.state == WRONG
-    assert "and Triton needs" in found.said
+    assert "but Triton needs" in found.said
     assert "docker run --shm-size=1g" in found.remedy
 
 

@@ -63,10 +63,10 @@ def test_a_pair_that_is_none_and_a_gpu_that_cannot_be_used(monkeypatch: pytest.M
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     pair, imported, gpu = packages.torch()
     assert (pair.state, pair.remedy) == (WARNING, "pip install 'torch==2.11.*' 'torchaudio==2.11.*'")
-    assert "torchaudio 2.5.1 do not belong together" in pair.said
+    assert "torchaudio 2.5.1 do not fit together" in pair.said
     assert (imported.subject, imported.state) == ("torch", FINE)
     assert (gpu.subject, gpu.state) == ("GPU", WARNING)
-    assert gpu.said.startswith("NVIDIA T4, 470.57.02, 15360 MiB is there, but torch cannot use it")
+    assert gpu.said.startswith("NVIDIA T4, 470.57.02, 15360 MiB was found, but torch cannot use it")
     assert "docker run --gpus all" in gpu.remedy
 
 

@@ -100,13 +100,13 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "output", "recordings", "words"),
     [
-        ("text", "missing/a.txt", ["a.wav"], "there is no folder"),
+        ("text", "missing/a.txt", ["a.wav"], "does not exist"),
         ("text", "talk.wav/", ["a.wav"], "talk.wav is not a folder"),
         ("srt", "", ["a.wav"], "a.srt exists already: --skip-existing skips it, --overwrite replaces it"),
         ("text", "", ["a.wav"], "a.txt exists already: --skip-existing skips it, --append adds to its end"),
         ("srt,json", "a.srt", ["a.wav"], "several formats need a folder"),
         ("srt,json", "talk.wav", ["a.wav"], "several formats need a folder"),
-        ("text", "", ["b.wav", "b.partial.wav"], "until it is complete, but that is another transcript's name"),
+        ("text", "", ["b.wav", "b.partial.wav"], "until it is complete, but another transcript has this name"),
         ("srt", "a.srt", ["a.wav", "b.wav"], "give --output a folder"),
         ("text", "", ["x/a.wav", "y/a.wav"], "two recordings would both be written to"),
         ("text", "talk.wav", ["talk.wav"], "would overwrite the recording"),
@@ -234,8 +234,8 @@ def test_files_do_not_stay_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "recordings", "existing", "words"),
     [
-        ("srt", ["a.wav", "b.wav"], "refuse", "srt holds one recording: give --output a folder for several"),
-        ("srt,json", ["a.wav"], "refuse", "standard output takes one format: give --output a folder for several"),
+        ("srt", ["a.wav", "b.wav"], "refuse", "srt contains only one recording: give a folder with --output"),
+        ("srt,json", ["a.wav"], "refuse", "standard output takes only one format: give a folder with --output"),
         ("text", ["a.wav"], OVERWRITE, "--overwrite needs --output"),
     ],
 )
@@ -282,7 +282,7 @@ def test_what_is_broken_off_is_called_partial(tmp_path: Path, capsys: pytest.Cap
     assert {path.name for path in tmp_path.iterdir()} == names
     told = capsys.readouterr().err
     assert (
-        f"streamer: a.wav was not transcribed to its end: the part that was is in {tmp_path}/a.partial.{ending}.\n"
+        f"streamer: a.wav was not transcribed to its end: the text so far is in {tmp_path}/a.partial.{ending}.\n"
         in told
     )
     assert told.endswith("streamer: 0 of 2 recordings; interrupted.\n")
@@ -328,7 +328,7 @@ def test_one_file_of_several_is_not_replaced_by_less(tmp_path: Path, capsys: pyt
     assert (tmp_path / "new.txt").read_text() == "hello\n"
     assert (tmp_path / "old.txt").read_text() == "two recordings"
     assert (tmp_path / "old.partial.txt").read_text() == "hello\n"
-    assert f"what was transcribed so far is in {tmp_path}/old.partial.txt." in capsys.readouterr().err
+    assert f"the text so far is in {tmp_path}/old.partial.txt." in capsys.readouterr().err
 
 
 def test_a_file_that_does_not_fit_stops_no_other(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ async def test_a_device_that_goes_away(open_browser: OpenBrowser, open_bench: Op
             return {reason, running: microphone.running};
         }"""
     )
-    assert told == {"reason": "The microphone has gone.", "running": False}
+    assert told == {"reason": "The microphone was disconnected.", "running": False}
 
 
 async def test_a_chunk_has_a_sensible_length(bench: Page) -> None:

@@ -169,7 +169,7 @@ async def test_options_are_remembered(open_page: OpenPage) -> None:
     await page.click("#options-open")
     await expect(page.get_by_label("Names and words to listen for")).to_have_value("mister quilter\n\n gospel ")
     await expect(page.get_by_label("Figures and capitals")).to_be_checked()
-    await page.get_by_role("button", name="Back to the usual").click()
+    await page.get_by_role("button", name="Reset to defaults").click()
     await expect(page.get_by_label("A sentence ends after")).to_have_value("1000")
     await page.get_by_role("button", name="Done").click()
     await page.reload()

@@ -137,7 +137,7 @@ async def test_the_waveform_is_a_slider(open_page: OpenPage) -> None:
     """A click and the arrow keys go to a place in the sound; its picture and the segments beneath are drawn."""
     page = await open_page("/")
     await transcribed(page)
-    wave = page.get_by_role("slider", name="Place in the sound")
+    wave = page.get_by_role("slider", name="Position in the sound")
     box = await wave.bounding_box()
     assert box
     await wave.click(position={"x": box["width"] / 2, "y": 10})
@@ -260,7 +260,7 @@ async def test_clear_and_back(open_page: OpenPage) -> None:
     await page.click("#clear")
     assert await written(page) == ""
     await expect(page.locator("#welcome")).to_be_visible()
-    await page.get_by_role("button", name="Bring it back").click()
+    await page.get_by_role("button", name="Undo").click()
     await expect(page.locator("#welcome")).to_be_hidden()
     assert await written(page) == before
     await listened(page)

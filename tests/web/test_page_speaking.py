@@ -209,12 +209,12 @@ async def test_a_full_service(open_page: OpenPage, triton: TritonServer) -> None
         page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
         async with session(service.url):
             await drop(page, wave_file("airplane.mp3"))
-            await expect(page.locator("#notice h2")).to_have_text("All places are taken", timeout=PATIENCE_MS)
+            await expect(page.locator("#notice h2")).to_have_text("The service is full", timeout=PATIENCE_MS)
             countdown = page.locator("#notice .countdown")
             first = await countdown.inner_text()
-            assert re.fullmatch(r"Worth trying again in [1-5] s\.", first)
+            assert re.fullmatch(r"Try again in [1-5] s\.", first)
             await expect(countdown).not_to_have_text(first)
-            await expect(countdown).to_have_text("Worth trying again now.", timeout=60_000)
+            await expect(countdown).to_have_text("You can try again now.", timeout=60_000)
         await page.get_by_role("button", name="Try again").click()
         await doing(page, "transcribing")
         await doing(page, "nothing")
@@ -256,7 +256,7 @@ async def test_nothing_was_said(open_page: OpenPage) -> None:
     await speak(page)
     await page.wait_for_timeout(1200)
     await page.click("#speak")
-    await expect(page.locator("#notice h2")).to_have_text("No words were heard", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice h2")).to_have_text("No words were recognised", timeout=PATIENCE_MS)
     await expect(page.locator("#copy")).to_be_disabled()
 
 

@@ -210,7 +210,7 @@ async def test_a_connection_on_which_nothing_comes(served: RestartableService, o
     told = await bench.evaluate("session.told")
     expected = await undisturbed(served.site, "quilter.ogg")
     assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
-    assert "has said nothing for 25 s" in "".join(event["reason"] for event in of(told, "state"))
+    assert "has sent nothing for 25 s" in "".join(event["reason"] for event in of(told, "state"))
     assert not of(told, "restarted")
 
 

@@ -172,5 +172,5 @@ def test_a_full_temporary_folder_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with most_bytes(150_000), pytest.raises(AudioError) as caught:
         content("talk.wav")
-    assert str(caught.value) == f"talk.wav does not fit: the temporary folder {tmp_path} is full: {REMEDY}."
+    assert str(caught.value) == f"talk.wav cannot be stored: the temporary folder {tmp_path} is full: {REMEDY}."
     assert list(tmp_path.iterdir()) == []

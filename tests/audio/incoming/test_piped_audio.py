@@ -144,7 +144,7 @@ def test_a_wav_that_breaks_off(pipe: Pipe, tmp_path: Path) -> None:
 def test_channels_that_were_not_told(pipe: Pipe, tmp_path: Path) -> None:
     """A session for each channel is opened before the header is there: the sentence says what to do."""
     soundfile.write(tmp_path / "a.wav", np.zeros((1000, 2)), SAMPLE_RATE)
-    with pytest.raises(AudioError, match="has 2 channels: say --input-channels 2"):
+    with pytest.raises(AudioError, match="has 2 channels: give --input-channels 2"):
         heard(pipe, (tmp_path / "a.wav").read_bytes(), separate=True)
 
 

@@ -27,12 +27,12 @@ TALK = str(ROOT / "audio_samples" / "talk.flac")
         (["--host", "0.0.0.0"], "0.0.0.0 can be reached from other machines, .* give --keys FILE, or --open"),
         (["--host", "::"], ":: can be reached from other machines"),
         (["--host", ""], "can be reached from other machines"),
-        (["--per-key", "2"], "--per-key counts by key: give --keys too"),
-        (["--audio-per-key", "60"], "--audio-per-key counts by key: give --keys too"),
+        (["--per-key", "2"], "--per-key is a limit for each key: give --keys too"),
+        (["--audio-per-key", "60"], "--audio-per-key is a limit for each key: give --keys too"),
         (["--tls-key", "key.pem"], "give --tls-cert too"),
         (["--tls-cert", "no.pem"], "no.pem cannot be read: No such file"),
         (["--keys", "none"], "none cannot be read: No such file"),
-        (["--triton-tls"], "--triton-tls is about Tritons elsewhere: give --triton too"),
+        (["--triton-tls"], "--triton-tls is only for Tritons that run elsewhere: give --triton too"),
         (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata needs TLS: give --triton-tls too"),
         (["--triton", "a:1", "--repository", "models"], "--repository is for the embedded Triton"),
         (["--triton", "a:1", "--triton-tls", "--triton-key", "f"], "belong together: give both"),
@@ -118,7 +118,7 @@ def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
         environment.pop("STREAMER_KEY", None)
         without = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert (without.returncode, without.stdout) == (1, "")
-        assert "needs a key: put it in STREAMER_KEY, or name a file that holds it with --key-file." in without.stderr
+        assert "needs a key: put it into STREAMER_KEY, or into a file for --key-file." in without.stderr
         environment["STREAMER_KEY"] = secret
         with_key = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert with_key.returncode == 0, with_key.stderr

@@ -62,7 +62,7 @@ def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> No
         (["--endpoint", "800:2000:15000:1"], "must be 'off' or milliseconds"),
         (["--endpoint", "-1"], "must be 'off' or milliseconds"),
         (["--hotword", "a b c d e f g"], "1 to 6 words"),
-        (["--hotword", "x"] * 201, "a session takes at most 200, not 201"),
+        (["--hotword", "x"] * 201, "a session takes at most 200 hotwords, not 201"),
         (["--hotwords", "missing.txt"], "missing.txt cannot be read: No such file"),
     ],
 )

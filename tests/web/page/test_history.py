@@ -69,7 +69,7 @@ async def test_nothing_is_kept(open_page: OpenPage) -> None:
     await page.keyboard.press("Escape")
     await write(page, "secret.wav", "a secret")
     await page.click("#clear")
-    await page.get_by_role("button", name="Bring it back").click()
+    await page.get_by_role("button", name="Undo").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("a secret"))
     await reload(page)
     assert await written(page) == ""
@@ -85,7 +85,7 @@ async def test_sound_is_kept(open_page: OpenPage) -> None:
     await page.keyboard.press("Escape")
     await write(page, "heard.wav", "one two")
     await reload(page)
-    await expect(page.get_by_role("slider", name="Place in the sound")).to_be_visible()
+    await expect(page.get_by_role("slider", name="Position in the sound")).to_be_visible()
     await page.locator("#finals .word").nth(1).click()
     await expect(page.locator(".word.heard")).to_have_text("two")
 
@@ -121,6 +121,6 @@ async def test_a_second_file_and_back(open_page: OpenPage) -> None:
     page = await open_page("/")
     await write(page, "first.wav", "the first")
     await write(page, "second.wav", "the second")
-    await page.get_by_role("button", name="Bring it back").click()
+    await page.get_by_role("button", name="Undo").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("the first"))
     await expect(page.locator("#play")).to_be_visible()

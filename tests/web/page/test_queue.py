@@ -18,7 +18,7 @@ async def test_one_after_the_other(open_page: OpenPage) -> None:
     """Each has a sheet of its own in the history; one that is no recording is named at the end."""
     page = await open_page("/")
     await drop(page, said("the first"), "a.wav", **{"b.wav": b"no sound", "c.wav": said("the third")})
-    await expect(page.locator("#notice h2")).to_have_text("2 of 3 recordings are written down", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice h2")).to_have_text("2 of 3 recordings are transcribed", timeout=PATIENCE_MS)
     await expect(page.locator("#notice")).to_contain_text("b.wav")
     await page.get_by_role("button", name="Open the history").click()
     await expect(page.locator("#kept b")).to_have_text(["c", "a"])
@@ -32,7 +32,7 @@ async def test_the_rest_waits(open_page: OpenPage) -> None:
     await expect(page.locator("#progress")).to_contain_text("1 of 2")
     await expect(page.locator("#partial .word").first).to_be_visible(timeout=PATIENCE_MS)
     await page.keyboard.press("Escape")
-    await page.get_by_role("button", name="Go on").click(timeout=PATIENCE_MS)
+    await page.get_by_role("button", name="Continue").click(timeout=PATIENCE_MS)
     await expect(page.locator("#finals .word")).to_have_text(["b"], timeout=PATIENCE_MS)
 
 
