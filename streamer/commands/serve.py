@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         settings = configuration.settings
         if settings.repository and settings.triton:
             named = configuration.named("repository")
-            raise PortPolicyError(f"{named} is only for the embedded Triton: leave out --triton, or leave this out.")
+            raise PortPolicyError(f"{named} is only for the embedded Triton: it cannot be combined with --triton.")
         models = _models(configuration)
     except (SettingsError, PortPolicyError) as error:
         for sentence in str(error).splitlines():
