@@ -37,6 +37,7 @@ LONGEST = (
     "web/test_page_speaking.py",
     "bridge/upstreams/test_rollover.py",
     "commands/test_mic.py",
+    "commands/test_transcribe.py",
     "test_cli.py",
     "web/test_page.py",
     "web/test_page_recordings.py",

@@ -107,7 +107,7 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
         ("srt,json", "a.srt", ["a.wav"], "several formats need a folder"),
         ("srt,json", "talk.wav", ["a.wav"], "several formats need a folder"),
         ("text", "", ["b.wav", "b.partial.wav"], "until it is complete, but another transcript has this name"),
-        ("srt", "a.srt", ["a.wav", "b.wav"], "give --output a folder"),
+        ("srt", "a.srt", ["a.wav", "b.wav"], "give a folder with --output"),
         ("text", "", ["x/a.wav", "y/a.wav"], "two recordings would both be written to"),
         ("text", "talk.wav", ["talk.wav"], "would overwrite the recording"),
     ],
