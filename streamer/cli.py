@@ -62,7 +62,7 @@ FILES: Final = Command(
 COMMANDS: Final = {
     "mic": Command("streamer.commands.mic", "Transcribes what you say into a microphone while you speak."),
     "doctor": Command("streamer.commands.doctor", "Shows what works on this machine, and how to repair the rest."),
-    "serve": Command("streamer.commands.serve", "Runs the service until it is told to stop."),
+    "serve": Command("streamer.commands.serve", "Runs the service until a signal ends it."),
     "completion": Command(
         "streamer.commands.completion",
         "Prints the script for completion with the Tab key in bash, zsh or fish.",

@@ -43,7 +43,7 @@ class Session:
         self._live = False
         self._stopping = False
         self._sending = asyncio.Lock()
-        self._mending = asyncio.Lock()
+        self._reconnecting = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
         self._behind_ms = 0.0  # the audio before this was given before the present connection began
         self._failure: SessionError | None = None  # why there is no other connection
@@ -127,7 +127,7 @@ class Session:
             message = await connection.receive(self._doubt_until - began if doubtful else connection.patience_s)
         except SessionError as error:
             try:
-                await self._mend(connection, error)
+                await self._reconnect(connection, error)
             except SessionError as failure:
                 self._failure = failure
                 self._tell(self._progress.believe())
@@ -176,13 +176,13 @@ class Session:
         try:
             await connection.send(message)
         except SessionError as error:
-            await self._mend(connection, error)
+            await self._reconnect(connection, error)
             return False
         return True
 
-    async def _mend(self, connection: Connection, error: SessionError) -> None:
+    async def _reconnect(self, connection: Connection, error: SessionError) -> None:
         """Replace this connection, which has ended. SessionError if no other one can be opened."""
-        async with self._mending:
+        async with self._reconnecting:
             if self._connection is not connection:
                 return
             if self._failure is not None:

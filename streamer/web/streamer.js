@@ -262,12 +262,12 @@ export class Session extends EventTarget {
         // The service itself ended the session: it shuts down, or its recogniser failed. Another session may go on.
         if (["not_ready", "failed"].includes(error.code)) this.#token = "";
         else if (error.code !== "lost") return this.#end(error);
-        if (this.#token ? this.#resume : this.#restart) void this.#mend(error);
+        if (this.#token ? this.#resume : this.#restart) void this.#reconnect(error);
         else this.#end(error);
     }
 
     /** Makes another connection, or opens another session. @param {StreamerError} error what happened */
-    async #mend(error) {
+    async #reconnect(error) {
         const until = performance.now() + this.#patienceMs;
         let pause = FIRST_PAUSE_MS;
         while (!this.#error) {

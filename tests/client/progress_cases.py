@@ -180,7 +180,7 @@ CASES = [
     Case("so does a partial", [*ABRUPT, partial(4, 1, 1, 1)], told=[*ABRUPT, partial(4, 1, 1, 1)]),
     Case("the end of a segment was asked for", ABRUPT, asked=True, told=ABRUPT),
     Case(
-        "a session that begins anew hears it again",
+        "a new session recognises it again",
         [*ABRUPT, RESTART, final(2, 0, 500, 3950, 5000)],
         told=[restarted(2, 0, 0), final(3, 0, 500, 3950, 5000)],
         cuts=[5000],

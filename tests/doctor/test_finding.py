@@ -9,7 +9,7 @@ import pytest
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 
 
-def test_a_line_tells_how_it_is_and_what_mends_it() -> None:
+def test_a_line_says_what_is_wrong_and_what_to_do() -> None:
     """The line is aligned, has colours only if wanted, and is readable without special characters."""
     found = Finding("ffmpeg", WARNING, "not found", "apt install ffmpeg")
     assert found.line() == "! ffmpeg          not found → apt install ffmpeg"

@@ -104,7 +104,7 @@ async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: O
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_service_that_is_started_anew(
+async def test_a_service_that_is_restarted(
     open_browser: OpenBrowser, open_page: OpenPage, served: RestartableService, service: Service, how: signal.Signals
 ) -> None:
     """If the service is restarted in the middle of a sentence, the page says so, goes on, and has every word once."""

@@ -111,7 +111,7 @@ async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPa
     ("how", "heard_ms"),
     [(signal.SIGTERM, 8_500), (signal.SIGKILL, 16_500)],
 )
-async def test_a_service_that_is_started_anew(
+async def test_a_service_that_is_restarted(
     served: RestartableService, open_bench: OpenPage, how: signal.Signals, heard_ms: int
 ) -> None:
     """Another session recognises again what was not final: no word is lost, doubled or cut, and times go on."""
@@ -146,7 +146,7 @@ async def test_a_service_that_is_started_anew(
     assert codes[-1] == "done"
 
 
-async def test_two_channels_of_a_service_that_is_started_anew(served: RestartableService, open_bench: OpenPage) -> None:
+async def test_two_channels_of_a_service_that_is_restarted(served: RestartableService, open_bench: OpenPage) -> None:
     """Each channel goes on at its own cut, and nothing is repeated."""
     plan = [(0, 0, "quilter.ogg"), (0, 8, "airplane.mp3"), (1, 1, "airplane.mp3"), (1, 7, "quilter.ogg")]
     bench = await open_bench(expected=[CONNECTIONS])

@@ -17,7 +17,7 @@ def add_output_arguments(parser: argparse.ArgumentParser, where: str, *, skip: b
         "--format",
         choices=_FORMATS,
         default=FORMATS[0],
-        help=f"format of the transcript ({FORMATS[0]}); srt,json and the like make a file in each of these formats",
+        help=f"format of the transcript ({FORMATS[0]}); several, such as srt,json, give a file each",
     )
     add("-o", "--output", metavar="PATH", help=where)
     existing = parser.add_mutually_exclusive_group().add_argument

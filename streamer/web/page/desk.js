@@ -251,7 +251,7 @@ export class Desk extends EventTarget {
             const onpiece = (samples) => this.#recording === recording && this.#views.wave.push(samples);
             await recording.play(session, {paced, signal: sending.signal, onpiece});
         } catch (error) {
-            // An error of the session is reported by the session, and a stop is no error.
+            // An error of the session is reported by the session, and a stop is not an error.
             if (this.#session !== session) return;
             if (error?.name !== "AbortError" && OF_THE_FILE.includes(error?.code)) this.#tell("trouble", error);
             else if (error?.name !== "AbortError") return;

@@ -126,7 +126,7 @@ def test_what_is_wrong_with_an_address_is_said(addresses: tuple[str, str], path:
 
 def test_a_service_that_cannot_be_trusted_or_reached(addresses: tuple[str, str]) -> None:
     """The message names the service, and says what to do about an untrusted certificate."""
-    with pytest.raises(AudioError, match=r"its certificate is not trusted \(.*\); SSL_CERT_FILE names"):
+    with pytest.raises(AudioError, match=r"its certificate is not trusted \(.*\); set SSL_CERT_FILE"):
         content(f"{addresses[0]}/talk.mp3")
     with pytest.raises(AudioError, match=r"/talk\.mp3 cannot be fetched: Connection refused\."):
         content("https://127.0.0.1:1/talk.mp3")

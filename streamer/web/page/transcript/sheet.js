@@ -7,7 +7,7 @@ const RATE = 16000;
 export const KEPT_MS = 30 * 60_000;
 // Of longer speech, this much of the end is kept to be sent again.
 const REST_MS = 120_000;
-const WORD = 80; // about so many bytes for a word with its times
+const WORD = 80; // bytes of a word with its times, about
 
 export class Sheet {
     /** Where the present session began on the sheet, and the number of its first segment. */
