@@ -260,7 +260,7 @@ async def test_clear_and_back(open_page: OpenPage) -> None:
     await page.click("#clear")
     assert await written(page) == ""
     await expect(page.locator("#welcome")).to_be_visible()
-    await page.get_by_role("button", name="Undo").click()
+    await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#welcome")).to_be_hidden()
     assert await written(page) == before
     await listened(page)

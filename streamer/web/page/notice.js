@@ -58,7 +58,7 @@ const DEEDS = {
     again: "Try again",
     choose: "Choose a recording",
     options: "Open the options",
-    back: "Undo",
+    back: "Restore",
     history: "Open the history",
     onward: "Continue",
 };

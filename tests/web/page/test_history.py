@@ -69,7 +69,7 @@ async def test_nothing_is_kept(open_page: OpenPage) -> None:
     await page.keyboard.press("Escape")
     await write(page, "secret.wav", "a secret")
     await page.click("#clear")
-    await page.get_by_role("button", name="Undo").click()
+    await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("a secret"))
     await reload(page)
     assert await written(page) == ""
@@ -121,6 +121,6 @@ async def test_a_second_file_and_back(open_page: OpenPage) -> None:
     page = await open_page("/")
     await write(page, "first.wav", "the first")
     await write(page, "second.wav", "the second")
-    await page.get_by_role("button", name="Undo").click()
+    await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("the first"))
     await expect(page.locator("#play")).to_be_visible()
