@@ -20,7 +20,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from streamer.bridge.service import Service
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.failures import Failures
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.engine.stream_options import StreamOptions
 from streamer.limits import SEARCHES, STEPS_MS
 from streamer.settings.serve import ServeSettings

@@ -109,7 +109,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
             from streamer.bridge.control import ControlError
             from streamer.bridge.server import PortError
             from streamer.bridge.service import Service
-            from streamer.bridge.session.session import Limits
+            from streamer.bridge.session.deadlines import Limits
             from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.triton.link import LinkError
         except ImportError as error:

@@ -16,7 +16,7 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.driver import MOST_FORMER
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.client import SessionError, connect, transcribe
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer

@@ -19,7 +19,7 @@ from streamer.bridge.http import counts, listener
 from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams import probe as prober
 from streamer.limits import LARGEST_MESSAGE
