@@ -47,7 +47,7 @@ LONGEST = (
     "test_documents.py",
     "client/test_restart.py",
     "bridge/upstreams/test_instances.py",
-    "bridge/test_server.py",
+    "bridge/test_clients.py",
     "commands/test_evaluate.py",
     "scripts/train/test_train_acoustic.py",
     "bridge/test_resumption.py",
