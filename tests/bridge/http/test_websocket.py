@@ -76,7 +76,7 @@ async def test_refused_handshakes(sockets: Port, data: bytes, status: bytes) -> 
 
 
 async def test_who_closes(sockets: Port, handler: Handler) -> None:
-    """Afterwards it is known which side closed, and why."""
+    """After a close, the websocket knows which side closed, and why."""
     client = await connect(f"ws://127.0.0.1:{sockets.number}/socket")
     await client.close()
     await handler.ended.wait()

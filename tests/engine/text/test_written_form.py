@@ -98,7 +98,7 @@ def test_settled_pieces_never_change() -> None:
 
 
 def test_any_single_word_may_follow_a_settled_piece() -> None:
-    """This holds for each row cut anywhere and followed by each word of the vocabulary."""
+    """Settled tokens stay the same for each row cut anywhere and each word of the vocabulary after it."""
     for spoken, _ in ROWS[::16]:
         words = spoken.split()
         for stable in range(len(words) + 1):

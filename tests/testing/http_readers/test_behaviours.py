@@ -13,7 +13,7 @@ from tests.bridge.access.certificate_authority import Authority
 
 
 def test_our_own_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads little for a handler that does not read, and answers everything else as a server should."""
+    """Our reader takes little for a handler that does not read, and answers everything else as a server should."""
     monkeypatch.setattr(candidate_process, "FLOOD_S", 2.0)
     authority = Authority(tmp_path)
     files = (str(authority.chain), str(authority.key))
