@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
     parser.add_argument("--output", type=Path, help="the file to write (in the bundle)")
     parser.add_argument("--minutes", type=float, default=NeuralRecipe.minutes, help="how long it is trained")
+    parser.add_argument("--batches", type=int, default=0, help="read so many batches of 2048 words instead")
     parser.add_argument("--words", type=int, default=NeuralRecipe.words, help="words that it knows")
     parser.add_argument("--vector", type=int, default=NeuralRecipe.vector, help="numbers for each word")
     parser.add_argument("--memory", type=int, default=NeuralRecipe.memory, help="numbers that it remembers")
@@ -40,7 +41,7 @@ def main() -> int:
     torch.set_num_threads(1)
     try:
         recipe = NeuralRecipe(
-            options.archives, options.dev, options.train, options.minutes,
+            options.archives, options.dev, options.train, options.minutes, options.batches,
             options.words, options.vector, options.memory, options.seed,
         )  # fmt: skip
         output = options.output or options.bundle / NEURAL_FILE

@@ -38,6 +38,7 @@ class NeuralRecipe:
     dev: Path
     train: Path | None = None
     minutes: float = 30.0
+    batches: int = 0  # if given, how many are read, whatever the time
     words: int = 12_000
     vector: int = 128
     memory: int = 256
@@ -78,7 +79,7 @@ def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callabl
     tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
     torch.manual_seed(recipe.seed)
     model = fresh_model(recipe, language, chances)
-    for line in steps(model, iter(batches), chances, recipe.minutes * 60):
+    for line in steps(model, iter(batches), chances, recipe.minutes * 60, recipe.batches):
         tell(line)
         model.save(output)
     model.save(output)
@@ -95,15 +96,18 @@ def fresh_model(recipe: NeuralRecipe, language: LanguageModel, chances: Tensor) 
     return model
 
 
-def steps(model: NeuralModel, batches: Iterator[Tensor], chances: Tensor, seconds: float) -> Iterator[str]:
-    """Train for so long. Says now and then how far it is."""
+def steps(
+    model: NeuralModel, batches: Iterator[Tensor], chances: Tensor, seconds: float, number_of_batches: int = 0
+) -> Iterator[str]:
+    """Train for so long, or on so many batches. Says now and then how far it is."""
     loss_of = SampledLoss(chances)
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
     started, told, words, recent = time.monotonic(), 0.0, 0, 0.0
     for number, sentences in enumerate(batches, 1):
         spent = time.monotonic() - started
+        done = number / number_of_batches if number_of_batches else spent / seconds
         for group in optimiser.param_groups:
-            group["lr"] = RATE * min(1.0, number / WARM_UP) * _falling(spent / seconds)
+            group["lr"] = RATE * min(1.0, number / WARM_UP) * _falling(done)
         loss = loss_of(model, sentences)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -111,7 +115,7 @@ def steps(model: NeuralModel, batches: Iterator[Tensor], chances: Tensor, second
         optimiser.step()
         words += sentences.numel()
         recent += 0.01 * (loss.item() - recent) if number > 1 else loss.item()
-        if spent >= seconds:
+        if done >= 1:
             break
         if spent - told >= TELL_S:
             told = spent

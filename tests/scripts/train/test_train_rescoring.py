@@ -14,7 +14,7 @@ TEXT = ["old.tar.xz", "new.tar.xz", "--train", "train.tsv", "--dev", "dev.tsv"]
 def test_a_model_is_trained_for_a_bundle(tmp_path: Path) -> None:
     """A file for the engine, with a report. Without a language model it says what to do."""
     make_texts(tmp_path)
-    given = [*TEXT, "--bundle", ".", "--minutes", "0.01", "--vector", "8", "--memory", "8"]
+    given = [*TEXT, "--bundle", ".", "--batches", "3", "--vector", "8", "--memory", "8"]
     done = run("train/train_rescoring.py", *given, folder=tmp_path)
     assert done.returncode == 1
     assert "build it with scripts/train/build_language_model.py" in done.stderr
