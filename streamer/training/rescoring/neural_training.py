@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,19 +47,19 @@ class NeuralRecipe:
 class SampledLoss:
     """The cross-entropy of each word among some others, which are drawn for the whole batch (sampled softmax).
 
-    Each score is lowered by the logarithm of how often the word is drawn, so that the scores learnt are those of all
-    words.
+    Each score is lowered by the logarithm of how likely the word is among them, so that the scores learnt are those of
+    all words. A word that is drawn several times counts once, because the right one is there only once too.
     """
 
     def __init__(self, chances: Tensor) -> None:
         flat = (chances + 1e-7) ** FLATNESS
         self._drawn = flat / flat.sum()
-        self._corrections = (self._drawn.log() + math.log(SAMPLES)).float()
+        self._corrections = (1 - (1 - self._drawn.double()) ** SAMPLES).log().float()
 
     def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
         starts = torch.full((len(sentences), 1), SENTENCE_START)
         expected = model.hidden(torch.cat((starts, sentences[:, :-1]), 1)).flatten(0, 1)
-        words, others = sentences.reshape(-1), torch.multinomial(self._drawn, SAMPLES, replacement=True)
+        words, others = sentences.reshape(-1), torch.multinomial(self._drawn, SAMPLES, replacement=True).unique()
         right = (expected * model.vectors(words)).sum(1) + model.bias[words] - self._corrections[words]
         wrong = torch.addmm(model.bias[others] - self._corrections[others], expected, model.vectors(others).T)
         wrong = wrong.masked_fill(others == words.unsqueeze(1), _IMPOSSIBLE)
