@@ -94,9 +94,10 @@ class NeuralModel(nn.Module):
         except (OSError, SafetensorError, ValueError) as error:
             raise NeuralError(f"{path} cannot be read as a neural language model: {error}") from error
         try:
-            model = cls(*header["sizes"], vocabulary=header["vocabulary"])
+            size, vector, memory = header["sizes"]
+            model = cls(size, vector, memory, header["vocabulary"])
             model.load_state_dict(_unpacked(packed))
-        except (KeyError, TypeError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise NeuralError(f"{path} lacks a part of a neural language model: {error}") from error
         return model.to(device).eval()
 

@@ -109,7 +109,7 @@ def steps(
             group["lr"] = RATE * min(1.0, number / WARM_UP) * _falling(done)
         loss = loss_of(model, sentences)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
         optimiser.step()
         words += sentences.numel()

@@ -89,7 +89,7 @@ class SentenceBatches:
             batches = []
             for length, waiting in self._left.items():
                 size = max(BATCH_WORDS // length, 1)
-                self._dice.shuffle(waiting)  # type: ignore[arg-type]
+                self._dice.shuffle(waiting)
                 while len(waiting) >= size:
                     batches.append(np.stack(waiting[-size:]))
                     del waiting[-size:]

@@ -47,7 +47,7 @@ def test_the_sampled_loss_leads_to_the_true_probabilities() -> None:
     for _ in itertools.repeat(None, 300):
         sentences = torch.multinomial(chances, 512, replacement=True).unsqueeze(1)
         optimiser.zero_grad()
-        loss_of(model, sentences).backward()  # type: ignore[no-untyped-call]
+        loss_of(model, sentences).backward()
         optimiser.step()
     found = model.bias.detach()[2:].softmax(0)
     assert torch.allclose(found, chances[2:], atol=0.04)
