@@ -24,7 +24,7 @@ def test_a_model_from_text(tmp_path: Path) -> None:
     build(Recipe(archives, texts / "dev.tsv"), language, None, lambda line: None)
     told: list[str] = []
     output = tmp_path / "rescoring.safetensors"
-    recipe = NeuralRecipe(archives, texts / "dev.tsv", texts / "train.tsv", batches=60, vector=16, memory=16)
+    recipe = NeuralRecipe(archives, texts / "dev.tsv", texts / "train.tsv", batches=250, vector=16, memory=16)
     train(recipe, language, output, told.append)
     model, ngrams = NeuralModel.load(output), LanguageModel.load(language)
     assert (model.size, model.vocabulary) == (len(ngrams.words), ngrams.vocabulary)

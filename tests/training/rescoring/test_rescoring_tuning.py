@@ -31,7 +31,7 @@ def alternatives(lead: float, neural: float, ngram: float) -> Alternatives:
 
 def test_tuning_lets_the_better_model_count() -> None:
     """Where the neural model is right, its weight grows until the right text is chosen."""
-    scored = ScoredSet([said("cat")] * 2, [alternatives(1.2, -2.0, -4.0), alternatives(1.4, -2.0, -4.0)], 0.0)
+    scored = ScoredSet([said("cat")] * 2, [alternatives(0.2, -2.0, -4.0), alternatives(0.5, -2.0, -4.0)], 0.0)
     start = BeamOptions(neural_share=0.3, neural_weight=0.1, neural_end_weight=0.0)
     assert scored.errors(start)["all"] == 100.0
     assert scored.least_errors() == 0.0
