@@ -64,7 +64,7 @@ def run_beam(
 def run_search(
     search: BeamSearch, spoken: Sequence[EmittedUtterance], streams: int, result: Callable[[int], Result]
 ) -> tuple[list[Result], int, float]:
-    """Search all utterances. Returns the `result` of each slot at the end of its utterance, the frames and the CPU time."""
+    """Search all utterances. Returns the `result` of each slot at its end, the number of frames and the CPU time."""
     found: dict[int, Result] = {}
     waiting = list(enumerate(spoken))[::-1]
     running: dict[int, tuple[int, list[Tensor]]] = {}
