@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import soundfile  # type: ignore[import-untyped]
@@ -66,7 +67,9 @@ class ArrivingRecording:
             raise RecordingProblem(ProblemCode.DAMAGED, str(error)) from error
 
 
-def open_samples(stream: ByteStream, encoding: str, sample_rate: int, channels: int, *, separate: bool) -> ArrivingRecording:
+def open_samples(
+    stream: ByteStream, encoding: str, sample_rate: int, channels: int, *, separate: bool
+) -> ArrivingRecording:
     """Open bare samples, which have no header."""
     if not stream.look(1):
         raise nothing()
@@ -169,7 +172,7 @@ def _whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
     """Keep it in a file that has no name, so that nothing is left of it whatever happens."""
     try:
         descriptor, path = tempfile.mkstemp(prefix="streamer-", dir=temporary_folder())
-        os.unlink(path)
+        Path(path).unlink()
         with os.fdopen(os.dup(descriptor), "wb") as file:
             while data := stream.next():
                 file.write(data)
@@ -210,7 +213,9 @@ def _is_serial_mp4(head: bytes) -> bool:
 
 def _is_text(head: bytes) -> bool:
     with suppress(UnicodeDecodeError):
-        text = head[: len(head) & ~3].decode("utf-8", "strict") if len(head) < ENOUGH else head[:_LOOK].decode("latin-1")
+        text = (
+            head[: len(head) & ~3].decode("utf-8", "strict") if len(head) < ENOUGH else head[:_LOOK].decode("latin-1")
+        )
         return all(letter.isprintable() or letter.isspace() for letter in text)
     return False
 

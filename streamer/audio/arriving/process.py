@@ -46,9 +46,7 @@ def _decode(given: argparse.Namespace) -> None:
     stream = ByteStream(sys.stdin.fileno())
     try:
         if given.encoding:
-            recording = open_samples(
-                stream, given.encoding, given.sample_rate, given.channels, separate=given.separate
-            )
+            recording = open_samples(stream, given.encoding, given.sample_rate, given.channels, separate=given.separate)
         else:
             recording = open_recording(stream, separate=given.separate)
         _say(Opened(recording.channels, recording.seconds))
