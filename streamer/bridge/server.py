@@ -23,6 +23,7 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
+from streamer.bridge.uploads.openai_paths import OpenAIPaths
 from streamer.bridge.uploads.uploads import Uploads
 from streamer.bridge.upstreams.admission import Admission
 from streamer.bridge.upstreams.models import Models
@@ -136,6 +137,7 @@ class BridgeServer:
         paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /healthz, /readyz and /metrics"
         routes = Routes(f"The paths are {paths}.")
         routes.add([(native_upload.PATH, uploads.route(native_upload.NativeUpload))])
+        routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
