@@ -23,6 +23,7 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
+from streamer.bridge.uploads.documentation import Documentation
 from streamer.bridge.uploads.openai_paths import OpenAIPaths
 from streamer.bridge.uploads.uploads import Uploads
 from streamer.bridge.upstreams.admission import Admission
@@ -133,11 +134,13 @@ class BridgeServer:
         policy = self._policy
         probes = Probes(self._metrics, self._state, policy.access)
         native = Endpoint(self._converse, policy.largest_message, (SUBPROTOCOL,))
-        uploads = Uploads(policy.access, self._sessions, self.admission, policy.uploads, self._metrics)
-        paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /healthz, /readyz and /metrics"
-        routes = Routes(f"The paths are {paths}.")
-        routes.add([(native_upload.PATH, uploads.route(native_upload.NativeUpload))])
-        routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
+        paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /docs (about recordings)"
+        routes = Routes(f"The paths are {paths}, /healthz, /readyz and /metrics.")
+        if policy.uploads.most:
+            uploads = Uploads(policy.access, self._sessions, self.admission, policy.uploads, self._metrics)
+            routes.add([(native_upload.PATH, uploads.route(native_upload.NativeUpload))])
+            routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
+            routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())

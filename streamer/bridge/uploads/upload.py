@@ -235,7 +235,12 @@ class Upload:
 
     async def _events(self, client: UploadClient) -> AsyncIterator[bytes]:
         yield self._backlog
+        loop = asyncio.get_running_loop()
+        said_at = loop.time()
         while not client.over:
             self._backlog = b""
-            yield await self._take_next(client, COMMENT_EVERY_S) or _COMMENT
+            event = await self._take_next(client, COMMENT_EVERY_S)
+            if event or loop.time() - said_at >= COMMENT_EVERY_S:
+                said_at = loop.time()
+                yield event or _COMMENT
         yield self._format.last_event(self._outcome())
