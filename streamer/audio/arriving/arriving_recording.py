@@ -35,6 +35,7 @@ _RATES: Final = range(1_000, 768_001)
 _UNKNOWN_FRAMES: Final = 1 << 50
 _OGG_CODECS: Final = (b"OpusHead", b"\x01vorbis")
 _LOOK: Final = 512
+_OF_SAMPLES: Final = ("'encoding'", "'sample_rate'", "'channels'")
 # Formats without a table of contents, which ffmpeg can read from a pipe.
 _SERIAL: Final = (b"\x1aE\xdf\xa3", b"FLV\x01", b"#!AMR", b"0&\xb2u\x8ef\xcf\x11")
 _ADTS: Final = (0xFFF0, 0xFFF6)  # the bits that every frame of AAC has, and their mask
@@ -71,8 +72,12 @@ def open_samples(
     stream: ByteStream, encoding: str, sample_rate: int, channels: int, *, separate: bool
 ) -> ArrivingRecording:
     """Open bare samples, which have no header."""
-    if not stream.look(1):
+    head = stream.look(ENOUGH)
+    if not head:
         raise nothing()
+    if is_encoded(head, whole=len(head) < ENOUGH):
+        said = f"{NAME} has a header of its own, so its encoding must not be given: leave out {', '.join(_OF_SAMPLES)}."
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said)
     piped = PipedAudio(
         stream.pipe(), encoding=encoding, sample_rate=sample_rate, channels=channels, separate=separate, name=NAME
     )

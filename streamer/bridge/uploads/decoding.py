@@ -84,14 +84,12 @@ class Decoding:
             self._feeding = False
             self._fed_at = asyncio.get_running_loop().time()
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """Tell the decoder that this was all."""
         assert self._process.stdin is not None
         self._whole = True
         self._fed_at = asyncio.get_running_loop().time()
         self._process.stdin.close()
-        with suppress(ConnectionError):
-            await self._process.stdin.wait_closed()
 
     async def next(self) -> Frame:
         """Wait for the next frame. After a problem, or the end, there is none."""

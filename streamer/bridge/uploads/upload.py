@@ -131,7 +131,7 @@ class Upload:
             if self._decoding is None:
                 self._fail(Problem("no_audio", "The request holds no recording: send one as its body."))
             else:
-                await self._decoding.end()
+                self._decoding.end()
         except HttpError as error:
             self._fail(Problem(error.code, error.message))
         except WireError as error:

@@ -25,7 +25,7 @@ BOUNDARY = "----a-boundary"
 def recording(audio: Audio, format: str = "WAV", subtype: str | None = None, rate: int = 16_000) -> bytes:
     """A recording in this format."""
     file = io.BytesIO()
-    soundfile.write(file, audio, rate, format=format, subtype=subtype)
+    soundfile.write(file, audio / np.float32(32768) if subtype == "FLOAT" else audio, rate, subtype, format=format)
     return file.getvalue()
 
 
@@ -106,11 +106,8 @@ class Wire:
         """Receive everything until the end."""
         while data := self._socket.recv(65536):
             self._received += data
+        self.close()
         return self._received
-
-    def half_close(self) -> None:
-        """End the sending side."""
-        self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Close it."""
