@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from streamer.wire.upload import JSON
 
 OPENAPI: Final = "/openapi.json"
 PAGE: Final = "/docs"
+_Row = tuple[str, Mapping[str, Any], str]  # a name, its schema and its meaning
 _HTML: Final = "text/html; charset=utf-8"
 
 
@@ -65,11 +66,11 @@ def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
         for kind in content.values():
             fields = kind["schema"].get("properties", {}).items()
             yield _table([(name, schema, schema.get("description", "")) for name, schema in fields])
-    answers = [(status, {}, answer["description"]) for status, answer in operation["responses"].items()]
+    answers: list[_Row] = [(status, {}, answer["description"]) for status, answer in operation["responses"].items()]
     yield "<h3>Answers</h3>" + _table(answers)
 
 
-def _table(rows: list[tuple[str, Mapping[str, Any], str]]) -> str:
+def _table(rows: Sequence[_Row]) -> str:
     lines = [
         f"<tr><td><code>{_safe(name)}</code></td><td>{_safe(_kind(schema))}</td><td>{_safe(meaning)}</td></tr>"
         for name, schema, meaning in rows

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile  # type: ignore[import-untyped]
+import soundfile
 
 from streamer.audio.arriving.arriving_recording import RecordingProblem, open_recording
 from streamer.audio.arriving.byte_stream import ByteStream
@@ -66,7 +66,7 @@ def test_samples_are_those_of_the_file(name: str) -> None:
 def test_what_ffmpeg_makes_is_read_as_from_a_file(tmp_path: Path, made: tuple[str, ...]) -> None:
     """Whether libsndfile or ffmpeg reads it, and whether it must be whole or not."""
     path = tmp_path / made[-1]
-    command = ("ffmpeg", "-v", "error", "-i", SAMPLES / "quilter.ogg", *made[:-1], path)
+    command = ("ffmpeg", "-v", "error", "-i", str(SAMPLES / "quilter.ogg"), *made[:-1], str(path))
     subprocess.run(command, check=True)
     assert np.array_equal(arriving(path.read_bytes())[:, 0], read_audio(path))
 

@@ -27,7 +27,7 @@ WORDS = (
 
 def transcribed(service: ExactService, *fields: tuple[str, str], file_first: bool = False) -> tuple[int, str, str]:
     """The status, type and content of an answer."""
-    parts = [("model", "whisper-1"), *fields]
+    parts: list[tuple[str, str | bytes]] = [("model", "whisper-1"), *fields]
     body, kind = form(*([("file", WAV), *parts] if file_first else [*parts, ("file", WAV)]))
     status, headers, content = post(service.url, PATH, body, Content_Type=kind)
     return status, headers["content-type"], content.decode()

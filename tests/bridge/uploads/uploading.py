@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-import soundfile  # type: ignore[import-untyped]
+import soundfile
 
 from streamer.audio.arriving.process import MODULE
 from streamer.testing.exact_speech import Audio, silence
@@ -82,7 +82,7 @@ class Wire:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self._socket = socket.create_connection((parts.hostname, parts.port), PATIENCE_S)
+        self._socket = socket.create_connection((parts.hostname, parts.port or 0), PATIENCE_S)
         self._received = b""
 
     def send(self, data: bytes) -> None:
