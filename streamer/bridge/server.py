@@ -61,9 +61,10 @@ class BridgeServer:
         self._host, self._port = host, port
         self._models = models
         self._metrics = metrics
-        self._policy = policy or PortPolicy()
         self._listener: Listener | None = None
+        self._policy = policy or PortPolicy()
         self._sessions = Sessions(self.admission, models, metrics, limits)
+        self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
@@ -109,6 +110,7 @@ class BridgeServer:
         await self._wait(grace)
         self._listener.close()
         self._sessions.drain()
+        self._uploads.drain()
         await self._wait(FINALS_LIMIT_S)
         self._sessions.cut_off()
         hurried = self._hurried.is_set()
@@ -137,7 +139,7 @@ class BridgeServer:
         paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /docs (about recordings)"
         routes = Routes(f"The paths are {paths}, /healthz, /readyz and /metrics.")
         if policy.uploads.most:
-            uploads = Uploads(policy.access, self._sessions, self.admission, policy.uploads, self._metrics)
+            uploads = self._uploads
             routes.add([(native_upload.PATH, uploads.route(native_upload.NativeUpload))])
             routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
             routes.add(Documentation(policy.uploads).routes())

@@ -19,12 +19,15 @@ from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import HttpError, Response
 from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry.failures import Failures
+from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, End, NotTaken, Opened
 from streamer.bridge.uploads.upload_client import UploadClient, too_long
 from streamer.wire.errors import WireError
 from streamer.wire.events import Done, Error
 from streamer.wire.form import Field, FormReader, is_form
 from streamer.wire.upload import EVENTS, Problem, UploadFormat, problem_of
+
+log = Log("streamer.bridge")
 
 # An event stream without events sends a comment, so that no proxy takes the connection for dead.
 COMMENT_EVERY_S: Final = 15.0
@@ -115,6 +118,11 @@ class Upload:
         elif not self._opened.cancelled():
             self._opened.exception()  # it may never have been awaited
 
+    def drain(self) -> None:
+        """End, because the service shuts down. If there is a session, that ends by itself."""
+        if self._client is None:
+            self._fail(Problem("shutting_down", "The service is shutting down; try again later."))
+
     # The body
 
     async def _feed(self) -> None:
@@ -137,7 +145,7 @@ class Upload:
         except WireError as error:
             self._fail(problem_of(error))
         except OSError as error:
-            self._around.failures.report("a decoder could not be started", error)
+            log.warning("a decoder could not be started", reason=error.strerror or str(error))
             self._fail(Problem("busy", "The service cannot decode a recording now; try again later."))
         except Exception as error:
             self._around.failures.report("an upload failed", error)

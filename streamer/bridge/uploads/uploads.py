@@ -42,7 +42,7 @@ class Uploads:
         self._limits = limits
         self._metrics = metrics
         self._around = Surroundings(sessions, limits, metrics.failures(HTTP))
-        self._running = 0
+        self._running: set[Upload] = set()
 
     def route(self, make: Callable[[], UploadFormat]) -> Route:
         """Return the route for recordings in this format."""
@@ -51,6 +51,11 @@ class Uploads:
             largest_body=self._limits.largest,
             complain=lambda error: _refused(make(), Problem(error.code, error.message), error.status),
         )
+
+    def drain(self) -> None:
+        """End the uploads that have no session yet, because the service shuts down."""
+        for upload in list(self._running):
+            upload.drain()
 
     async def _answer(self, make: Callable[[], UploadFormat], request: Request) -> Response:
         """Answer one request."""
@@ -61,8 +66,8 @@ class Uploads:
             raise refusal(denied) from None
         format = make()
         upload = Upload(request, format, visit, self._around)
-        self._running += 1
-        self._metrics.uploads.set(self._running)
+        self._running.add(upload)
+        self._metrics.uploads.set(len(self._running))
         release = self._release_once(upload)
         try:
             self._check_room()
@@ -85,8 +90,8 @@ class Uploads:
 
     def _release_once(self, upload: Upload) -> Callable[[], Awaitable[None]]:
         async def release() -> None:
-            self._running -= 1
-            self._metrics.uploads.set(self._running)
+            self._running.discard(upload)
+            self._metrics.uploads.set(len(self._running))
             reason = upload.ended_by or VANISHED
             self._count(reason)
             self._metrics.upload_bytes.inc(upload.size)
@@ -101,7 +106,7 @@ class Uploads:
         """Raise Stopped if there is no room now. The session takes its slot later, once the recording is known."""
         if self._admission.closed:
             raise Stopped(Problem("shutting_down", "The service is shutting down; try again later."))
-        if self._running > self._limits.most:
+        if len(self._running) > self._limits.most:
             why = f"{self._limits.most} recordings are being uploaded already, the maximum; try again later."
             raise Stopped(Problem("busy", why))
         if not self._admission.ready:
