@@ -191,7 +191,15 @@ def _whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
         none = "no audio" in str(error)
         code = ProblemCode.NO_AUDIO if none else ProblemCode.UNKNOWN_FORMAT
         raise RecordingProblem(code, str(error)) from error
-    return ArrivingRecording(audio.channels if separate else 1, audio.duration_s, audio.chunks(CHUNK_S))
+    return ArrivingRecording(audio.channels if separate else 1, audio.duration_s, _chunks_of_whole(audio, descriptor))
+
+
+def _chunks_of_whole(audio: AudioFile, descriptor: int) -> Iterator[Int16Samples]:
+    try:
+        yield from audio.chunks(CHUNK_S)
+    finally:
+        audio.close()
+        os.close(descriptor)
 
 
 def _check(sample_rate: int, channels: int, separate: bool) -> None:

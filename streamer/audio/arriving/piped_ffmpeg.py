@@ -65,6 +65,20 @@ class PipedFfmpeg:
 
     def chunks(self, converter: SampleConverter, frames: int) -> Iterator[Int16Samples]:
         """Decode it. AudioError if it ends too early."""
+        try:
+            yield from self._chunks(converter, frames)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End ffmpeg. It may be called more than once."""
+        self._process.kill()
+        self._process.wait()
+        self._listener.join(1.0)
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+    def _chunks(self, converter: SampleConverter, frames: int) -> Iterator[Int16Samples]:
         header_channels = converter.channels
         frame_bytes = _SAMPLE_BYTES * header_channels
         rest, size = bytearray(self._head), frames * frame_bytes

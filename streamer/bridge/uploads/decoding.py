@@ -121,14 +121,20 @@ class Decoding:
         if self._process.stdin is not None:
             self._process.stdin.close()
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _END_LIMIT_S)
+            await asyncio.wait_for(self._ended(), _END_LIMIT_S)
+
+    async def _ended(self) -> None:
+        # The process counts as ended only when its output has been read to the end.
+        with suppress(ConnectionError):
+            while self._process.stdout is not None and await self._process.stdout.read(_READ_AHEAD):
+                pass
+        await self._process.wait()
 
     async def _read(self, stdout: asyncio.StreamReader) -> Frame:
         try:
             head = await stdout.readexactly(HEAD_BYTES)
             return decode(head, await stdout.readexactly(content_length(head)))
         except (asyncio.IncompleteReadError, ConnectionError):
-            await self._process.wait()
             what = "needs more time or memory to be decoded than it may have, or its decoder failed"
             return DecoderProblem(ProblemCode.TOO_COSTLY, f"The recording {what}.")
         except FrameError:
