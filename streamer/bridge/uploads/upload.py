@@ -32,6 +32,7 @@ log = Log("streamer.bridge")
 # An event stream without events sends a comment, so that no proxy takes the connection for dead.
 COMMENT_EVERY_S: Final = 15.0
 _COMMENT: Final = b": waiting\n\n"
+SHUTTING_DOWN: Final = Problem("shutting_down", "The service is shutting down; try again later.")
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Upload:
     def drain(self) -> None:
         """End, because the service shuts down. If there is a session, that ends by itself."""
         if self._client is None:
-            self._fail(Problem("shutting_down", "The service is shutting down; try again later."))
+            self._fail(SHUTTING_DOWN)
 
     # The body
 

@@ -19,7 +19,7 @@ from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
-from streamer.bridge.uploads.upload import Stopped, Surroundings, Upload
+from streamer.bridge.uploads.upload import SHUTTING_DOWN, Stopped, Surroundings, Upload
 from streamer.bridge.upstreams.admission import Admission
 from streamer.triton.link import origin
 from streamer.wire.errors import WireError
@@ -43,6 +43,7 @@ class Uploads:
         self._metrics = metrics
         self._around = Surroundings(sessions, limits, metrics.failures(HTTP))
         self._running: set[Upload] = set()
+        self._draining = False
 
     def route(self, make: Callable[[], UploadFormat]) -> Route:
         """Return the route for recordings in this format."""
@@ -53,7 +54,8 @@ class Uploads:
         )
 
     def drain(self) -> None:
-        """End the uploads that have no session yet, because the service shuts down."""
+        """End the uploads that have no session yet, because the service shuts down, and take no more."""
+        self._draining = True
         for upload in list(self._running):
             upload.drain()
 
@@ -104,8 +106,8 @@ class Uploads:
 
     def _check_room(self) -> None:
         """Raise Stopped if there is no room now. The session takes its slot later, once the recording is known."""
-        if self._admission.closed:
-            raise Stopped(Problem("shutting_down", "The service is shutting down; try again later."))
+        if self._draining:
+            raise Stopped(SHUTTING_DOWN)
         if len(self._running) > self._limits.most:
             why = f"{self._limits.most} recordings are being uploaded already, the maximum; try again later."
             raise Stopped(Problem("busy", why))
