@@ -65,3 +65,11 @@ HOTWORDS_PER_ADDRESS: Final = 144_000
 LARGEST_MESSAGE: Final = 1024 * 1024  # bytes: 32 s of audio
 # A smaller limit would not fit `start` with all its hotwords. A larger message would be a whole file, not a stream.
 MESSAGE_BOUNDS: Final = (64 * 1024, 64 * 1024 * 1024)
+
+# An uploaded recording: two hours of stereo at 48 kHz are 1.3 GiB of WAV, and much less in any other format.
+LARGEST_UPLOAD: Final = 1024 * 1024 * 1024  # bytes
+UPLOAD_BOUNDS: Final = (64 * 1024, 64 * 1024 * 1024 * 1024)
+LONGEST_UPLOAD_S: Final = 7200.0  # of audio
+LONGEST_UPLOAD_BOUNDS_S: Final = (1.0, 86_400.0)
+MOST_UPLOADS: Final = 16  # at a time; each has a decoder, a process with about 60 MB
+MOST_UPLOADS_BOUNDS: Final = (0, 128)  # below the number of requests that may be answered at a time

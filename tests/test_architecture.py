@@ -18,7 +18,7 @@ from tests.project import ROOT
 ANYWHERE = ("streamer.distribution", "streamer.shipped")
 ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.limits": (),
-    "streamer.wire": ("streamer.limits",),
+    "streamer.wire": ("streamer.limits", "streamer.transcript"),
     "streamer.temporary_folder": (),
     "streamer.audio": ("streamer.temporary_folder",),
     "streamer.engine": ("streamer.limits",),
@@ -51,7 +51,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.states", "streamer.bridge.upstreams", "streamer.limits", "streamer.triton"),
         "streamer.wire",
     ),
-    "streamer.bridge.server": ("streamer.bridge", "streamer.triton", "streamer.wire"),
+    # What has a recording and a session together.
+    "streamer.bridge.uploads": (*("streamer.audio", "streamer.bridge", "streamer.triton", "streamer.wire"),),
+    "streamer.bridge.server": ("streamer.bridge", "streamer.wire"),
     "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton"),
     # The valid values of a setting are known where it is used: origins, and the formats of the log.
     "streamer.settings": (
@@ -86,11 +88,11 @@ ARROWS: dict[str, tuple[str, ...]] = {
 
 # What the pure parts may import from outside: no sockets, no clocks, no threads.
 PURE = {
-    "streamer.wire": {"json", "re"},
+    "streamer.wire": {"json", "math", "re"},
     "streamer.bridge.session": {"numpy"},
     "streamer.cues": {"textwrap"},
 }
-HARMLESS = {"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing"}
+HARMLESS = {"__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "typing"}
 
 # Modules that a fresh interpreter must not have loaded after importing a part.
 HEAVY = {

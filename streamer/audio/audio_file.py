@@ -56,7 +56,7 @@ class AudioFile:
         try:
             # By descriptor, not by name: libsndfile would otherwise go by the ending of the name, and its
             # MP3 decoder complains to standard error about a text file named .mp3.
-            self._source: _ForwardSoundFile | FfmpegAudio = _ForwardSoundFile(
+            self._source: ForwardSoundFile | FfmpegAudio = ForwardSoundFile(
                 lengthened(self._file, header) or self._file.fileno(), closefd=False
             )
         except soundfile.SoundFileError:
@@ -101,7 +101,7 @@ class AudioFile:
                 yield chunk if self._separate else chunk[:, 0]
             if last:
                 break
-        if isinstance(self._source, _ForwardSoundFile):
+        if isinstance(self._source, ForwardSoundFile):
             missing_s = self._source.seconds - read / rate
             if missing_s > _MISSING_SECONDS or (self._declared_s or 0) - read / rate >= _CUT_SECONDS:
                 raise self._damaged(read / rate)
@@ -139,7 +139,7 @@ def _open_with_ffmpeg(path: str, name: str) -> FfmpegAudio:
     raise AudioError(f"{name} cannot be read as audio: {READABLE} can, and more with ffmpeg (apt-get install ffmpeg).")
 
 
-class _ForwardSoundFile(soundfile.SoundFile):  # type: ignore[misc]
+class ForwardSoundFile(soundfile.SoundFile):  # type: ignore[misc]
     """A sound file that is read from start to end without seeking.
 
     SoundFile seeks after each read, to where it already is. In MP3 and OGG the samples after a seek differ,

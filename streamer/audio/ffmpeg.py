@@ -22,11 +22,30 @@ _LIKELY: Final = 25
 _EXACT: Final = ("mov,mp4,m4a,3gp,3g2,mj2",)
 _MISSING_SECONDS: Final = 1.0
 _SAMPLE_BYTES: Final = 4
+# ffmpeg's names of formats that hold audio themselves: no playlists, no lists of other files.
+_FORMATS: Final = (
+    "aac,ac3,aiff,amr,amrnb,amrwb,ape,asf,asf_o,au,avi,caf,dts,dtshd,eac3,flac,flv,g722,gsm,ivf,loas,live_flv,matroska,"
+    "mlp,mov,mp3,mpeg,mpegts,mxf,nut,ogg,rm,sln,spx,tak,truehd,tta,voc,w64,wav,webm,wsaud,wtv,wv,xwma"
+)
 
 
 def ffmpeg_is_installed() -> bool:
     """Whether this machine has ffmpeg and ffprobe."""
     return shutil.which("ffmpeg") is not None and shutil.which("ffprobe") is not None
+
+
+def reading_options(protocol: str) -> list[str]:
+    """Allow only this way to read, and only formats that hold audio themselves.
+
+    A playlist must make us read neither from the network nor from another file of this machine.
+    """
+    return ["-threads", "1", "-protocol_whitelist", protocol, "-format_whitelist", _FORMATS]
+
+
+def decoding_options() -> list[str]:
+    """Take the first audio track and nothing else."""
+    # If the audio starts later than the picture, silence is added, so that times are those of the video.
+    return ["-map", "0:a:0", "-vn", "-sn", "-dn", "-af", "aresample=async=1:first_pts=0"]
 
 
 class FfmpegAudio:
@@ -76,9 +95,7 @@ class FfmpegAudio:
         return os.read(descriptor, min(most, 1 << 20))
 
     def _decoding(self) -> subprocess.Popen[bytes]:
-        command = ["ffmpeg", "-nostdin", "-v", "quiet", *_source(self._path), "-map", "0:a:0", "-vn", "-sn", "-dn"]
-        # If the audio starts later than the picture, silence is added, so that times are those of the video.
-        command += ["-af", "aresample=async=1:first_pts=0", "-f", "f32le"]
+        command = ["ffmpeg", "-nostdin", "-v", "quiet", *_source(self._path), *decoding_options(), "-f", "f32le"]
         command += ["-ar", str(self.samplerate), "-ac", str(self.channels), "pipe:1"]
         return subprocess.Popen(
             command,
@@ -116,5 +133,5 @@ def _probe(path: str, name: str) -> dict[str, Any]:
 
 
 def _source(path: str) -> list[str]:
-    # Only files: a playlist must not make us read from the network. The prefix is for names that begin with a dash.
-    return ["-protocol_whitelist", "file", "-i", f"file:{path}"]
+    # The prefix is for names that begin with a dash.
+    return [*reading_options("file"), "-i", f"file:{path}"]

@@ -24,6 +24,7 @@ class SampleConverter:
     """Floats [frames, channels] in, int16 [frames, streams] out: a stream for each channel, or one for the mix."""
 
     def __init__(self, sample_rate: int, channels: int, *, separate: bool = False) -> None:
+        self.channels = channels
         self.streams = channels if separate else 1
         self._mixes = self.streams < channels
         self._resampler: Any = None

@@ -14,9 +14,10 @@ from contextlib import suppress
 from enum import Enum
 
 from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.client_connection import Connection
 from streamer.bridge.flush_pace import FlushPace
 from streamer.bridge.holdings import Holdings
-from streamer.bridge.http.websocket import ConnectionEnded, NotRead, WebSocket
+from streamer.bridge.http.websocket import ConnectionEnded, NotRead
 from streamer.bridge.model_requests import ModelRequests
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.endings import VANISHED
@@ -62,7 +63,7 @@ class SessionDriver:
 
     def __init__(
         self,
-        connection: WebSocket,
+        connection: Connection,
         session: Session,
         admission: Admission,
         metrics: Metrics,
@@ -71,20 +72,24 @@ class SessionDriver:
         *,
         key: str = "",
         barred: Denied | None = None,
+        protocol: str = "native",
     ) -> None:
-        """`key`: the name of the caller's key. `barred`: why the client may only resume a session, not open one."""
+        """`key`: the name of the caller's key. `barred`: why the client may only resume a session, not open one.
+
+        `protocol`: its name in metrics.
+        """
         self.session = session
         self._states = States("driver", DriverState.OPENING if barred is None else DriverState.BARRED, TRANSITIONS)
-        self._connection: WebSocket | None = connection
+        self._connection: Connection | None = connection
         self._resumption = resumption
         self._key = key
         self._barred = barred
         self._holdings = Holdings(admission, visit)
-        self._observed = SessionMetrics(session, metrics)
+        self._observed = SessionMetrics(session, metrics, protocol)
         self._failures = metrics.failures(SESSION)
         self._told = 0  # the number of the last message that was sent
         self._pace = FlushPace()
-        self._former: list[WebSocket] = []  # replaced connections that are being closed
+        self._former: list[Connection] = []  # replaced connections that are being closed
         self._closings: set[asyncio.Task[None]] = set()  # tasks that close connections, also replaced ones
         self._wake = asyncio.Event()  # something happened that the pump must handle
         self._room = asyncio.Event()  # the reader may go on
@@ -110,7 +115,7 @@ class SessionDriver:
         """Whether the connection may only resume a session, and has not done so yet."""
         return self._states.now is DriverState.BARRED
 
-    async def read(self, connection: WebSocket) -> None:
+    async def read(self, connection: Connection) -> None:
         """Take frames until the connection is closed, by either side, or replaced."""
         session = self.session
         try:
@@ -161,7 +166,7 @@ class SessionDriver:
                 await connection.until_lost()  # a return before that would close it before the error is sent
                 self._lose(connection)
 
-    async def _hear(self, connection: WebSocket, audio: bytes) -> None:
+    async def _hear(self, connection: Connection, audio: bytes) -> None:
         """Take audio piece by piece, because decoding a large frame at once would delay the other sessions."""
         session = self.session
         for start in range(0, max(1, len(audio)), PIECE):
@@ -224,7 +229,7 @@ class SessionDriver:
             if self._closings:
                 await asyncio.wait(self._closings)
 
-    def take_over(self, connection: WebSocket, after: int) -> bool:
+    def take_over(self, connection: Connection, after: int) -> bool:
         """Resume the session over this connection. False if message `after` was never sent or is too old."""
         if not self.session.resume(after, time.monotonic()):
             return False
@@ -246,7 +251,7 @@ class SessionDriver:
         self.session.drain()
         self._wake.set()
 
-    def _meant(self, resume: Resume, connection: WebSocket) -> SessionDriver | None:
+    def _meant(self, resume: Resume, connection: Connection) -> SessionDriver | None:
         """Give the connection to the session that the client wants to resume. None if that is refused."""
         session = self.session
         other = self._resumption.find(resume.token, self._key)
@@ -259,7 +264,7 @@ class SessionDriver:
             other = None
         return other
 
-    def _lose(self, connection: WebSocket) -> None:
+    def _lose(self, connection: Connection) -> None:
         """Handle a closed connection: end the session, or keep it for a client that did not mean to go."""
         if self._connection is not connection:
             return
@@ -329,7 +334,7 @@ class SessionDriver:
             self._told = sent.n
             self._observed.said(sent.message, time.monotonic())
 
-    def _close(self, connection: WebSocket, code: CloseCode, reason: str) -> None:
+    def _close(self, connection: Connection, code: CloseCode, reason: str) -> None:
         closing = connection.close(code, reason)
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import secrets
 import socket
-import time
-from collections.abc import Iterable
 from typing import Any
 
 from streamer import __version__
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
-from streamer.bridge.driver import SessionDriver
 from streamer.bridge.freed_memory import FreedMemory
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.counts import ConnectionCounts
@@ -23,22 +19,21 @@ from streamer.bridge.http.probes import Probes
 from streamer.bridge.http.routes import Endpoint, Route, Routes
 from streamer.bridge.http.static_files import StaticFiles, protection
 from streamer.bridge.http.websocket import CLOSE_LIMIT_S, ConnectionEnded, NotRead, WebSocket
-from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.deadlines import Limits
-from streamer.bridge.session.session import Session
-from streamer.bridge.telemetry import logs
+from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
+from streamer.bridge.uploads.documentation import Documentation
+from streamer.bridge.uploads.openai_paths import OpenAIPaths
+from streamer.bridge.uploads.uploads import Uploads
 from streamer.bridge.upstreams.admission import Admission
 from streamer.bridge.upstreams.models import Models
-from streamer.triton.link import origin
+from streamer.wire import native_upload
 from streamer.wire.events import Error, render
 from streamer.wire.native import PATH
 
 log = Log("streamer.bridge")
 
-MOST_WAITING = 64  # connections without a sequence: not started, or refused and still closing
-MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
 MOST_TURNED_AWAY = 64  # refused connections that are being told why; further ones are cut off
 # All limits of a shutdown together, Triton's own included, stay below the 30 s that supervisors usually wait.
 FINALS_LIMIT_S = 8.0
@@ -66,11 +61,10 @@ class BridgeServer:
         self._host, self._port = host, port
         self._models = models
         self._metrics = metrics
-        self._limits = limits
-        self._policy = policy or PortPolicy()
         self._listener: Listener | None = None
-        self._resumption: Resumption[SessionDriver] = Resumption()
-        self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
+        self._policy = policy or PortPolicy()
+        self._sessions = Sessions(self.admission, models, metrics, limits)
+        self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
@@ -111,17 +105,16 @@ class BridgeServer:
         self._metrics.ready.set(0)
         if self._listener is None:
             return
-        if self._drivers:
+        if self._sessions:
             log.info("draining", sessions=self.admission.sessions, seconds=grace)
         await self._wait(grace)
         self._listener.close()
-        for driver in list(self._drivers.values()):
-            driver.drain()
+        self._sessions.drain()
+        self._uploads.drain()
         await self._wait(FINALS_LIMIT_S)
-        for pump in self._drivers:
-            pump.cancel()
+        self._sessions.cut_off()
         hurried = self._hurried.is_set()
-        await _wait(self._drivers, HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
+        await self._sessions.ended(HURRY_LIMIT_S if hurried else CLOSE_LIMIT_S + CUT_LIMIT_S)
         await self._listener.finish(HURRY_LIMIT_S if hurried else CUT_LIMIT_S)
 
     def hurry(self) -> None:
@@ -130,7 +123,7 @@ class BridgeServer:
 
     async def _wait(self, limit: float) -> None:
         """Wait until all sessions have ended, or hurry() is called."""
-        ended = asyncio.create_task(_wait(self._drivers, limit))
+        ended = asyncio.create_task(self._sessions.ended(limit))
         hurried = asyncio.create_task(self._hurried.wait())
         try:
             await asyncio.wait((ended, hurried), return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +136,13 @@ class BridgeServer:
         policy = self._policy
         probes = Probes(self._metrics, self._state, policy.access)
         native = Endpoint(self._converse, policy.largest_message, (SUBPROTOCOL,))
-        routes = Routes(f"The paths are / (a page), {PATH} (the websocket), /healthz, /readyz and /metrics.")
+        paths = f"/ (a page), {PATH} (the websocket), {native_upload.PATH} (recordings), /docs (about recordings)"
+        routes = Routes(f"The paths are {paths}, /healthz, /readyz and /metrics.")
+        if policy.uploads.most:
+            uploads = self._uploads
+            routes.add([(native_upload.PATH, uploads.route(native_upload.NativeUpload))])
+            routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
+            routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
@@ -157,29 +156,12 @@ class BridgeServer:
             caller = visit.caller
         except Denied as denied:
             # A caller that has used its quota may still resume one of its sessions, which is counted already.
-            known = denied.retry_s > 0 and self._resumption.knows(access.caller(request).key)
-            if not known or sum(other.barred for other in self._drivers.values()) >= MOST_RETURNING:
+            if not denied.retry_s or not self._sessions.may_return(access.caller(request).key):
                 await self._turn_away(websocket, denied)
                 return
             caller = access.caller(request)
             barred = denied
-        session = Session(
-            secrets.token_hex(8), secrets.token_urlsafe(24), self._models.names, time.monotonic(), self._limits
-        )
-        # Set in this connection's context, from which the pump's task inherits.
-        logs.session.set(session.number)
-        origin.set(f"{session.number}-")
-        if caller.key:
-            log.info("admitted", key=caller.key)
-        driver = SessionDriver(
-            websocket, session, self.admission, self._metrics, self._resumption, visit, key=caller.key, barred=barred
-        )
-        if sum(other.waiting for other in self._drivers.values()) >= MOST_WAITING:
-            session.refuse("full", "Too many connections are waiting for a session; try again later.")
-        pump = asyncio.create_task(driver.pump())
-        self._drivers[pump] = driver
-        pump.add_done_callback(self._drivers.pop)
-        await driver.read(websocket)
+        await self._sessions.open(websocket, visit, caller.key, barred=barred).read(websocket)
 
     async def _turn_away(self, websocket: WebSocket, denied: Denied) -> None:
         """Tell the client why it is refused, and close. A browser cannot read the status of a refused handshake."""
@@ -211,12 +193,6 @@ class BridgeServer:
 async def _refuse(websocket: WebSocket, denied: Denied) -> None:
     await websocket.say(render(1, Error(denied.code, denied.message, fatal=True)))
     await websocket.close(denied.close_code, denied.reason)
-
-
-async def _wait(tasks: Iterable[asyncio.Task[None]], limit: float) -> None:
-    waiting = set(tasks)
-    if waiting:
-        await asyncio.wait(waiting, timeout=limit)
 
 
 def _why(host: str, port: int, error: OSError) -> str:

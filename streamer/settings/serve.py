@@ -17,14 +17,20 @@ from streamer.limits import (
     HOTWORDS_PER_KEY,
     IDLE_LIMIT_S,
     LARGEST_MESSAGE,
+    LARGEST_UPLOAD,
     LONGEST_DRAIN_S,
     LONGEST_LIMIT_S,
+    LONGEST_UPLOAD_BOUNDS_S,
+    LONGEST_UPLOAD_S,
     MESSAGE_BOUNDS,
+    MOST_UPLOADS,
+    MOST_UPLOADS_BOUNDS,
     RESOLVE_BOUNDS_S,
     RESOLVE_EVERY_S,
     RESUME_LIMIT_S,
     SHORTEST_LIMIT_S,
     START_LIMIT_S,
+    UPLOAD_BOUNDS,
 )
 from streamer.settings.kinds import COUNT, PORT, Choice, FilePath, ListOf, Number, Switch, Text, Whole
 from streamer.settings.served_models import ModelList, ServedModel
@@ -170,6 +176,24 @@ class ServeSettings:
         _SHARES,
         "The largest message of a client.",
         LARGEST_MESSAGE,
+    )
+    uploads: int = setting(
+        Whole(*MOST_UPLOADS_BOUNDS, metavar="N"),
+        _SHARES,
+        "The most recordings that are uploaded at a time, by all callers together; 0 switches uploads off.",
+        MOST_UPLOADS,
+    )
+    max_upload: int = setting(
+        Whole(*UPLOAD_BOUNDS, metavar="BYTES", unit="bytes"),
+        _SHARES,
+        "The largest recording that can be uploaded.",
+        LARGEST_UPLOAD,
+    )
+    longest_upload: float = setting(
+        Number(*LONGEST_UPLOAD_BOUNDS_S, metavar="SECONDS", unit="seconds"),
+        _SHARES,
+        "The longest recording that can be uploaded.",
+        LONGEST_UPLOAD_S,
     )
     handshake_limit: float = setting(
         _WAIT, _SHARES, "How long the TLS handshake may take, and then the first request.", HANDSHAKE_LIMIT_S

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from streamer.bridge import flush_pace, server
+from streamer.bridge import flush_pace, sessions
 from streamer.bridge import resumption as resumption
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.port_policy import PortPolicy
@@ -168,7 +168,7 @@ async def test_who_wants_to_come_back_is_bounded(
     triton: TritonServer, keys: KeyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limited number of connections that may only resume is admitted; a further one is refused at once."""
-    monkeypatch.setattr(server, "MOST_RETURNING", 1)
+    monkeypatch.setattr(sessions, "MOST_RETURNING", 1)
     access, alice = AccessRules(keys, shares=QuotaLimits(per_key=1)), {"Authorization": f"Bearer {ALICE.secret}"}
     async with (
         serving(triton, policy=PortPolicy(access)) as service,

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.bridge import server
+from streamer.bridge import sessions
 from streamer.bridge.http import counts
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
@@ -57,7 +57,7 @@ async def plain(url: str) -> tuple[int, str | None]:
 
 async def test_waiting_connections_are_bounded(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections without a session are bounded too."""
-    monkeypatch.setattr(server, "MOST_WAITING", 2)
+    monkeypatch.setattr(sessions, "MOST_WAITING", 2)
     async with (
         serving(triton) as service,
         connect(service.url),

@@ -25,7 +25,7 @@ _PATIENCE_S: Final = 0.5
 _BYTES: Final = 16_000
 _LONGEST_HEADER: Final = 1 << 20
 # WAV encodings that can be decoded as they come, by format and bits of a sample.
-_ENCODINGS: Final = {(1, 16): "pcm_s16le", (3, 32): "pcm_f32le", (6, 8): "alaw", (7, 8): "mulaw"}
+ENCODINGS: Final = {(1, 16): "pcm_s16le", (3, 32): "pcm_f32le", (6, 8): "alaw", (7, 8): "mulaw"}
 
 
 class PipedAudio:
@@ -94,7 +94,7 @@ class PipedAudio:
             header = wave_header(head)
             if header or not data or len(head) > _LONGEST_HEADER or head[8:12] != b"WAVE":
                 break
-        encoding = _ENCODINGS.get((header.format, header.sample_bits)) if header else None
+        encoding = ENCODINGS.get((header.format, header.sample_bits)) if header else None
         if header is None or encoding is None:
             yield from self._whole(head)
             return

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.upload_limits import UploadLimits
 from streamer.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
 
 
@@ -17,6 +18,7 @@ class PortPolicy:
     certificate: Certificate | None = None
     largest_message: int = LARGEST_MESSAGE  # bytes
     handshake_s: float = HANDSHAKE_LIMIT_S  # for TLS, and then for the request
+    uploads: UploadLimits = field(default_factory=UploadLimits)
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""

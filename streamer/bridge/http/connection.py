@@ -129,6 +129,7 @@ class Connection(Channel):
     async def _exchange(self) -> bool:
         """Read and answer one request. Returns whether another can follow."""
         request: Request | None = None
+        route: Route | None = None
         body: AsyncGenerator[bytes, None] | None = None
         try:
             head = await self._next_head()
@@ -153,18 +154,17 @@ class Connection(Channel):
             body = self._body(route)
             response = await handler(replace(request, body=body))
         except HttpError as error:
-            response = error.response(request)
+            response = _complaint(error, request, route)
         except _Cut:
             raise
         except Exception as error:
             self._terms.failures.report("a request failed", error)
             failed = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The service failed; its log says why.")
-            response = failed.response(request)
+            response = _complaint(failed, request, route)
         try:
-            return await self._answer(response, request)
+            return await self._answer(response, request, body)
         finally:
-            if body is not None:
-                await body.aclose()
+            await _release(response, body)
 
     async def _next_head(self) -> Head | None:
         """Return the head of the next request; None if none comes. HttpError if it is not valid."""
@@ -232,8 +232,10 @@ class Connection(Channel):
             pieces.append(event)
         return b"".join(pieces)
 
-    async def _answer(self, response: Response, request: Request | None) -> bool:
-        """Send an answer. Returns whether another request can follow."""
+    async def _answer(
+        self, response: Response, request: Request | None, body: AsyncGenerator[bytes, None] | None
+    ) -> bool:
+        """Send an answer. Returns whether another request can follow. `body`: the request's, which is closed then."""
         framing = self._framing
         headers = {"Date": formatdate(usegmt=True), "Server": "streamer"}
         headers.update(self._terms.protection(request.headers if request is not None else Headers()))
@@ -249,6 +251,7 @@ class Connection(Channel):
         else:
             await self._write(said)
             await self._stream(response.body)
+        await _release(response, body)
         if keep and await self._skip() and framing.next_cycle():
             return True
         await self._end()
@@ -372,6 +375,23 @@ class Connection(Channel):
     def _stir(self) -> None:
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
+
+
+async def _release(response: Response, body: AsyncGenerator[bytes, None] | None) -> None:
+    """End what still works for an answer, and only then what it reads. It may be called again."""
+    release, response.release = response.release, None
+    if release is not None:
+        await release()
+    if body is not None:
+        await body.aclose()
+
+
+def _complaint(error: HttpError, request: Request | None, route: Route | None) -> Response:
+    if route is None or route.complain is None:
+        return error.response(request)
+    response = route.complain(error)
+    response.headers.update(error.headers)
+    return response
 
 
 def _too_large(largest: int) -> HttpError:

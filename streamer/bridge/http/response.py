@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -13,11 +13,15 @@ from streamer.bridge.http.request import Request
 
 @dataclass
 class Response:
-    """An answer. An iterable body is sent piece by piece, no faster than the client reads."""
+    """An answer. An iterable body is sent piece by piece, no faster than the client reads.
+
+    `release` is called once when the answer has ended, in any way. Until then the request's body may be read.
+    """
 
     status: HTTPStatus
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | AsyncIterable[bytes] = b""
+    release: Callable[[], Awaitable[None]] | None = None
 
 
 class HttpError(Exception):

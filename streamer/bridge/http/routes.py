@@ -32,6 +32,7 @@ class Route:
     methods: Mapping[str, Handler] = field(default_factory=dict)
     websocket: Endpoint | None = None
     largest_body: int = 0  # bytes
+    complain: Callable[[HttpError], Response] | None = None  # writes errors of this path in the form of its protocol
     body_pace_s: float = BODY_PACE_S
 
     def handler(self, request: Request) -> Handler:

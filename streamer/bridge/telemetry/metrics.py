@@ -25,7 +25,7 @@ from streamer.wire.failures import FailureCode
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
 
-PROTOCOLS: Final = ("native",)
+PROTOCOLS: Final = ("native", "http", "openai")
 OTHER: Final = "other"
 PARKED: Final = ClientState.PARKED.value
 STATES: Final = (*(state.value for state in State), PARKED)
@@ -68,6 +68,13 @@ REASONS: Final = (
     "unknown_type",
     "unsupported_audio",
     "vanished",
+)
+# Why an upload ended: those reasons, and what can be wrong with a request and its recording.
+UPLOAD_REASONS: Final = tuple(
+    sorted(
+        {*REASONS, "bad_form", "bad_request", "damaged_audio", "late_option", "no_audio", "too_costly", "too_long"}
+        | {"too_slow", "unknown_format", "unsupported"}
+    )
 )
 # Why a request to the model failed: the link's code words and the model's.
 FAILURES: Final = tuple(sorted(code.value for code in FailureCode))
@@ -231,6 +238,10 @@ class Metrics:
         # Input and output.
         self.received_seconds = counter("received_seconds", "Audio received.")
         self.messages = words("messages", "Messages to clients.", "type", MESSAGES)
+        # Uploaded recordings.
+        self.uploads = gauge("uploads", "Recordings that are being uploaded or answered.")
+        self.uploads_ended = words("uploads_ended", "Uploaded recordings, by how they ended.", "reason", UPLOAD_REASONS)
+        self.upload_bytes = counter("upload_bytes", "Bytes of uploaded recordings.")
         # Sessions that survived a failure or a move.
         self.recoveries = words(
             "recoveries", "Sessions that went on after a failure, by what failed.", "cause", FAILURES

@@ -11,6 +11,7 @@ from streamer.bridge.access.keys import KeyFile, KeyFileError
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.access.upload_limits import UploadLimits
 from streamer.settings.configuration import Configuration
 from streamer.triton import TritonError
 
@@ -75,7 +76,8 @@ def port_policy(configuration: Configuration) -> PortPolicy:
         certificate = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
     except (KeyFileError, CertificateError) as error:
         raise PortPolicyError(str(error)) from error
-    return PortPolicy(access, certificate, settings.max_message, settings.handshake_limit)
+    uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads)
+    return PortPolicy(access, certificate, settings.max_message, settings.handshake_limit, uploads)
 
 
 def is_local(host: str) -> bool:

@@ -11,6 +11,7 @@ from streamer.testing.attack.families import (
     http_requests,
     messages,
     sessions,
+    uploads,
     websocket_frames,
 )
 
@@ -20,6 +21,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *websocket_frames.ATTACKS,
     *messages.ATTACKS,
     *sessions.ATTACKS,
+    *uploads.ATTACKS,
     *faults.ATTACKS,
 )
 FAMILIES: Final = tuple(dict.fromkeys(attack.family for attack in ATTACKS))

@@ -74,7 +74,7 @@ class RawConnection:
             else:
                 await asyncio.sleep(0.05)
                 still += 0.05
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # the service may have cut it off
             raw = self._writer.get_extra_info("socket")
             waiting = struct.unpack("i", fcntl.ioctl(raw, termios.TIOCOUTQ, bytes(4)))[0]
             sent -= waiting + transport.get_write_buffer_size() + _IN_THE_KERNEL

@@ -1,0 +1,239 @@
+"""Decodes a recording from a stream: most formats while they arrive, the others once they are whole.
+
+WAV, FLAC, Ogg and MP3 are read by libsndfile, as they are from a file. Matroska, WebM and a few others are read by
+ffmpeg. What keeps its table of contents at the end, such as MP4, is kept in a file without a name until it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import soundfile  # type: ignore[import-untyped]
+
+from streamer.audio.arriving.byte_stream import ByteStream, ForwardFile
+from streamer.audio.arriving.frames import MOST_CHANNELS, ProblemCode
+from streamer.audio.arriving.piped_ffmpeg import PipedFfmpeg
+from streamer.audio.audio_file import AudioFile, ForwardSoundFile
+from streamer.audio.ffmpeg import ffmpeg_is_installed
+from streamer.audio.incoming.encoded_audio import ENOUGH, is_encoded
+from streamer.audio.incoming.piped_audio import ENCODINGS, PipedAudio
+from streamer.audio.recording_check import AudioError
+from streamer.audio.recording_end import WaveHeader, wave_header
+from streamer.audio.sample_converter import Int16Samples, SampleConverter
+from streamer.temporary_folder import temporary_folder
+
+NAME: Final = "The recording"
+CHUNK_S: Final = 0.5
+_LONGEST_HEADER: Final = 1 << 20
+_MISSING_S: Final = 1.0
+_RATES: Final = range(1_000, 768_001)
+_UNKNOWN_FRAMES: Final = 1 << 50
+_OGG_CODECS: Final = (b"OpusHead", b"\x01vorbis")
+_LOOK: Final = 512
+_OF_SAMPLES: Final = ("'encoding'", "'sample_rate'", "'channels'")
+# Formats without a table of contents, which ffmpeg can read from a pipe.
+_SERIAL: Final = (b"\x1aE\xdf\xa3", b"FLV\x01", b"#!AMR", b"0&\xb2u\x8ef\xcf\x11")
+_ADTS: Final = (0xFFF0, 0xFFF6)  # the bits that every frame of AAC has, and their mask
+
+
+class RecordingProblem(Exception):
+    """A recording cannot be decoded, or not any further. The message is a sentence for whoever sent it."""
+
+    def __init__(self, code: ProblemCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ArrivingRecording:
+    """A recording that can be decoded. RecordingProblem if it cannot."""
+
+    def __init__(self, channels: int, seconds: float | None, chunks: Iterator[Int16Samples]) -> None:
+        """`chunks` have a column for each of so many `channels`. `seconds`: the length that its header claims."""
+        self.channels = channels
+        self.seconds = seconds
+        self._chunks = chunks
+
+    def chunks(self) -> Iterator[Int16Samples]:
+        """Decode it."""
+        try:
+            for chunk in self._chunks:
+                if len(chunk):
+                    yield chunk if chunk.ndim == 2 else chunk[:, None]
+        except AudioError as error:
+            raise RecordingProblem(ProblemCode.DAMAGED, str(error)) from error
+
+
+def open_samples(
+    stream: ByteStream, encoding: str, sample_rate: int, channels: int, *, separate: bool
+) -> ArrivingRecording:
+    """Open bare samples, which have no header."""
+    head = stream.look(ENOUGH)
+    if not head:
+        raise nothing()
+    if is_encoded(head, whole=len(head) < ENOUGH):
+        said = f"{NAME} has a header of its own, so its encoding must not be given: leave out {', '.join(_OF_SAMPLES)}."
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said)
+    piped = PipedAudio(
+        stream.pipe(), encoding=encoding, sample_rate=sample_rate, channels=channels, separate=separate, name=NAME
+    )
+    return ArrivingRecording(piped.streams, None, piped.chunks())
+
+
+def open_recording(stream: ByteStream, *, separate: bool) -> ArrivingRecording:
+    """Open a recording in any known format."""
+    head = stream.look(ENOUGH)
+    if not head:
+        raise nothing()
+    if head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE":
+        return _wave(stream, separate)
+    if head[:4] == b"fLaC":
+        return _sound_file(ForwardFile(stream), separate)
+    if head[:4] == b"OggS" and any(codec in head[:_LOOK] for codec in _OGG_CODECS):
+        return _sound_file(stream.pipe(), separate)
+    aac = int.from_bytes(head[:2], "big") & _ADTS[1] == _ADTS[0]
+    if is_encoded(head, whole=len(head) < ENOUGH) and (head[:3] == b"ID3" or (head[0] == 0xFF and not aac)):
+        return _sound_file(stream.pipe(), separate)
+    if ffmpeg_is_installed() and (head.startswith(_SERIAL) or (aac and is_encoded(head)) or _is_serial_mp4(head)):
+        return _with_ffmpeg(stream, separate)
+    if _is_text(head):
+        what = "it begins like a text. Send the recording itself, in its own format"
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, f"{NAME} cannot be read as audio: {what}.")
+    return _whole(stream, separate)
+
+
+def nothing() -> RecordingProblem:
+    """Make the problem of a recording without a byte."""
+    return RecordingProblem(ProblemCode.NO_AUDIO, f"{NAME} is empty (0 bytes).")
+
+
+def _wave(stream: ByteStream, separate: bool) -> ArrivingRecording:
+    size = ENOUGH
+    while (header := wave_header(stream.head)) is None and len(stream.look(size)) >= size and size < _LONGEST_HEADER:
+        size *= 2
+    if header is None:
+        raise RecordingProblem(ProblemCode.NO_AUDIO, f"{NAME} holds no audio: its header has no samples behind it.")
+    if len(stream.look(header.begin + header.frame_bytes)) < header.begin + header.frame_bytes or header.size == 0:
+        raise RecordingProblem(ProblemCode.NO_AUDIO, f"{NAME} holds no audio: it has a header, but not one sample.")
+    _check(header.sample_rate, header.channels, separate)
+    if (header.format, header.sample_bits) in ENCODINGS:
+        piped = PipedAudio(stream.pipe(), separate=separate, channels=header.channels, name=NAME)
+        return ArrivingRecording(header.channels if separate else 1, header.seconds, piped.chunks())
+    return _sound_file(stream.pipe(), separate, header)
+
+
+def _sound_file(source: int | ForwardFile, separate: bool, header: WaveHeader | None = None) -> ArrivingRecording:
+    try:
+        file = ForwardSoundFile(source, closefd=False)
+    except soundfile.SoundFileError as error:
+        said = f"{NAME} cannot be read as audio: {_plain(error)}"
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said) from error
+    _check(file.samplerate, file.channels, separate)
+    seconds = file.seconds if 0 < file.frames < _UNKNOWN_FRAMES else None
+    seconds = header.seconds if header is not None else seconds
+    return ArrivingRecording(file.channels if separate else 1, seconds, _chunks_of(file, separate, seconds))
+
+
+def _chunks_of(file: ForwardSoundFile, separate: bool, seconds: float | None) -> Iterator[Int16Samples]:
+    converter = SampleConverter(file.samplerate, file.channels, separate=separate)
+    frames, read, last = max(1, round(CHUNK_S * file.samplerate)), 0, False
+    while not last:
+        try:
+            samples = file.read_samples(frames)
+        except soundfile.SoundFileError as error:
+            raise _cut(read / file.samplerate, seconds) from error
+        read += len(samples)
+        last = len(samples) < frames
+        yield converter.convert(samples, last=last)
+    if not read:
+        raise RecordingProblem(ProblemCode.NO_AUDIO, f"{NAME} holds no audio: it has a header, but not one sample.")
+    if seconds is not None and seconds - read / file.samplerate > _MISSING_S:
+        raise _cut(read / file.samplerate, seconds)
+
+
+def _cut(read_s: float, seconds: float | None) -> AudioError:
+    of = f" of {seconds:.1f}" if seconds is not None else ""
+    return AudioError(f"{NAME} is damaged: only {read_s:.1f}{of} s can be read.")
+
+
+def _with_ffmpeg(stream: ByteStream, separate: bool) -> ArrivingRecording:
+    audio = PipedFfmpeg(stream.pipe(), NAME)
+    try:
+        header = audio.open()
+    except AudioError as error:
+        code = ProblemCode.NO_AUDIO if audio.without_audio else ProblemCode.UNKNOWN_FORMAT
+        raise RecordingProblem(code, str(error)) from error
+    _check(header.sample_rate, header.channels, separate)
+    converter = SampleConverter(header.sample_rate, header.channels, separate=separate)
+    frames = round(CHUNK_S * header.sample_rate)
+    return ArrivingRecording(header.channels if separate else 1, None, audio.chunks(converter, frames))
+
+
+def _whole(stream: ByteStream, separate: bool) -> ArrivingRecording:
+    """Keep it in a file that has no name, so that nothing is left of it whatever happens."""
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="streamer-", dir=temporary_folder())
+        Path(path).unlink()
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            while data := stream.next():
+                file.write(data)
+    except OSError as error:
+        said = f"{NAME} cannot be kept until it is whole: {error.strerror}."
+        raise RecordingProblem(ProblemCode.TOO_COSTLY, said) from error
+    try:
+        # ffmpeg finds it there too.
+        audio = AudioFile(f"/proc/{os.getpid()}/fd/{descriptor}", separate=separate, called=NAME)
+    except AudioError as error:
+        none = "no audio" in str(error)
+        code = ProblemCode.NO_AUDIO if none else ProblemCode.UNKNOWN_FORMAT
+        raise RecordingProblem(code, str(error)) from error
+    return ArrivingRecording(audio.channels if separate else 1, audio.duration_s, _chunks_of_whole(audio, descriptor))
+
+
+def _chunks_of_whole(audio: AudioFile, descriptor: int) -> Iterator[Int16Samples]:
+    try:
+        yield from audio.chunks(CHUNK_S)
+    finally:
+        audio.close()
+        os.close(descriptor)
+
+
+def _check(sample_rate: int, channels: int, separate: bool) -> None:
+    if sample_rate not in _RATES:
+        said = f"{NAME} has a damaged header: {sample_rate} samples a second."
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said)
+    if separate and channels > MOST_CHANNELS:
+        said = f"{NAME} has {channels} channels, and at most {MOST_CHANNELS} can be recognised separately: mix them."
+        raise RecordingProblem(ProblemCode.UNKNOWN_FORMAT, said)
+
+
+def _is_serial_mp4(head: bytes) -> bool:
+    """Whether its table of contents comes before the audio, as in recordings of browsers."""
+    place = 0
+    while head[4:8] == b"ftyp" and place + 8 <= len(head):
+        size, kind = int.from_bytes(head[place : place + 4], "big"), head[place + 4 : place + 8]
+        if kind == b"moov":
+            return True
+        if kind == b"mdat" or size < 8:
+            return False
+        place += size
+    return False
+
+
+def _is_text(head: bytes) -> bool:
+    with suppress(UnicodeDecodeError):
+        text = (
+            head[: len(head) & ~3].decode("utf-8", "strict") if len(head) < ENOUGH else head[:_LOOK].decode("latin-1")
+        )
+        return all(letter.isprintable() or letter.isspace() for letter in text)
+    return False
+
+
+def _plain(error: Exception) -> str:
+    """The library's own reason, without the name of our descriptor."""
+    reason = getattr(error, "error_string", str(error))
+    return reason.removeprefix("Error : ").strip().rstrip(".") + "."

@@ -1,0 +1,94 @@
+"""All sessions of the port: opens them for their connections, and ends them in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.client_connection import Connection
+from streamer.bridge.driver import SessionDriver
+from streamer.bridge.resumption import Resumption
+from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.session.session import Session
+from streamer.bridge.telemetry import logs
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.upstreams.admission import Admission
+from streamer.bridge.upstreams.models import Models
+from streamer.triton.link import origin
+
+log = Log("streamer.bridge")
+
+MOST_WAITING = 64  # connections without a sequence: not started, or refused and still closing
+MOST_RETURNING = 16  # connections that may only resume a session, and have not said which
+
+
+class Sessions:
+    """The drivers of all sessions, each with its task."""
+
+    def __init__(self, admission: Admission, models: Models, metrics: Metrics, limits: Limits | None) -> None:
+        self._admission = admission
+        self._models = models
+        self._metrics = metrics
+        self._limits = limits or Limits()
+        self._resumption: Resumption[SessionDriver] = Resumption()
+        self._drivers: dict[asyncio.Task[None], SessionDriver] = {}
+
+    def __len__(self) -> int:
+        return len(self._drivers)
+
+    def may_return(self, key: str) -> bool:
+        """Whether a caller with this key may resume one of its sessions although it may not open one."""
+        return self._resumption.knows(key) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
+
+    def open(
+        self,
+        connection: Connection,
+        visit: Admittance | None,
+        key: str,
+        *,
+        barred: Denied | None = None,
+        protocol: str = "native",
+        resumable: bool = True,
+    ) -> SessionDriver:
+        """Open a session for a connection, in the context of its task. Then call the driver's read()."""
+        limits = self._limits if resumable else replace(self._limits, resume_s=0.0)
+        number, token = secrets.token_hex(8), secrets.token_urlsafe(24)
+        session = Session(number, token, self._models.names, time.monotonic(), limits)
+        # Set in this connection's context, from which the pump's task inherits.
+        logs.session.set(number)
+        origin.set(f"{number}-")
+        if key:
+            log.info("admitted", key=key)
+        driver = SessionDriver(
+            *(connection, session, self._admission, self._metrics, self._resumption, visit),
+            key=key,
+            barred=barred,
+            protocol=protocol,
+        )
+        if sum(other.waiting for other in self._drivers.values()) >= MOST_WAITING:
+            session.refuse("full", "Too many connections are waiting for a session; try again later.")
+        pump = asyncio.create_task(driver.pump())
+        self._drivers[pump] = driver
+        pump.add_done_callback(self._drivers.pop)
+        return driver
+
+    def drain(self) -> None:
+        """Make everything final, and end all sessions."""
+        for driver in list(self._drivers.values()):
+            driver.drain()
+
+    def cut_off(self) -> None:
+        """End all sessions at once."""
+        for pump in self._drivers:
+            pump.cancel()
+
+    async def ended(self, limit_s: float) -> None:
+        """Wait until the present sessions have ended, for at most so long."""
+        waiting: Iterable[asyncio.Task[None]] = set(self._drivers)
+        if self._drivers:
+            await asyncio.wait(waiting, timeout=limit_s)

@@ -1,0 +1,152 @@
+"""One decoder process, seen from the service: bytes in, frames out, and killed in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from streamer.audio.arriving.frames import (
+    HEAD_BYTES,
+    End,
+    Frame,
+    FrameError,
+    Opened,
+    ProblemCode,
+    Samples,
+    content_length,
+    decode,
+)
+from streamer.audio.arriving.frames import Problem as DecoderProblem
+from streamer.audio.arriving.process import MODULE
+from streamer.bridge.access.upload_limits import UploadLimits
+from streamer.shipped import PACKAGE
+from streamer.wire.upload import BareSamples
+
+# A decoder that has all of a recording, and gives nothing for so long, has failed.
+STALL_LIMIT_S: Final = 60.0
+# Bytes of frames that wait here; then the decoder waits, and with it whoever sends.
+_READ_AHEAD: Final = 32 * 1024
+_END_LIMIT_S: Final = 5.0
+# What a decoder may see of the environment: nothing that may be a secret.
+_PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+class NotTaken(Exception):
+    """The decoder takes no more bytes."""
+
+
+class Decoding:
+    """A decoder while it runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._fed_at = asyncio.get_running_loop().time()
+        self._feeding = False  # bytes wait for the decoder
+        self._whole = False  # all of it has been fed
+        self._killed = False
+
+    @classmethod
+    async def begin(cls, limits: UploadLimits, samples: BareSamples | None, *, separate: bool) -> Decoding:
+        """Start a decoder. OSError if that is not possible."""
+        options = ["--cpu-s", str(limits.cpu_s), "--file-bytes", str(limits.largest)]
+        if separate:
+            options.append("--separate")
+        if samples is not None:
+            options += ["--encoding", samples.encoding, "--sample-rate", str(samples.sample_rate)]
+            options += ["--channels", str(samples.channels)]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", MODULE, *options),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,  # libraries quote what strangers sent
+            start_new_session=True,  # ffmpeg below it is killed with it
+            env=_environment(os.environ),
+            cwd="/",
+            limit=_READ_AHEAD,
+        )
+        return cls(process)
+
+    async def feed(self, data: bytes) -> None:
+        """Pass bytes on, no faster than they are decoded. NotTaken if it wants no more."""
+        assert self._process.stdin is not None
+        self._feeding = True
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except (ConnectionError, RuntimeError):
+            raise NotTaken from None
+        finally:
+            self._feeding = False
+            self._fed_at = asyncio.get_running_loop().time()
+
+    def end(self) -> None:
+        """Tell the decoder that this was all."""
+        assert self._process.stdin is not None
+        self._whole = True
+        self._fed_at = asyncio.get_running_loop().time()
+        self._process.stdin.close()
+
+    async def next(self) -> Frame:
+        """Wait for the next frame. After a problem, or the end, there is none."""
+        assert self._process.stdout is not None
+        reading = asyncio.ensure_future(self._read(self._process.stdout))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            while not reading.done():
+                await asyncio.wait({reading}, timeout=STALL_LIMIT_S)
+                still = loop.time() - max(began, self._fed_at) >= STALL_LIMIT_S
+                if not reading.done() and still and (self._whole or self._feeding):
+                    self.kill()
+                    return DecoderProblem(ProblemCode.TOO_COSTLY, "The recording takes too long to be decoded.")
+            return reading.result()
+        finally:
+            reading.cancel()
+
+    def kill(self) -> None:
+        """Kill the decoder, and everything that it started. It may be called again."""
+        if not self._killed:
+            self._killed = True
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def finish(self) -> None:
+        """Kill it, and wait until it has ended."""
+        self.kill()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._ended(), _END_LIMIT_S)
+
+    async def _ended(self) -> None:
+        # The process counts as ended only when its output has been read to the end.
+        with suppress(ConnectionError):
+            while self._process.stdout is not None and await self._process.stdout.read(_READ_AHEAD):
+                pass
+        await self._process.wait()
+
+    async def _read(self, stdout: asyncio.StreamReader) -> Frame:
+        try:
+            head = await stdout.readexactly(HEAD_BYTES)
+            return decode(head, await stdout.readexactly(content_length(head)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            what = "needs more time or memory to be decoded than it may have, or its decoder failed"
+            return DecoderProblem(ProblemCode.TOO_COSTLY, f"The recording {what}.")
+        except FrameError:
+            self.kill()
+            return DecoderProblem(ProblemCode.TOO_COSTLY, "The decoder of the recording failed.")
+
+
+def _environment(own: Mapping[str, str]) -> dict[str, str]:
+    passed = {name: own[name] for name in _PASSED_ON if name in own}
+    path = ":".join(filter(None, (str(PACKAGE.parent), own.get("PYTHONPATH", ""))))
+    # One thread each: several decoders run at a time, beside the recogniser.
+    return {**passed, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+__all__ = ["DecoderProblem", "Decoding", "End", "NotTaken", "Opened", "Samples"]

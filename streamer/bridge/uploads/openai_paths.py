@@ -1,0 +1,60 @@
+"""The paths that OpenAI's clients use for recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from http import HTTPStatus
+from urllib.parse import quote
+
+from streamer.bridge.access.quotas import Denied
+from streamer.bridge.access.rules import AccessRules
+from streamer.bridge.http.probes import refusal
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.response import HttpError, Response, as_json
+from streamer.bridge.http.routes import Route
+from streamer.bridge.uploads.uploads import Uploads
+from streamer.bridge.upstreams.models import Models
+from streamer.wire import openai_upload
+from streamer.wire.openai_upload import OpenAIUpload
+
+
+class OpenAIPaths:
+    """Transcriptions, models, and the refusal of translations."""
+
+    def __init__(self, uploads: Uploads, models: Models, access: AccessRules) -> None:
+        self._uploads = uploads
+        self._models = models
+        self._access = access
+
+    def routes(self) -> Iterator[tuple[str, Route]]:
+        """Yield the paths with their routes."""
+        names = self._models.names
+        recordings = self._uploads.route(partial(OpenAIUpload, names))
+        yield openai_upload.PATH, recordings
+        refusing = {"POST": self._refuse}
+        # A body is allowed, so that the answer is the refusal and not that the body is too large.
+        yield openai_upload.TRANSLATIONS, Route(refusing, None, recordings.largest_body, recordings.complain)
+        yield openai_upload.MODELS, Route({"GET": self._list}, complain=recordings.complain)
+        for name in names:
+            one = partial(self._show, name)
+            yield f"{openai_upload.MODELS}/{quote(name, safe='')}", Route({"GET": one}, complain=recordings.complain)
+
+    async def _refuse(self, request: Request) -> Response:
+        self._admit(request)
+        problem = openai_upload.untranslated()
+        raise HttpError(HTTPStatus(problem.status), problem.code, problem.message)
+
+    async def _list(self, request: Request) -> Response:
+        self._admit(request)
+        return as_json(HTTPStatus.OK, openai_upload.models(self._models.names))
+
+    async def _show(self, name: str, request: Request) -> Response:
+        self._admit(request)
+        return as_json(HTTPStatus.OK, openai_upload.model(name))
+
+    def _admit(self, request: Request) -> None:
+        try:
+            self._access.caller(request)
+        except Denied as denied:
+            raise refusal(denied) from None

@@ -1,0 +1,255 @@
+"""One uploaded recording from the first byte of its body to the last byte of its answer.
+
+The body goes to a decoder process, as fast as it decodes. What it decodes goes to a session, as fast as that is
+recognised. The session's messages go into the answer, as fast as the client reads. So nothing piles up in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from streamer.bridge.access.quotas import Admittance
+from streamer.bridge.access.upload_limits import UploadLimits
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.response import HttpError, Response
+from streamer.bridge.sessions import Sessions
+from streamer.bridge.telemetry.failures import Failures
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.uploads.decoding import DecoderProblem, Decoding, End, NotTaken, Opened
+from streamer.bridge.uploads.upload_client import UploadClient, too_long
+from streamer.wire.errors import WireError
+from streamer.wire.events import Done, Error
+from streamer.wire.form import Field, FormReader, is_form
+from streamer.wire.upload import EVENTS, Problem, UploadFormat, problem_of
+
+log = Log("streamer.bridge")
+
+# An event stream without events sends a comment, so that no proxy takes the connection for dead.
+COMMENT_EVERY_S: Final = 15.0
+_COMMENT: Final = b": waiting\n\n"
+SHUTTING_DOWN: Final = Problem("shutting_down", "The service is shutting down; try again later.")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all uploads of a port share."""
+
+    sessions: Sessions
+    limits: UploadLimits
+    failures: Failures
+
+
+class Stopped(Exception):
+    """The upload has ended without a transcript."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class Upload:
+    """The upload of one recording. Call release() in any case."""
+
+    def __init__(self, request: Request, format: UploadFormat, visit: Admittance, around: Surroundings) -> None:
+        """`visit`: it is given to the session, or back."""
+        self.size = 0  # bytes of the recording so far
+        self.ended_by = ""  # a word for metrics, once it is known
+        self._request = request
+        self._format = format
+        self._visit: Admittance | None = visit
+        self._around = around
+        self._decoding: Decoding | None = None
+        self._opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+        self._client: UploadClient | None = None
+        self._problem: Problem | None = None  # of the request; the client knows those of the recording
+        self._error: Problem | None = None  # with which the session ended
+        self._done = False
+        self._backlog = b""  # events from before it was known whether events are wanted
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def respond(self) -> Response:
+        """Return the answer, or the beginning of it. Stopped says why there is none."""
+        limit_s = self._around.limits.request_s
+        late = Problem("too_slow", f"The request takes longer than {limit_s:g} s, the maximum: send less at a time.")
+        self._timer = asyncio.get_running_loop().call_later(limit_s, self._fail, late)
+        self._tasks.append(asyncio.create_task(self._feed()))
+        opened = await self._opened
+        longest_s = self._around.limits.longest_s
+        if opened.seconds is not None and opened.seconds > longest_s:
+            raise Stopped(too_long(longest_s))
+        client = self._open_session(opened)
+        while not client.over and (self._format.streams is None or not self._format.begun):
+            await self._take_next(client, COMMENT_EVERY_S)
+        if self._format.streams and not client.over:
+            headers = {"Content-Type": EVENTS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+            return Response(HTTPStatus.OK, headers, self._events(client))
+        while not client.over:
+            await self._take_next(client, COMMENT_EVERY_S)
+        if (problem := self._outcome()) is not None:
+            raise Stopped(problem)
+        if self._format.streams:
+            headers = {"Content-Type": EVENTS, "Cache-Control": "no-store"}
+            return Response(HTTPStatus.OK, headers, self._backlog + self._format.last_event(None))
+        kind, text = self._format.document()
+        return Response(HTTPStatus.OK, {"Content-Type": kind, "Cache-Control": "no-store"}, text.encode())
+
+    async def release(self) -> None:
+        """End everything, whatever is under way. The session ends its own sequences."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._client is not None:
+            self._client.leave()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._decoding is not None:
+            await self._decoding.finish()
+        visit, self._visit = self._visit, None
+        if visit is not None:
+            visit.leave()
+        if not self._opened.done():
+            self._opened.cancel()
+        elif not self._opened.cancelled():
+            self._opened.exception()  # it may never have been awaited
+
+    def drain(self) -> None:
+        """End, because the service shuts down. If there is a session, that ends by itself."""
+        if self._client is None:
+            self._fail(SHUTTING_DOWN)
+
+    # The body
+
+    async def _feed(self) -> None:
+        """Bring the recording to its decoder."""
+        try:
+            with suppress(NotTaken):
+                async for data in self._file():
+                    if self._decoding is None:
+                        await self._begin_decoding()
+                    assert self._decoding is not None
+                    self.size += len(data)
+                    await self._decoding.feed(data)
+            self._format.settle()
+            if self._decoding is None:
+                self._fail(Problem("no_audio", "The request holds no recording: send one as its body."))
+            else:
+                self._decoding.end()
+        except HttpError as error:
+            self._fail(Problem(error.code, error.message))
+        except WireError as error:
+            self._fail(problem_of(error))
+        except OSError as error:
+            log.warning("a decoder could not be started", reason=error.strerror or str(error))
+            self._fail(Problem("busy", "The service cannot decode a recording now; try again later."))
+        except Exception as error:
+            self._around.failures.report("an upload failed", error)
+            self._fail(Problem("internal", "The service failed; its log says why."))
+        if self._client is not None:
+            self._client.stir()
+
+    async def _file(self) -> AsyncIterator[bytes]:
+        """Yield the recording, and give fields of a form to the format."""
+        kind = self._request.headers.get("Content-Type")
+        if not is_form(kind):
+            self._format.settle()
+            async for piece in self._request.body:
+                yield piece
+            return
+        form = FormReader(kind)
+        async for piece in self._request.body:
+            for part in form.feed(piece):
+                if isinstance(part, Field):
+                    self._format.field(part.name, part.value, late=form.has_file)
+                    if self._client is not None:
+                        self._client.stir()
+                else:
+                    yield part
+        form.finish()
+
+    async def _begin_decoding(self) -> None:
+        format = self._format
+        self._decoding = await Decoding.begin(self._around.limits, format.samples, separate=format.separate)
+        self._tasks.append(asyncio.create_task(self._await_header(self._decoding)))
+
+    async def _await_header(self, decoding: Decoding) -> None:
+        try:
+            frame = await decoding.next()
+        except Exception as error:
+            self._around.failures.report("an upload failed", error)
+            frame = End()
+        if isinstance(frame, Opened):
+            if not self._opened.done():
+                self._opened.set_result(frame)
+        elif isinstance(frame, DecoderProblem):
+            self._fail(Problem(frame.code.value, frame.message))
+        else:
+            self._fail(Problem("internal", "The decoder of the recording failed."))
+
+    def _fail(self, problem: Problem) -> None:
+        """End the recording here. If a session has begun, it still gets what was decoded."""
+        self._problem = self._problem or problem
+        if self._client is not None:
+            self._client.fail(problem)
+        elif not self._opened.done():
+            self._opened.set_exception(Stopped(self._problem))
+
+    # The session
+
+    def _open_session(self, opened: Opened) -> UploadClient:
+        assert self._decoding is not None
+        start = self._format.start(opened.channels)
+        client = UploadClient(self._decoding, opened.channels, start, self._around.limits.longest_s)
+        visit, self._visit = self._visit, None
+        assert visit is not None
+        self._client = client
+        driver = self._around.sessions.open(
+            client, visit, visit.caller.key, protocol=self._format.protocol, resumable=False
+        )
+        self._tasks.append(asyncio.create_task(driver.read(client)))
+        if self._problem is not None:
+            client.fail(self._problem)
+        return client
+
+    async def _take_next(self, client: UploadClient, limit_s: float) -> bytes:
+        """Take a message into the transcript. Returns the events for it, which are also kept until they are wanted."""
+        message = await client.next(limit_s)
+        if message is None:
+            return b""
+        self._format.add(message)
+        if isinstance(message, Error) and message.fatal:
+            self._error = Problem(message.code, message.message)
+        self._done = self._done or isinstance(message, Done)
+        event = self._format.event(message)
+        if self._format.streams is not False:
+            self._backlog += event
+        return event
+
+    def _outcome(self) -> Problem | None:
+        """Return what went wrong, if anything did."""
+        assert self._client is not None
+        problem = self._error or self._problem or self._client.problem
+        if problem is None and not self._done:
+            problem = Problem("internal", "The session ended too early; the log of the service says why.")
+        self.ended_by = problem.code if problem is not None else "done"
+        return problem
+
+    # The answer
+
+    async def _events(self, client: UploadClient) -> AsyncIterator[bytes]:
+        yield self._backlog
+        loop = asyncio.get_running_loop()
+        said_at = loop.time()
+        while not client.over:
+            self._backlog = b""
+            event = await self._take_next(client, COMMENT_EVERY_S)
+            if event or loop.time() - said_at >= COMMENT_EVERY_S:
+                said_at = loop.time()
+                yield event or _COMMENT
+        yield self._format.last_event(self._outcome())

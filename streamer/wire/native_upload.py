@@ -1,0 +1,118 @@
+"""The service's own format of uploaded recordings: `POST /v1/transcribe`. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from streamer.transcript import event_line
+from streamer.wire.errors import bad, shown
+from streamer.wire.events import Done, Heard, Ready, ServerMessage, Speech, content
+from streamer.wire.events import Error as ErrorMessage
+from streamer.wire.events import Final as FinalMessage
+from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
+
+PATH: Final = "/v1/transcribe"
+FORMATS: Final = {
+    "json": JSON,
+    "text": TEXT,
+    "srt": "application/x-subrip; charset=utf-8",
+    "vtt": "text/vtt; charset=utf-8",
+    "jsonl": "application/jsonl; charset=utf-8",
+}
+OPTIONS: Final = ("format", "stream", *SESSION_OPTIONS)
+
+
+class NativeUpload(UploadFormat):
+    """Options by their names in the protocol; finals and words as there."""
+
+    protocol = "http"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._format: str | None = None
+        self._stream: bool | None = None
+        self._settled = False
+        self._lines: list[str] = []
+
+    def query(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Take the options of the query."""
+        for name, value in pairs:
+            if name != "key":  # it was read before
+                self._take(name, value)
+
+    def field(self, name: str, value: str, *, late: bool) -> None:
+        """Take a field of the form."""
+        if late and name != "format":
+            raise bad("late_option", f"The field {shown(name)} came after the file: send it before, or in the query.")
+        self._take(name, value)
+
+    def settle(self) -> None:
+        """Note that no more options can come."""
+        self._settled = True
+
+    @property
+    def streams(self) -> bool | None:
+        """Whether the answer is a stream of events. That is known before the file."""
+        return bool(self._stream)
+
+    def add(self, message: ServerMessage) -> None:
+        """Keep what belongs to the transcript, and the lines of jsonl."""
+        super().add(message)
+        if isinstance(message, (FinalMessage, Speech, Done)):
+            self._lines.append(event_line({"type": message.type, **content(message)}))
+
+    def event(self, message: ServerMessage) -> bytes:
+        """Write a message as an event with its type and its JSON."""
+        if isinstance(message, Heard):
+            return b": heard\n\n"  # keeps the connection alive
+        if isinstance(message, (ErrorMessage, Done)):
+            return b""
+        told = content(message)
+        if isinstance(message, Ready):  # over HTTP a session cannot be resumed
+            told = {name: told[name] for name in ("session", "model", "triton_model")}
+        return _event(message.type, told)
+
+    def document(self) -> tuple[str, str]:
+        """Return the type and the text of the whole answer."""
+        format = self._format or "json"
+        if format == "jsonl":
+            return FORMATS[format], "".join(self._lines)
+        if format != "json":
+            return FORMATS[format], self.transcript.render(format)
+        transcript = self.transcript
+        whole = {"text": transcript.text, "duration_ms": transcript.duration_ms, "segments": transcript.segments}
+        return JSON, json.dumps(whole, ensure_ascii=False) + "\n"
+
+    def refusal(self, problem: Problem) -> tuple[int, str]:
+        """Return the status and the JSON of an answer without a transcript."""
+        message = problem.message
+        if problem.code == "damaged_audio" and self.transcript.text:
+            message += " With ?stream=true the words up to there are sent."
+        return problem.status, json.dumps({"error": {"code": problem.code, "message": message}}) + "\n"
+
+    def last_event(self, problem: Problem | None) -> bytes:
+        """Return the end of the events."""
+        if problem is None:
+            return _event("done", {"audio_ms": self.transcript.duration_ms})
+        return _event("error", {"code": problem.code, "message": problem.message})
+
+    def _take(self, name: str, value: str) -> None:
+        if name == "format":
+            if value not in FORMATS:
+                raise bad("bad_option", f"'format' must be {' or '.join(FORMATS)}, not {shown(value)}.")
+            self._format = value
+        elif name == "stream":
+            self._stream = flag(name, value)
+        elif name in SESSION_OPTIONS:
+            self.take(name, value)
+        else:
+            raise bad("unknown_option", f"There is no option {shown(name)}; the options are {', '.join(OPTIONS)}.")
+        if self._stream and self._format not in (None, "json"):
+            raise bad("bad_option", "Events are always JSON: leave out 'format', or 'stream'.")
+
+
+def _event(kind: str, told: dict[str, Any]) -> bytes:
+    text = json.dumps({"type": kind, **told}, ensure_ascii=False, separators=(",", ":"))
+    return f"event: {kind}\ndata: {text}\n\n".encode("utf-8", "replace")

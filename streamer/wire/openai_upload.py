@@ -1,0 +1,186 @@
+"""OpenAI's format of uploaded recordings: `POST /v1/audio/transcriptions`, and its list of models. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from streamer.wire.errors import WireError, bad, shown
+from streamer.wire.events import Final as FinalMessage
+from streamer.wire.events import Partial, ServerMessage
+from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
+
+PATH: Final = "/v1/audio/transcriptions"
+TRANSLATIONS: Final = "/v1/audio/translations"
+MODELS: Final = "/v1/models"
+VERBOSE: Final = "verbose_json"
+FORMATS: Final = ("json", "text", "srt", "vtt", VERBOSE)
+GRANULARITIES: Final = ("word", "segment")
+_LEAST_CONFIDENCE: Final = 1e-4
+# Whether a recording is at fault or the form of the request, OpenAI calls both a bad request.
+_BAD_REQUESTS: Final = (415, 422)
+
+
+class OpenAIUpload(UploadFormat):
+    """Options by their names at OpenAI. Options that mean nothing here are ignored: clients send many of them."""
+
+    protocol = "openai"
+
+    def __init__(self, models: Collection[str] = ()) -> None:
+        """`models`: the public names of the service's models. Any other name means the default one."""
+        super().__init__()
+        self._models = models
+        self._format = "json"
+        self._stream: bool | None = None
+        self._granularities: set[str] = set()
+        self._told = ""  # all deltas so far
+        self._segment = ""  # of these, the ones of the present segment
+
+    def query(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Take options of a session by their own names. OpenAI has none here."""
+        for name, value in pairs:
+            if name in SESSION_OPTIONS and name != "multichannel":
+                self.take(name, value)
+
+    def field(self, name: str, value: str, *, late: bool) -> None:
+        """Take a field of the form. Most clients send the file first, so nearly all of them may be late."""
+        name = name.removesuffix("[]")
+        if name == "response_format":
+            if value not in FORMATS:
+                raise bad("bad_option", f"'response_format' must be {' or '.join(FORMATS)}, not {shown(value)}.")
+            self._format = value
+        elif name == "stream":
+            self._stream = flag(name, value)
+        elif name == "timestamp_granularities":
+            if value not in GRANULARITIES:
+                raise bad("bad_option", f"'{name}[]' must be word or segment, not {shown(value)}.")
+            self._granularities.add(value)
+        elif name in ("language", "languages"):
+            if value.lower() not in ("", "auto", "english") and not value.lower().startswith("en"):
+                raise bad("bad_option", f"'{name}' must be en: the recogniser knows only English, not {shown(value)}.")
+        elif name == "model" and value in self._models and not late:
+            self.take("model", value)
+        elif name == "keywords" and not late:
+            try:
+                self.take("hotwords", json.dumps([value]))
+            except WireError:
+                return  # a hint that cannot be heard is no reason to refuse the recording
+
+    def settle(self) -> None:
+        """Note that no more fields can come."""
+        self._stream = bool(self._stream)
+
+    @property
+    def streams(self) -> bool | None:
+        """Whether the answer is a stream of events."""
+        return self._stream
+
+    def event(self, message: ServerMessage) -> bytes:
+        """Write the text that is new and will not change."""
+        if isinstance(message, Partial):
+            return self._delta(message.text[: message.stable])
+        if isinstance(message, FinalMessage):
+            delta = self._delta(message.text)
+            self._segment = ""
+            return delta
+        return b""
+
+    def document(self) -> tuple[str, str]:
+        """Return the type and the text of the whole answer."""
+        transcript = self.transcript
+        if self._format == "text":
+            return TEXT, transcript.text + "\n"
+        if self._format in ("srt", "vtt"):
+            return TEXT, transcript.render(self._format)
+        usage = {"type": "duration", "seconds": math.ceil(transcript.duration_ms / 1000)}
+        if self._format == "json":
+            return JSON, _json({"text": transcript.text, "usage": usage})
+        verbose: dict[str, Any] = {
+            "task": "transcribe",
+            "language": "english",
+            "duration": transcript.duration_ms / 1000,
+            "text": transcript.text,
+        }
+        if self._granularities != {"word"}:
+            verbose["segments"] = [_segment(number, each) for number, each in enumerate(transcript.segments)]
+        if "word" in self._granularities:
+            verbose["words"] = [
+                {"word": word["word"], "start": word["start_ms"] / 1000, "end": word["end_ms"] / 1000}
+                for word in transcript.words
+            ]
+        return JSON, _json({**verbose, "usage": usage})
+
+    def refusal(self, problem: Problem) -> tuple[int, str]:
+        """Return the status and the JSON of an answer without a transcript."""
+        status = 400 if problem.status in _BAD_REQUESTS else problem.status
+        return status, _json(_error(problem))
+
+    def last_event(self, problem: Problem | None) -> bytes:
+        """Return the end of the events."""
+        if problem is not None:
+            return b"event: error\n" + _data(_error(problem))
+        return _data({"type": "transcript.text.done", "text": self._told}) + b"data: [DONE]\n\n"
+
+    def _delta(self, text: str) -> bytes:
+        """Write what this text of the present segment has more than was told of it."""
+        if len(text) <= len(self._segment):
+            return b""
+        new = text[len(self._segment) :]
+        if not self._segment and self._told:
+            self._told += " "
+            delta = f" {new}"
+        else:
+            delta = new
+        self._told += new
+        self._segment = text
+        return _data({"type": "transcript.text.delta", "delta": delta})
+
+
+def models(names: Iterable[str]) -> dict[str, Any]:
+    """Return the list of models."""
+    return {"object": "list", "data": [model(name) for name in names]}
+
+
+def model(name: str) -> dict[str, Any]:
+    """Return one model of the list."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "streamer"}
+
+
+def untranslated() -> Problem:
+    """Make the problem of every request for a translation."""
+    return Problem("unsupported", f"There is no model for translations here: POST the recording to {PATH} instead.")
+
+
+def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
+    """A segment with all fields that OpenAI's clients require, also those that mean nothing here."""
+    return {
+        "id": number,
+        "seek": 0,
+        "start": segment["start_ms"] / 1000,
+        "end": segment["end_ms"] / 1000,
+        "text": f" {segment['text']}",
+        "tokens": [],
+        "temperature": 0.0,
+        "avg_logprob": round(math.log(max(_LEAST_CONFIDENCE, segment["confidence"])), 4),
+        "compression_ratio": 1.0,
+        "no_speech_prob": 0.0,
+    }
+
+
+def _error(problem: Problem) -> dict[str, Any]:
+    kind = "server_error" if problem.status >= 500 else "invalid_request_error"
+    code = "invalid_api_key" if problem.code == "unauthorized" else problem.code
+    if problem.status == 429:
+        kind, code = "rate_limit_error", "rate_limit_exceeded"
+    return {"error": {"message": problem.message, "type": kind, "param": None, "code": code}}
+
+
+def _data(told: dict[str, Any]) -> bytes:
+    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return f"data: {text}\n\n".encode("utf-8", "replace")
+
+
+def _json(told: dict[str, Any]) -> str:
+    return json.dumps(told, ensure_ascii=False) + "\n"

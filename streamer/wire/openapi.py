@@ -1,0 +1,179 @@
+"""The description of the plain HTTP interface in the form of OpenAPI. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamer.limits import ALTERNATIVES, MOST_ALTERNATIVES, SEARCHES, STABILITIES, STEPS_MS
+from streamer.wire import native_upload, openai_upload
+from streamer.wire.options import ENCODINGS, MOST_CHANNELS, SAMPLE_RATES
+from streamer.wire.upload import EVENTS, JSON
+
+VERSION: Final = "3.1.0"
+_BINARY: Final = {"type": "string", "format": "binary"}
+_TEXT: Final = {"type": "string"}
+_WHOLE: Final = {"type": "integer"}
+_NUMBER: Final = {"type": "number"}
+_FLAG: Final = {"type": "boolean"}
+_MEDIA: Final = ("application/octet-stream", "audio/*", "video/*")
+
+
+def _between(least: int, most: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+# Each option with its type and its meaning; docs/reference/protocol.md says more of those of a session.
+_OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
+    "format": ({"enum": list(native_upload.FORMATS), "default": "json"}, "The form of the answer."),
+    "stream": (_FLAG, "Send server-sent events while the recording is recognised, even while it is being sent."),
+    "encoding": ({"enum": list(ENCODINGS)}, "The body is bare samples in this encoding, without a header."),
+    "sample_rate": (_between(*SAMPLE_RATES), "The rate of bare samples; 16000 if it is left out."),
+    "channels": (_between(1, MOST_CHANNELS), "The number of channels of bare samples."),
+    "multichannel": (_FLAG, "Recognise each channel separately."),
+    "partials": (_FLAG, "Events: also send text that may still change."),
+    "partial_words": (_FLAG, "Events: words with times in that text too."),
+    "words": (_FLAG, "Words with times and confidences."),
+    "speech": (_FLAG, "Events: tell when speech begins and ends."),
+    "step_ms": ({"enum": list(STEPS_MS)}, "How much audio is computed at a time."),
+    "search": ({"enum": list(SEARCHES)}, "How words are found."),
+    "alternatives": (_between(ALTERNATIVES, MOST_ALTERNATIVES), "How many alternative texts each segment gets."),
+    "written": (_FLAG, "The written form: digits, dates, money, capitals."),
+    "stability": ({"enum": list(STABILITIES)}, "Events: which text may be shown before it is final."),
+    "settle_ms": (_WHOLE, "When a word is stable at the latest; 0 means no limit."),
+    "endpoint": (_TEXT, 'When a segment ends: "off", or the object of the protocol as JSON.'),
+    "hotwords": (_TEXT, "Words to listen for, with commas in between, or the list of the protocol as JSON."),
+    "model": (_TEXT, "The public name of a model."),
+}
+_OPENAI_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
+    "file": _BINARY,
+    "model": {**_TEXT, "description": "A public name of a model; any other name means the default model."},
+    "response_format": {"enum": list(openai_upload.FORMATS), "default": "json"},
+    "timestamp_granularities[]": {"type": "array", "items": {"enum": list(openai_upload.GRANULARITIES)}},
+    "stream": _FLAG,
+    "language": {**_TEXT, "description": "en, if it is given at all."},
+    "keywords[]": {"type": "array", "items": _TEXT, "description": "Words to listen for; before the file."},
+}
+_PROBLEMS: Final = {
+    "400": "The request or an option is not valid.",
+    "401": "A key is needed, or this one is not valid.",
+    "408": "The body came too slowly.",
+    "413": "The recording has too many bytes, or is too long.",
+    "415": "The format is not known.",
+    "422": "The recording holds no audio, is damaged, or takes too much to be decoded.",
+    "429": "The caller has used its share; Retry-After says when to come back.",
+    "503": "There is no room now; Retry-After says when to come back.",
+}
+
+
+def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
+    """Return the description. `largest` and `longest_s`: the limits of a recording in bytes and in seconds."""
+    limits = f"A recording has at most {largest} bytes and {longest_s:g} seconds."
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "Streamer",
+            "version": version,
+            "description": f"Speech recognition of recordings. {limits} Live speech: the websocket /v1/stream.",
+        },
+        "security": [{}, {"key": []}],
+        "paths": {
+            native_upload.PATH: {"post": _transcribe()},
+            openai_upload.PATH: {"post": _openai()},
+            openai_upload.TRANSLATIONS: {"post": _refused()},
+            openai_upload.MODELS: {"get": _told("List the models.", "Models")},
+            "/readyz": {"get": _told("Whether the service can recognise now.", None)},
+        },
+        "components": {
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "schemas": _schemas(),
+        },
+    }
+
+
+def _transcribe() -> dict[str, Any]:
+    own = {kind: {"schema": _TEXT} for kind in native_upload.FORMATS.values() if kind != JSON}
+    parameters = [
+        {"name": name, "in": "query", "required": False, "schema": schema, "description": meaning}
+        for name, (schema, meaning) in _OPTIONS.items()
+    ]
+    fields = {name: {**schema, "description": meaning} for name, (schema, meaning) in _OPTIONS.items()}
+    form = {"type": "object", "required": ["file"], "properties": {**fields, "file": _BINARY}}
+    return {
+        "operationId": "transcribe",
+        "summary": "Transcribe a recording.",
+        "description": "The body is the recording, or a form with it as `file`. Options are in the query, or in fields "
+        "before the file. Words are recognised while the recording is being sent.",
+        "parameters": parameters,
+        "requestBody": {
+            "required": True,
+            "content": {
+                **{kind: {"schema": _BINARY} for kind in _MEDIA},
+                "multipart/form-data": {"schema": form},
+            },
+        },
+        "responses": {
+            "200": _answer("The transcript.", {JSON: _of("Transcript"), EVENTS: {"schema": _TEXT}, **own}),
+            **_problems("Problem", _PROBLEMS),
+        },
+    }
+
+
+def _openai() -> dict[str, Any]:
+    form = {"type": "object", "required": ["file"], "properties": dict(_OPENAI_FIELDS)}
+    content = {JSON: _of("OpenAITranscription"), EVENTS: {"schema": _TEXT}, "text/plain": {"schema": _TEXT}}
+    problems = {status: why for status, why in _PROBLEMS.items() if status not in ("415", "422")}
+    return {
+        "operationId": "openaiTranscription",
+        "summary": "Transcribe a recording for a client of OpenAI.",
+        "description": "Fields may come in any order. Fields that are not listed here are ignored.",
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
+        "responses": {"200": _answer("The transcript.", content), **_problems("OpenAIProblem", problems)},
+    }
+
+
+def _refused() -> dict[str, Any]:
+    refusal = {"400": "There is no model for translations here."}
+    return {
+        "operationId": "openaiTranslation",
+        "summary": "Not supported.",
+        "responses": _problems("OpenAIProblem", refusal),
+    }
+
+
+def _told(summary: str, schema: str | None) -> dict[str, Any]:
+    content = {JSON: _of(schema) if schema else {"schema": {"type": "object"}}}
+    return {"summary": summary, "responses": {"200": _answer(summary, content)}}
+
+
+def _schemas() -> dict[str, Any]:
+    word = _object(word=_TEXT, start_ms=_WHOLE, end_ms=_WHOLE, confidence=_NUMBER)
+    segment = _object(
+        start_ms=_WHOLE, end_ms=_WHOLE, text=_TEXT, confidence=_NUMBER, words={"type": "array", "items": word}
+    )
+    openai_error = _object(
+        message=_TEXT, type=_TEXT, param={"type": ["string", "null"]}, code={"type": ["string", "null"]}
+    )
+    return {
+        "Transcript": _object(text=_TEXT, duration_ms=_WHOLE, segments={"type": "array", "items": segment}),
+        "Problem": _object(error=_object(code=_TEXT, message=_TEXT)),
+        "OpenAITranscription": _object(text=_TEXT),
+        "OpenAIProblem": _object(error=openai_error),
+        "Models": _object(object=_TEXT, data={"type": "array", "items": _object(id=_TEXT, object=_TEXT)}),
+    }
+
+
+def _problems(schema: str, reasons: Mapping[str, str]) -> dict[str, Any]:
+    return {status: _answer(why, {JSON: _of(schema)}) for status, why in reasons.items()}
+
+
+def _answer(description: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": content}
+
+
+def _of(schema: str) -> dict[str, Any]:
+    return {"schema": {"$ref": f"#/components/schemas/{schema}"}}
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}

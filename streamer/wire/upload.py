@@ -1,0 +1,210 @@
+"""What all formats of uploaded recordings have in common: options as text, the transcript, and problems by status.
+
+A format turns a query and the fields of a form into the options of a session, and the session's messages into an
+answer: one document at the end, or server-sent events as the messages come. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final
+
+from streamer.transcript import Transcript
+from streamer.wire.errors import WireError, bad, shown
+from streamer.wire.events import Final as FinalMessage
+from streamer.wire.events import ServerMessage, content
+from streamer.wire.native import encode
+from streamer.wire.options import Start, read
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+EVENTS: Final = "text/event-stream; charset=utf-8"
+# Options of a session that make no sense for a recording, or that its own header says.
+_NOT_HERE: Final = ("resume", "live")
+OF_SAMPLES: Final = ("encoding", "sample_rate", "channels")
+SESSION_OPTIONS: Final = tuple(each.name for each in fields(Start) if each.name not in _NOT_HERE)
+_DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(Start)}
+_WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
+_RETRY_S: Final = 5
+_LONG_RETRY_S: Final = 60
+# The status of an answer by the code of its problem; what is not listed is a mistake in the request.
+_STATUSES: Final = {
+    "unauthorized": 401,
+    "bad_origin": 403,
+    "too_slow": 408,
+    "idle": 408,
+    "too_large": 413,
+    "too_long": 413,
+    "unknown_format": 415,
+    "no_audio": 422,
+    "damaged_audio": 422,
+    "too_costly": 422,
+    "too_many_sessions": 429,
+    "audio_used_up": 429,
+    "hotwords_used_up": 429,
+    "internal": 500,
+    "busy": 503,
+    "failed": 503,
+    "full": 503,
+    "not_ready": 503,
+    "shutting_down": 503,
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a recording was not transcribed, or not to its end: a word for programs, a sentence for people."""
+
+    code: str
+    message: str
+
+    @property
+    def status(self) -> int:
+        """The status of HTTP."""
+        return _STATUSES.get(self.code, 400)
+
+    @property
+    def retry_s(self) -> int:
+        """After how many seconds to try again; 0 if that does not help."""
+        if self.status == 503:
+            return _RETRY_S
+        return _LONG_RETRY_S if self.status == 429 else 0
+
+
+@dataclass(frozen=True)
+class BareSamples:
+    """How to read a body without a header."""
+
+    encoding: str
+    sample_rate: int
+    channels: int
+
+
+class UploadFormat(ABC):
+    """The options and the answer of one request."""
+
+    protocol: ClassVar[str]  # its name in metrics
+
+    def __init__(self) -> None:
+        self._given: dict[str, Any] = {}
+        self.transcript = Transcript("")
+        self.begun = False  # the session has said something
+
+    # What the client asks for
+
+    @abstractmethod
+    def query(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Take the options of the query. WireError if one is not valid."""
+
+    @abstractmethod
+    def field(self, name: str, value: str, *, late: bool) -> None:
+        """Take a field of the form. `late`: the file came before it. WireError if it is not valid, or too late."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Note that no more options can come. WireError if they do not go together."""
+
+    @property
+    @abstractmethod
+    def streams(self) -> bool | None:
+        """Whether the answer is a stream of events; None if a later field may still say so."""
+
+    @property
+    def separate(self) -> bool:
+        """Whether channels are recognised separately."""
+        return bool(self._given.get("multichannel", False))
+
+    @property
+    def samples(self) -> BareSamples | None:
+        """How to read a body without a header; None if the recording says it itself."""
+        if not any(name in self._given for name in OF_SAMPLES):
+            return None
+        return BareSamples(*(self._given.get(name, _DEFAULTS[name]) for name in OF_SAMPLES))
+
+    def start(self, channels: int) -> str:
+        """Return the `start` of the session, for decoded audio with so many channels."""
+        options = {name: value for name, value in self._given.items() if name not in OF_SAMPLES}
+        return encode({"type": "start", **options, "channels": channels, "partials": self._wants_partials})
+
+    @property
+    def _wants_partials(self) -> bool:
+        return bool(self.streams) and bool(self._given.get("partials", True))
+
+    # What the client gets
+
+    def add(self, message: ServerMessage) -> None:
+        """Keep what belongs to the transcript."""
+        self.begun = True
+        self.transcript.add({"type": message.type, **content(message)})
+
+    @abstractmethod
+    def event(self, message: ServerMessage) -> bytes:
+        """Write a message as events; empty if the client has no use for it."""
+
+    @abstractmethod
+    def document(self) -> tuple[str, str]:
+        """Return the type and the text of the whole answer."""
+
+    @abstractmethod
+    def refusal(self, problem: Problem) -> tuple[int, str]:
+        """Return the status and the JSON of an answer without a transcript."""
+
+    @abstractmethod
+    def last_event(self, problem: Problem | None) -> bytes:
+        """Return the end of the events: after `done`, or with what went wrong."""
+
+    # For formats
+
+    def take(self, name: str, text: str) -> None:
+        """Take an option of the session as text. WireError if it is not valid."""
+        value = _value(name, text)
+        if name == "hotwords":
+            value = [*self._given.get(name, []), *value]
+        read(Start, "start", {name: value})
+        self._given[name] = value
+
+
+def final(message: ServerMessage) -> FinalMessage | None:
+    """Return the message if it is a final."""
+    return message if isinstance(message, FinalMessage) else None
+
+
+def flag(name: str, text: str) -> bool:
+    """Read a yes or no. WireError if it is neither."""
+    if (value := _WORDS.get(text.strip().lower())) is None:
+        raise bad("bad_option", f"'{name}' must be true or false, not {shown(text)}.")
+    return value
+
+
+def _value(name: str, text: str) -> Any:
+    """Read an option as the type that it has in `start`."""
+    default = _DEFAULTS[name]
+    if isinstance(default, bool):
+        return flag(name, text)
+    if isinstance(default, int):
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise bad("bad_option", f"'{name}' must be a whole number, not {shown(text)}.")
+        return int(text)
+    if name == "hotwords":
+        listed = _json(name, text) if text.lstrip().startswith("[") else [part.strip() for part in text.split(",")]
+        if not isinstance(listed, list):
+            raise bad("bad_option", f"'{name}' must be a list, not {shown(text)}.")
+        return listed
+    if name == "endpoint" and text.lstrip().startswith("{"):
+        return _json(name, text)
+    return text
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise bad("bad_option", f"'{name}' is not valid JSON: {shown(text)}.") from None
+
+
+def problem_of(error: WireError) -> Problem:
+    """Make the problem for a request that cannot be understood."""
+    return Problem(error.code, error.message)

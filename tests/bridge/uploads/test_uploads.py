@@ -1,0 +1,284 @@
+"""Recordings over plain HTTP: their formats, answers, limits and refusals, with a real service and real sockets."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamer.bridge.access.keys import KeyFile, make_key
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.quotas import QuotaLimits
+from streamer.bridge.access.rules import AccessRules
+from streamer.testing import say
+from streamer.testing.exact_service import ExactService
+from streamer.testing.exact_speech import silence
+from streamer.wire.native_upload import PATH
+from tests.bridge.uploads.conftest import LARGEST, LONGEST_S
+from tests.bridge.uploads.uploading import Wire, decoders, error, form, post, recording, sentences
+
+TALK = sentences(say("hello world"), say("this is an upload"))
+TEXT = "hello world this is an upload"
+needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether something becomes true within some seconds."""
+    until = time.monotonic() + 20
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.05)
+    return condition()
+
+
+def idle(service: ExactService) -> bool:
+    """Whether nothing is left of any upload: no decoder, no session, no connection that is being answered."""
+    _status, _, content = post(service.url, "/metrics", method="GET")
+    told = dict(line.rsplit(" ", 1) for line in content.decode().splitlines() if not line.startswith("#"))
+    return decoders() == 0 and float(told["streamer_sessions"]) == 0 and float(told["streamer_uploads"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("format", "subtype"),
+    [("WAV", "PCM_16"), ("WAV", "PCM_24"), ("WAV", "FLOAT"), ("FLAC", None), ("AIFF", None), ("CAF", None)],
+)
+def test_a_recording_is_transcribed_in_any_format(uploading: ExactService, format: str, subtype: str | None) -> None:
+    """Text, length and segments with words come as JSON."""
+    status, headers, content = post(uploading.url, PATH, recording(TALK, format, subtype))
+    answer = json.loads(content)
+    assert (status, headers["content-type"], answer["text"]) == (200, "application/json", TEXT)
+    assert answer["duration_ms"] == len(TALK) // 16
+    assert [segment["text"] for segment in answer["segments"]] == ["hello world", "this is an upload"]
+    assert answer["segments"][0]["words"][1] == {
+        "word": "world",
+        "start_ms": 760,
+        "end_ms": 1320,
+        "confidence": answer["segments"][0]["words"][1]["confidence"],
+    }
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize("ending", ["mkv", "mov", "avi"])
+def test_a_video_is_heard(uploading: ExactService, tmp_path: Path, ending: str) -> None:
+    """Its first audio track is taken, whether its table of contents is at the end or not."""
+    (tmp_path / "talk.wav").write_bytes(recording(TALK))
+    picture = ("-f", "lavfi", "-i", "testsrc=d=2:s=64x64")
+    made = ("ffmpeg", "-v", "error", *picture, "-i", tmp_path / "talk.wav", "-c:a", "pcm_s16le", "-c:v", "mjpeg")
+    subprocess.run([*made, tmp_path / f"talk.{ending}"], check=True)
+    status, _, content = post(uploading.url, f"{PATH}?format=text", (tmp_path / f"talk.{ending}").read_bytes())
+    assert (status, content.decode().split()) == (200, TEXT.split())
+
+
+def test_bare_samples_need_their_encoding(uploading: ExactService) -> None:
+    """Then no header is looked for; channels can be recognised separately."""
+    both = np.stack([say("left"), say("more")], axis=1).astype("<i2").tobytes()
+    query = "encoding=pcm_s16le&channels=2&multichannel=true&format=text"
+    status, _, content = post(uploading.url, f"{PATH}?{query}", both)
+    assert (status, content) == (200, b"[1] left\n[2] more\n")
+
+
+@pytest.mark.parametrize(
+    ("format", "begins"),
+    [
+        ("text", "hello world\nthis is an upload\n"),
+        ("srt", "1\n00:00:00,040 --> 00:00:01,320\nhello world\n\n2\n"),
+        ("vtt", "WEBVTT\n\n00:00:00.040 --> 00:00:01.320\nhello world\n\n"),
+        ("jsonl", '{"type":"speech","state":"start","at_ms":40}\n{"type":"final","segment":0,"text":"hello world"'),
+    ],
+)
+def test_the_answer_comes_in_the_format_that_was_asked_for(uploading: ExactService, format: str, begins: str) -> None:
+    """In a form it may even be asked for behind the file."""
+    wav = recording(TALK)
+    in_query = post(uploading.url, f"{PATH}?format={format}", wav)
+    body, kind = form(("words", "true"), ("file", wav), ("format", format))
+    in_form = post(uploading.url, PATH, body, Content_Type=kind)
+    assert in_query[0] == in_form[0] == 200
+    assert in_query[2].decode().startswith(begins)
+    assert in_form[2] == in_query[2]
+
+
+def test_words_come_while_the_recording_is_being_sent(uploading: ExactService) -> None:
+    """Events of the first half are read before the second half is sent."""
+    wav = recording(TALK)
+    wire = Wire(uploading.url)
+    wire.send(f"POST {PATH}?stream=true HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+    wire.chunk(wav[: len(wav) * 2 // 3])
+    assert b"text/event-stream" in wire.until(b"\r\n\r\n")
+    first = wire.until(b'"cut_ms"')
+    assert b'event: partial\ndata: {"type":"partial","segment":0,"text":"hel"' in first
+    assert b'"text":"hello world"' in first
+    assert b"token" not in first
+    wire.chunk(wav[len(wav) * 2 // 3 :])
+    wire.send(b"0\r\n\r\n")
+    rest = wire.rest()
+    assert b'"text":"this is an upload"' in rest
+    assert rest.endswith(b'data: {"type":"done","audio_ms":6600}\n\n\r\n0\r\n\r\n')
+
+
+def test_an_upload_survives_a_killed_recogniser(uploading: ExactService) -> None:
+    """Triton is killed while the recording is being sent; no word is lost or doubled."""
+    wav = recording(sentences(*map(say, ("before it dies", "while it is dead", "after it is back"))))
+    wire = Wire(uploading.url)
+    wire.send(f"POST {PATH}?stream=true HTTP/1.1\r\nHost: a\r\nContent-Length: {len(wav)}\r\n\r\n".encode())
+    wire.send(wav[: len(wav) // 2])
+    heard = wire.until(b'"before it dies"')
+    uploading.kill_recogniser()
+    wire.send(wav[len(wav) // 2 :])
+    heard += wire.rest()
+    finals = [json.loads(line[6:]) for line in heard.split(b"\n") if line.startswith(b'data: {"type":"final"')]
+    assert [each["text"] for each in finals if each] == ["before it dies", "while it is dead", "after it is back"]
+    assert b'"type":"recovered"' in heard
+
+
+def test_a_client_that_goes_away_cancels(uploading: ExactService) -> None:
+    """Neither its decoder nor its session stays, at whatever point it goes."""
+    wav = recording(sentences(*[say("still talking")] * 12))
+    head = f"POST {PATH}?stream=true HTTP/1.1\r\nHost: a\r\nContent-Length: {len(wav)}\r\n\r\n".encode()
+    for sent in (head, head + wav[:20], head + wav[:100_000], head + wav):
+        wire = Wire(uploading.url)
+        wire.send(sent)
+        if len(sent) > 50_000:
+            wire.until(b"event: ready")
+        wire.close()
+    assert eventually(lambda: idle(uploading))
+
+
+def test_silence_has_no_words(uploading: ExactService) -> None:
+    """That is no problem: the answer is empty."""
+    status, _, content = post(uploading.url, PATH, recording(silence(2000)))
+    assert (status, json.loads(content)) == (200, {"text": "", "duration_ms": 2000, "segments": []})
+
+
+WAV = recording(TALK)
+HOUR = recording(np.zeros(3600 * 16_000, np.int16), "FLAC")
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "status", "code"),
+    [
+        ("", b"", 422, "no_audio"),
+        ("", b"just some text " * 1000, 415, "unknown_format"),
+        ("", bytes(range(255, 0, -1)) * 100, 415, "unknown_format"),
+        ("", WAV[:20], 422, "no_audio"),
+        ("", WAV[:44], 422, "no_audio"),
+        ("", WAV[:100_000], 422, "damaged_audio"),
+        ("", b"fLaC" + WAV, 415, "unknown_format"),
+        ("", b"OggS" + WAV, 415, "unknown_format"),
+        ("", b"\x1aE\xdf\xa3" + WAV, 415, "unknown_format"),
+        ("", b"#EXTM3U\nfile:///etc/passwd\n", 415, "unknown_format"),
+        ("", HOUR, 413, "too_long"),
+        ("", recording(np.zeros(61 * 16_000, np.int16), "OGG"), 413, "too_long"),
+        ("encoding=pcm_s16le", WAV, 415, "unknown_format"),
+        ("encoding=pcm_s16le", bytes(1001), 422, "damaged_audio"),
+        ("encoding=mp3", WAV, 400, "unsupported_audio"),
+        ("model=none", WAV, 400, "unknown_model"),
+        ("colour=red", WAV, 400, "unknown_option"),
+        ("words=perhaps", WAV, 400, "bad_option"),
+        ("step_ms=1", WAV, 400, "bad_option"),
+        ("format=docx", WAV, 400, "bad_option"),
+        ("format=srt&stream=true", WAV, 400, "bad_option"),
+        ("hotwords=%5B", WAV, 400, "bad_option"),
+        ("endpoint=%7B%22a%22:" + "[" * 500, WAV, 400, "bad_option"),
+        ("live=true", WAV, 400, "unknown_option"),
+    ],
+)
+def test_each_refusal_has_its_status_and_reason(
+    uploading: ExactService, query: str, body: bytes, status: int, code: str
+) -> None:
+    """The message is a sentence, and nothing of the upload stays."""
+    assert len(body) < LARGEST
+    found, _, content = post(uploading.url, f"{PATH}?{query}", body)
+    assert (found, error(content)) == (status, code)
+    assert len(json.loads(content)["error"]["message"]) > 20
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "code"),
+    [
+        (*form(("words", "true")), "bad_form"),
+        (*form(("file", WAV), ("words", "true")), "late_option"),
+        (*form(("file", WAV), ("file", WAV)), "bad_form"),
+        (form(("file", WAV))[0][:-10], form()[1], "bad_form"),
+        (b"no form at all", form()[1], "bad_form"),
+        (WAV, "multipart/form-data", "bad_form"),
+    ],
+)
+def test_a_form_that_is_not_valid_is_refused(uploading: ExactService, body: bytes, kind: str, code: str) -> None:
+    """Whether its file was already being recognised or not."""
+    status, _, content = post(uploading.url, PATH, body, Content_Type=kind)
+    assert (status, error(content)) == (400, code)
+
+
+def test_a_body_that_is_too_large_is_refused(uploading: ExactService) -> None:
+    """At once if it says so, otherwise when that has come."""
+    large = b"\0" * (LARGEST + 1)
+    assert post(uploading.url, PATH, large)[0] == 413
+
+    def pieces() -> Iterator[bytes]:
+        yield from [bytes(100_000)] * (LARGEST // 100_000 + 2)
+
+    status, _, content = post(uploading.url, f"{PATH}?encoding=pcm_s16le&sample_rate=192000", pieces())
+    assert (status, error(content)) == (413, "too_large")
+
+
+def test_only_so_many_recordings_are_taken_at_a_time(uploading: ExactService) -> None:
+    """Further ones are told when to try again, without their body being asked for."""
+    wires = [Wire(uploading.url) for _ in range(3)]
+    for wire in wires:
+        wire.send(f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nRIFF".encode())
+    assert eventually(lambda: b"streamer_uploads 3.0" in post(uploading.url, "/metrics", method="GET")[2])
+    late = Wire(uploading.url)
+    late.send(f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n".encode())
+    told = late.rest()
+    assert told.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nRetry-After: 5\r\n" in told
+    for wire in wires:
+        wire.close()
+    late.close()
+    assert eventually(lambda: idle(uploading))
+
+
+def test_requests_on_one_connection_do_not_mix(uploading: ExactService) -> None:
+    """The service asks for an expected body; what follows a body is the next request, and nothing within it is."""
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+    wav = recording(say("one"))[:-1000] + hidden + bytes(1000 - len(hidden))
+    wire = Wire(uploading.url)
+    wire.send(f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(wav)}\r\nExpect: 100-continue\r\n\r\n".encode())
+    assert wire.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    wire.send(wav + b"GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    told = wire.rest()
+    assert re.findall(rb"HTTP/1.1 (\d+)", told) == [b"200", b"404"]
+    assert b'"text": "one"' in told
+
+
+def test_a_key_is_needed_and_counts(tmp_path: Path) -> None:
+    """A stranger gets 401; a caller with all of its sessions 429; a full service 503. Other methods get 405."""
+    alice, bob = make_key("alice"), make_key("bob")
+    (tmp_path / "keys").write_text(f"{alice.line}\n{bob.line}\n")
+    access = AccessRules(KeyFile(tmp_path / "keys"), shares=QuotaLimits(per_key=1))
+    with ExactService(slots=2, policy=PortPolicy(access)) as service:
+        status, headers, content = post(service.url, PATH, WAV)
+        assert (status, headers["www-authenticate"], error(content)) == (401, "Bearer", "unauthorized")
+        assert post(service.url, f"{PATH}?key={alice.secret}&format=text", WAV)[0] == 200
+        assert post(service.url, PATH, method="GET")[0] == 405
+        busy = Wire(service.url)
+        head = f"POST {PATH}?stream=true HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {alice.secret}"
+        busy.send(f"{head}\r\nContent-Length: {len(WAV)}\r\n\r\n".encode() + WAV[:100_000])
+        busy.until(b"event: ready")
+        status, headers, content = post(service.url, PATH, WAV, Authorization=f"Bearer {alice.secret}")
+        assert (status, headers["retry-after"], error(content)) == (429, "5", "too_many_sessions")
+        status, headers, content = post(service.url, PATH, WAV, Authorization=f"Bearer {bob.secret}")
+        assert (status, headers["retry-after"], error(content)) == (503, "5", "full")
+        busy.close()
+
+
+def test_the_longest_recording_is_taken(uploading: ExactService) -> None:
+    """The limit of the length is exact."""
+    body = recording(silence(int(LONGEST_S * 1000)), "FLAC")
+    assert json.loads(post(uploading.url, PATH, body)[2])["duration_ms"] == LONGEST_S * 1000
