@@ -34,7 +34,8 @@ class Case(Enum):
     def written(self, word: str, begins: bool = False) -> str:
         """The word, given in lower case, with its capitals. `begins`: it is the first word of a sentence."""
         if self is Case.ALL:
-            return word.upper()
+            stem = word.removesuffix("'s")
+            return stem.upper() + word[len(stem) :]
         if self is Case.FIRST:
             inner = _INNER_CAPITAL.match(word)
             start = inner[1] if inner else ""
