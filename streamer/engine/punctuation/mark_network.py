@@ -28,8 +28,8 @@ CASES = 3
 class NetworkShape:
     """The size of a network. `views` has, for each convolution, the places that it sees, relative to its own."""
 
-    embedding: int = 128
-    width: int = 192
+    embedding: int = 96
+    width: int = 160
     views: tuple[tuple[int, ...], ...] = (
         (-3, -2, -1, 0, 1),
         (-3, -2, -1, 0, 1),

@@ -1,1 +1,1 @@
-"""Training and measuring of the punctuation model."""
+"""Training of the punctuation model."""

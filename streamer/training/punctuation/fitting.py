@@ -26,7 +26,8 @@ class Fit:
     """How to fit: the time, the size of a batch, the rate of learning, and the size of the model."""
 
     minutes: float
-    rows: int = 16
+    most_steps: int | None = None
+    rows: int = 8
     places: int = 512
     rate: float = 3e-3
     vocabulary: int = 35_000
@@ -75,7 +76,7 @@ def fit(
     parameters = [*vectors.parameters(), *network.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=settings.rate, weight_decay=1e-3, betas=(0.9, 0.99), fused=True)
     began, step, loss_sum = time.monotonic(), 0, 0.0
-    while (progress := (time.monotonic() - began) / (60 * settings.minutes)) < 1:
+    while (progress := _progress(time.monotonic() - began, step, settings)) < 1:
         warm = min(1.0, (step + 1) / 50)
         for group in optimizer.param_groups:
             group["lr"] = settings.rate * warm * max(1 - progress, 0.01)
@@ -90,6 +91,10 @@ def fit(
                  f"loss {loss_sum / 50:.4f}")  # fmt: skip
             loss_sum = 0.0
     return PunctuationModel.build(vocabulary, vectors.table.weight.detach(), network)
+
+
+def _progress(seconds: float, step: int, settings: Fit) -> float:
+    return max(seconds / (60 * settings.minutes), step / settings.most_steps if settings.most_steps else 0.0)
 
 
 def _loss(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: HeardText, settings: Fit) -> Tensor:

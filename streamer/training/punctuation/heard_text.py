@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streamer.engine.punctuation.mark_network import PAUSES
 from streamer.engine.punctuation.marks import Mark
 from streamer.training.punctuation.labelled_text import UNTOLD, LabelledText
 from streamer.training.punctuation.pause_statistics import LONG, READ_ALOUD, hesitant
@@ -44,6 +45,7 @@ class Hearing:
     timeless_share: float = 0.3  # of the pieces, without any pause
     hesitant_share: float = 0.3
     ending_share: float = 0.75  # of the pieces, up to the end of a segment
+    silent_end_share: float = 0.7  # of the ends of segments, after a long pause
     mean_words: float = 28.0
     most_words: int = 96
 
@@ -86,7 +88,9 @@ class HeardText:
         pauses = self._paused(marks)
         if ends:
             words, marks, cases = np.append(words, END), np.append(marks, UNTOLD), np.append(cases, UNTOLD)
-            pauses = np.append(pauses, dice.integers(LONG, LONG + 2))
+            # The pause is short if somebody stops the recording.
+            shortest = LONG if dice.random() < hearing.silent_end_share else 1
+            pauses = np.append(pauses, dice.integers(shortest, PAUSES))
         return HeardPiece(words, pauses, marks, cases)
 
     def row(self, places: int, gap: int) -> HeardPiece:

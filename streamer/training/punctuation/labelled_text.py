@@ -18,6 +18,9 @@ from streamer.training.punctuation.punctuated_text import LabelledWord, labelled
 UNTOLD = -1
 """A label that the text does not tell."""
 
+MOST_WORDS = 700_000
+"""The most words of each source that are read, so that no source outweighs the others."""
+
 # What speech was read from. It is for measuring only.
 READINGS = "readings"
 # Requests without marks and in lower case in part, so they have nothing to learn from.

@@ -9,7 +9,7 @@ import numpy as np
 from streamer.engine.punctuation.marks import Case, HeardWord, Mark
 from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.training.punctuation.labelled_text import UNTOLD, LabelledText
-from streamer.training.punctuation.mark_scores import MarkScores, written_words
+from streamer.training.punctuation.measurement.mark_scores import MarkScores, written_words
 
 _MARKS, _CASES = list(Mark), list(Case)
 _WINDOW = 600  # words that are read at once
