@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -109,12 +110,15 @@ def print_speech(model: PunctuationModel, clips: Sequence[ReadClip], heard: Sequ
             add(clip, given if pauses else without_pauses(given), marker, scores)
         return scores
 
+    bounds = []
     for true, name in ((True, "true words"), (False, "recognised words")):
         print(f"| {name} {_row(total(by_model(model), true))}")
         print(f"| {name}, pauses unknown {_row(total(by_model(model), true, pauses=False))}")
-        alone, comma_ms, stop_ms = _best_pauses(lambda marker, true=true: total(marker, true))
-        print(f"| {name}, pauses alone ({comma_ms} and {stop_ms} ms) {_row(alone)}")
-        print(f"| {name}, the most frequent everywhere {_row(total(by_majority, true))}")
+        alone, comma_ms, stop_ms = _best_pauses(partial(total, true=true))
+        print(f"| {name}, pauses alone {_row(alone)}")
+        print(f"| {name}, no mark within a segment {_row(total(by_majority, true))}")
+        bounds.append(f"{name} {comma_ms} and {stop_ms} ms")
+    print(f"\nbounds of pauses alone for a comma and a full stop: {', '.join(bounds)}")
 
 
 def print_delays(model: PunctuationModel, heard: Sequence[Sequence[HeardSegment]]) -> None:

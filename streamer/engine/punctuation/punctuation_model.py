@@ -7,7 +7,7 @@ it. So it is the same however the audio was divided, and whichever other streams
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,12 +18,13 @@ from torch import Tensor
 
 from streamer.engine.punctuation.mark_network import BLOCK, MarkNetwork, NetworkShape, pause_number
 from streamer.engine.punctuation.marks import Case, HeardWord, Mark, MarkedWord
-from streamer.engine.punctuation.word_rows import WordRows
+from streamer.engine.punctuation.word_rows import AFFIXES, WordRows
 
 PUNCTUATION_FILE = "punctuation.safetensors"
 _FORMAT = "streamer-punctuation-1"
 _MARKS = tuple(Mark)
 _CASES = tuple(Case)
+_NO_WORD = (0,) * (1 + AFFIXES)
 _REMEMBERED = 8192  # words whose rows are remembered
 _HALF_LIMIT = 60_000  # the greatest value of a weight in half precision, about
 
@@ -63,39 +64,20 @@ class PunctuationModel:
         The last `ahead` words may get another answer when more words are known, unless the segment ended there: then
         the last word has a pause.
         """
-        starts, numbers, pauses, ends = [], [], [], []
-        none = (0,) * len(self._numbers(""))
-        gap = [none] * self._network.shape.gap
-        for window in windows:
-            starts.append(len(numbers))
-            before = None
-            for heard in window:
-                numbers.append(self._numbers(heard.word))
-                pauses.append(pause_number(before))
-                before = heard.pause_ms
-            if window and before is not None:
-                ends.append(len(numbers))
-                numbers.append(none)
-                pauses.append(pause_number(before))
-            numbers += gap
-            pauses += [0] * len(gap)
-        empty = -len(numbers) % BLOCK
-        numbers += [none] * empty
-        pauses += [0] * empty
-        if not numbers:
+        line = _Line(self._numbers, self._network.shape.gap)
+        starts = [line.add(window) for window in windows]
+        if not line.rows:
             return [[] for _ in windows]
-        table = torch.tensor(numbers)
+        line.fill()
+        table = torch.tensor(line.rows)
         vectors = self._vectors(table)
-        vectors[ends] = self._network.end
+        vectors[line.ends] = self._network.end
         taken = (table[:, 1] != 0).float()
-        taken[ends] = 1.0
-        marks, cases = self._network(vectors.unsqueeze(0), torch.tensor([pauses]), taken.unsqueeze(0))
-        best_marks, best_cases = marks[0].argmax(1).tolist(), cases[0].argmax(1).tolist()
+        taken[line.ends] = 1.0
+        marks, cases = self._network(vectors.unsqueeze(0), torch.tensor([line.pauses]), taken.unsqueeze(0))
+        answers = list(zip(marks[0].argmax(1).tolist(), cases[0].argmax(1).tolist(), strict=True))
         return [
-            [
-                MarkedWord(_MARKS[best_marks[place]], _CASES[best_cases[place]])
-                for place in range(start, start + len(window))
-            ]
+            [MarkedWord(_MARKS[mark], _CASES[case]) for mark, case in answers[start : start + len(window)]]
             for start, window in zip(starts, windows, strict=True)
         ]
 
@@ -158,6 +140,38 @@ class PunctuationModel:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise PunctuationError(f"{path} lacks a part of a punctuation model: {error}") from error
         return cls(words, rows, scales, network)
+
+
+class _Line:
+    """The words of all windows one after another, with gaps between them: what the network reads."""
+
+    def __init__(self, numbers: Callable[[str], tuple[int, ...]], gap: int) -> None:
+        self._numbers, self._gap = numbers, gap
+        self.rows: list[tuple[int, ...]] = []
+        self.pauses: list[int] = []  # before each word
+        self.ends: list[int] = []  # the places where a segment ends
+
+    def add(self, window: Sequence[HeardWord]) -> int:
+        """Append a window and a gap. Returns the place of its first word."""
+        start, pause_ms = len(self.rows), None
+        for heard in window:
+            self.rows.append(self._numbers(heard.word))
+            self.pauses.append(pause_number(pause_ms))
+            pause_ms = heard.pause_ms
+        if pause_ms is not None:
+            self.ends.append(len(self.rows))
+            self.rows.append(_NO_WORD)
+            self.pauses.append(pause_number(pause_ms))
+        self._leave(self._gap)
+        return start
+
+    def fill(self) -> None:
+        """Leave places empty until they are whole blocks."""
+        self._leave(-len(self.rows) % BLOCK)
+
+    def _leave(self, places: int) -> None:
+        self.rows += [_NO_WORD] * places
+        self.pauses += [0] * places
 
 
 def _half(values: Tensor) -> Tensor:

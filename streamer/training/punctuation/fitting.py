@@ -82,7 +82,7 @@ def fit(
             group["lr"] = settings.rate * warm * max(1 - progress, 0.01)
         loss = _loss(vectors, network, table, heard, settings)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         step, loss_sum = step + 1, loss_sum + loss.item()

@@ -86,10 +86,11 @@ def read_texts(
         reader = _SourceReader(numbers, kept_out, most_words)
         for index, (name, path) in enumerate(members):
             novel = len(members) > _NOVELS
-            aside = source == READINGS or (novel and index % _NOVELS == _NOVELS - 1)
+            whole = source == READINGS or (novel and index % _NOVELS == _NOVELS - 1)
+            blocks = 1 if whole else 0 if novel else _BLOCKS
             share = -(-reader.left // (len(members) - index))
             content = path.read_text(encoding="utf-8", errors="replace")
-            reader.read(name, content, share, set_aside=(lambda _, all=aside: all) if novel or aside else _one_block)
+            reader.read(name, content, share, blocks)
         texts.left_out += reader.left_out
         for kind, collected in (("learnt", reader.learnt), ("held_out", reader.held_out)):
             if len(collected.words):
@@ -120,10 +121,6 @@ def tell_first_cases(texts: Texts) -> None:
     for text in (*texts.learnt.values(), *texts.held_out.values()):
         first = text.begins > 0
         text.cases[first] = np.where(text.cases[first] == UNTOLD, UNTOLD, usual[text.words[first]])
-
-
-def _one_block(sentence: int) -> bool:
-    return sentence // _BLOCK_SENTENCES % _BLOCKS == _BLOCKS - 1
 
 
 class _Collected:
@@ -158,11 +155,12 @@ class _SourceReader:
         self.learnt, self.held_out = _Collected(), _Collected()
         self.left, self.left_out = most_words, 0
 
-    def read(self, name: str, content: str, share: int, set_aside: Callable[[int], bool]) -> None:
-        """Read at most `share` words of a file. `set_aside` says which sentences are held out, by their number."""
+    def read(self, name: str, content: str, share: int, blocks: int) -> None:
+        """Read at most `share` words of a file. The last of every so many blocks of sentences is held out; 0: none."""
         read = 0
         for number, sentence in enumerate(_sentences(name, content)):
-            collected = self.held_out if set_aside(number) else self.learnt
+            aside = blocks and number // _BLOCK_SENTENCES % blocks == blocks - 1
+            collected = self.held_out if aside else self.learnt
             other = self.learnt if collected is self.held_out else self.held_out
             other.break_off()
             if not sentence:

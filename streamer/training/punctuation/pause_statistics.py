@@ -9,8 +9,8 @@ from streamer.engine.punctuation.mark_network import PAUSES
 
 Floats = npt.NDArray[np.float64]
 
-# Of 147 recordings of LJSpeech and LibriSpeech, by the times that the recogniser gives; there were no questions. Rows: no
-# mark, comma, full stop, question mark. Columns: the pauses that the network tells apart, shortest first.
+# Of 147 recordings of LJSpeech and LibriSpeech, by the times that the recogniser gives; there were no questions.
+# Rows: no mark, comma, full stop, question mark. Columns: the pauses that the network tells apart, shortest first.
 READ_ALOUD: Floats = np.array(
     [
         [0.82, 0.127, 0.025, 0.017, 0.009, 0.0015, 0.0005],

@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from streamer.engine.punctuation.mark_network import BLOCK, PAUSE_BOUNDS, PAUSES, MarkNetwork, NetworkShape, pause_number
+from streamer.engine.punctuation.mark_network import (
+    BLOCK,
+    PAUSE_BOUNDS,
+    PAUSES,
+    MarkNetwork,
+    NetworkShape,
+    pause_number,
+)
 
 SHAPE = NetworkShape(embedding=12, width=40, views=((-2, -1, 0, 1), (-3, 0, 1)))
 PLACES = 3 * BLOCK

@@ -60,7 +60,8 @@ class PrintedText:
                 for words in self._by_start.get(tuple(spoken[place : place + _FEWEST_WORDS]), ())
                 if [word.word for word in words] == spoken[place : place + len(words)]
             ]
-            found += max(fitting, key=len, default=[LabelledWord(spoken[place], None, None, False)])
+            unknown = [LabelledWord(spoken[place], None, None, False)]
+            found += max(fitting, key=lambda words: len(words), default=unknown)
         return ReadClip(utterance, found)
 
 

@@ -162,9 +162,10 @@ def _printed(words: Sequence[LabelledWord]) -> list[WrittenWord]:
 
 def _aligned(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
     """Pairs of places in two texts, in order; None where one has no such word."""
-    for operation, one_start, one_end, other_start, other_end in Levenshtein.opcodes(one, other):
-        if operation in ("equal", "replace"):
-            yield from zip(range(one_start, one_end), range(other_start, other_end), strict=True)
+    for part in Levenshtein.opcodes(one, other):
+        places, others = range(part.src_start, part.src_end), range(part.dest_start, part.dest_end)
+        if part.tag in ("equal", "replace"):
+            yield from zip(places, others, strict=True)
         else:
-            yield from ((place, None) for place in range(one_start, one_end))
-            yield from ((None, place) for place in range(other_start, other_end))
+            yield from ((place, None) for place in places)
+            yield from ((None, place) for place in others)
