@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from streamer.engine.punctuation.mark_network import MarkNetwork, NetworkShape
+from streamer.engine.punctuation.mark_network import MARKS, MarkNetwork, NetworkShape
 from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.engine.punctuation.word_rows import AFFIXES, WordRows
 from streamer.training.punctuation.heard_text import END, NOTHING, HeardText
 from streamer.training.punctuation.labelled_text import UNTOLD
+from streamer.training.punctuation.mark_offsets import best_offsets
 
+_BALANCED = 25  # batches for the offsets
 _CASE_WEIGHT = 0.5  # of the loss of capitals, beside that of marks
 
 
@@ -80,7 +82,9 @@ def fit(
         warm = min(1.0, (step + 1) / 50)
         for group in optimizer.param_groups:
             group["lr"] = settings.rate * warm * max(1 - progress, 0.01)
-        loss = _loss(vectors, network, table, heard, settings)
+        batch = _batch(vectors, network, table, heard, settings)
+        loss = _cross_entropy(batch.found_marks, batch.marks)
+        loss = loss + _CASE_WEIGHT * _cross_entropy(batch.found_cases, batch.cases)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -90,6 +94,7 @@ def fit(
             tell(f"{progress:4.0%} step {step}, {step * settings.rows * settings.places / 1e6:.2f} M places, "
                  f"loss {loss_sum / 50:.4f}")  # fmt: skip
             loss_sum = 0.0
+    _balance(vectors, network, table, heard, settings)
     return PunctuationModel.build(vocabulary, vectors.table.weight.detach(), network)
 
 
@@ -97,20 +102,36 @@ def _progress(seconds: float, step: int, settings: Fit) -> float:
     return max(seconds / (60 * settings.minutes), step / settings.most_steps if settings.most_steps else 0.0)
 
 
-def _loss(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: HeardText, settings: Fit) -> Tensor:
-    batch = [heard.row(settings.places, settings.shape.gap) for _ in range(settings.rows)]
+@dataclass(frozen=True)
+class _Batch:
+    """Scores of the network, and the labels."""
+
+    found_marks: Tensor
+    found_cases: Tensor
+    marks: Tensor
+    cases: Tensor
+
+
+def _batch(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: HeardText, settings: Fit) -> _Batch:
+    rows = [heard.row(settings.places, settings.shape.gap) for _ in range(settings.rows)]
     words, pauses, marks, cases = (
-        torch.from_numpy(np.stack(column)) for column in zip(*(vars(row).values() for row in batch), strict=True)
+        torch.from_numpy(np.stack(column)) for column in zip(*(vars(row).values() for row in rows), strict=True)
     )
-    ended = words == END
-    taken = words != NOTHING
     numbers = table[words]
     forgotten = torch.rand(words.shape) < settings.own_row_dropout
     numbers[..., 0] = numbers[..., 0].masked_fill(forgotten, 0)
-    # Every place has at least one row, so an empty bag is not divided by anything.
-    inputs = vectors(numbers) + ended.unsqueeze(2) * network.end
-    found_marks, found_cases = network(inputs, pauses, taken.float())
-    return _cross_entropy(found_marks, marks) + _CASE_WEIGHT * _cross_entropy(found_cases, cases)
+    inputs = vectors(numbers) + (words == END).unsqueeze(2) * network.end
+    found_marks, found_cases = network(inputs, pauses, (words != NOTHING).float())
+    return _Batch(found_marks, found_cases, marks, cases)
+
+
+@torch.no_grad()
+def _balance(vectors: _Vectors, network: MarkNetwork, table: Tensor, heard: HeardText, settings: Fit) -> None:
+    """Add the offsets with the best F1 to the scores of the marks."""
+    batches = [_batch(vectors, network, table, heard, settings) for _ in range(_BALANCED)]
+    scores = torch.cat([batch.found_marks.flatten(0, 1) for batch in batches])
+    labels = torch.cat([batch.marks.flatten() for batch in batches])
+    network.judge.bias[:MARKS] += best_offsets(scores, labels)
 
 
 def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class PrintedText:
         found: list[LabelledWord] = []
         while len(found) < len(spoken):
             place = len(found)
-            fitting = [
+            fitting: list[list[LabelledWord]] = [
                 words
                 for words in self._by_start.get(tuple(spoken[place : place + _FEWEST_WORDS]), ())
                 if [word.word for word in words] == spoken[place : place + len(words)]
