@@ -5,6 +5,7 @@
 - `letters.safetensors`: the pronunciation of words that are not in the lexicon
 - `calibration.json` (optional): corrections of times and confidences
 - `activity.pt` (optional): the network that detects whether somebody is speaking
+- `punctuation.safetensors` (optional): marks and capitals for the written form
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon, LexiconError
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
+from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationError, PunctuationModel
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
@@ -56,10 +58,13 @@ def load_recogniser(
         units = model.units["phones"]
         beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters)
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
-    except (LexiconError, LanguageError, OSError, TypeError, ValueError) as error:
+        punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
+    except (LexiconError, LanguageError, PunctuationError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
-    return Recogniser(model, searches, slots=slots, calibration=calibration, idle_limit_s=idle_limit_s)
+    return Recogniser(
+        model, searches, slots=slots, calibration=calibration, punctuation=punctuation, idle_limit_s=idle_limit_s
+    )
 
 
 def best_precision(device: torch.device | str) -> str:
