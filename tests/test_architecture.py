@@ -141,6 +141,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
     "tests/client/test_restart.py",
+    "tests/engine/test_marks.py",
     "tests/engine/test_pauses.py",
     "tests/scripts/test_setup.py",
     "tests/test_architecture.py",
