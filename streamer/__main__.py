@@ -5,6 +5,6 @@ if __name__ == "__main__":
         from streamer.cli import run
 
         status = run()
-    except KeyboardInterrupt:  # also in the first moments, while the command line is imported
+    except KeyboardInterrupt:  # also in the first moments, while the command line is being imported
         status = 130
     raise SystemExit(status)

@@ -1,6 +1,6 @@
-"""The command line: `streamer FILE…` transcribes, other commands have names of their own.
+"""The command line. `streamer FILE…` transcribes recordings; other commands have names.
 
-Each command is a module with EXAMPLES, `add_arguments` and `run`, which is loaded only when that command is asked for:
+Each command is a module with EXAMPLES, `add_arguments` and `run`. A module is loaded only when its command is used, so
 --help is quick, and a server can start before the rest is imported.
 """
 
@@ -25,61 +25,59 @@ from streamer.settings.nearest import did_you_mean
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 _FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
-# What other programs have commands for.
+# Words that are commands of other programs, and what they mean here.
 _MEANT: Final = {"help": "--help", "version": "--version", "transcribe": "FILE…", "microphone": "mic"}
-TAB_VARIABLE: Final = "_ARGCOMPLETE"  # a shell asks what a word may become
+TAB_VARIABLE: Final = "_ARGCOMPLETE"  # set by a shell that asks what a word may become
 
 
 class CommandModule(Protocol):
-    """What a command's module has."""
+    """What the module of a command must have."""
 
     EXAMPLES: str
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """What it accepts."""
+        """Add the arguments of the command."""
 
     @staticmethod
     def run(options: argparse.Namespace) -> int:
-        """What it does; the exit status."""
+        """Run the command. Returns the exit status."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its module, and what it does in one sentence."""
+    """A command: its module, and one sentence about what it does."""
 
     module: str
     summary: str
 
     def load(self) -> CommandModule:
-        """Imports the module."""
+        """Import the module."""
         return cast(CommandModule, import_module(self.module))
 
 
 FILES: Final = Command(
-    "streamer.commands.transcribe", "Writes down what is said in recordings, while it is still being read."
+    "streamer.commands.transcribe", "Transcribes recordings, and shows the words as they are recognised."
 )
 COMMANDS: Final = {
-    "mic": Command("streamer.commands.mic", "Writes down what is said into a microphone, while it is said."),
-    "doctor": Command("streamer.commands.doctor", "Says what works on this machine and how to mend what does not."),
-    "serve": Command("streamer.commands.serve", "Runs the service until it is told to stop."),
+    "mic": Command("streamer.commands.mic", "Transcribes what you say into a microphone while you speak."),
+    "doctor": Command("streamer.commands.doctor", "Shows what works on this machine, and how to repair the rest."),
+    "serve": Command("streamer.commands.serve", "Runs the service until a signal ends it."),
     "completion": Command(
         "streamer.commands.completion",
-        "Prints the script that makes the Tab key complete all this, in bash, zsh or fish.",
+        "Prints the script for completion with the Tab key in bash, zsh or fish.",
     ),
     "key": Command("streamer.commands.key", "Makes an API key for the service."),
-    "roll": Command(
-        "streamer.commands.roll", "Lets another model take over in a service that runs; no session is cut."
-    ),
+    "roll": Command("streamer.commands.roll", "Replaces the model of a running service without interrupting sessions."),
     "evaluate": Command(
         "streamer.commands.evaluate",
-        "Lets a service hear recordings with references, and reports how well and how soon it understood.",
+        "Recognises recordings with known texts, and reports how accurate and how fast the service is.",
     ),
 }
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Runs one command line; the exit status."""
+    """Run one command line. Returns the exit status."""
     _open_descriptors()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if TAB_VARIABLE in os.environ:
@@ -97,7 +95,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         _let_go_of_output()
         return BROKEN_PIPE
     except SystemExit as end:
-        # After --help, too, something may not have been written.
+        # After --help, too, the output may be incomplete.
         try:
             sys.stdout.flush()
         except OSError as error:
@@ -123,7 +121,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def parser_of(name: str | None) -> Parser:
-    """The parser of this command; of `streamer FILE…` without a name."""
+    """The parser of this command, or of `streamer FILE…` if there is no name."""
     command = FILES if name is None else COMMANDS[name]
     module = command.load()
     parser = Parser(
@@ -141,7 +139,7 @@ def parser_of(name: str | None) -> Parser:
 
 
 def _likely_command(word: str) -> str:
-    """The end of a sentence about a first word that is neither a command nor a file, if a command is like it."""
+    """If the first word is neither a command nor a file, but similar to a command: the end of a message about it."""
     if word in COMMANDS or not word.isalpha() or Path(word).exists():
         return ""
     if meant := _MEANT.get(word.lower()):
@@ -155,7 +153,7 @@ def _wrong(sentence: str) -> int:
 
 
 def _unwritten(error: OSError) -> int:
-    """Says that standard output is full."""
+    """Report that standard output cannot be written."""
     _let_go_of_output()
     with suppress(OSError):
         print(f"streamer: standard output cannot be written: {error.strerror}.", file=sys.stderr)
@@ -163,20 +161,20 @@ def _unwritten(error: OSError) -> int:
 
 
 def _let_go_of_output() -> None:
-    """Python would complain once more when it flushes at exit."""
+    """Discard further output. Otherwise Python would report the error once more when it flushes at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _listed() -> str:
-    """All commands, a line each."""
+    """All commands, one on a line."""
     lines = [f"  {'streamer FILE…':22}{FILES.summary}"]
     lines += [f"  {f'streamer {name}':22}{command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(["commands (each has a --help with examples):", *lines])
 
 
 def _with_files(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
-    # What follows `--` is a file whatever it looks like; argparse mistakes it when options may stand anywhere.
+    # Everything after `--` is a file, whatever it looks like. argparse gets this wrong when options may stand anywhere.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.read(arguments[:end], intermixed=True)
     options.files += arguments[end + 1 :]
@@ -184,7 +182,7 @@ def _with_files(parser: Parser, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _prepare_streams() -> None:
-    """Nothing that is written may fail because of a closed stream or a name that is not UTF-8."""
+    """Make sure that no output fails because a stream is closed or a name is not UTF-8."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
@@ -193,9 +191,9 @@ def _prepare_streams() -> None:
 
 
 def _open_descriptors() -> None:
-    """Who starts a daemon may close the standard descriptors: what is opened later must not get their numbers."""
+    """Open missing standard descriptors: otherwise, files that are opened later would get their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number, which is this one

@@ -1,4 +1,4 @@
-"""The name under which Streamer is installed; on the public index, `streamer` is somebody else's package."""
+"""The name under which Streamer is installed. In the public index, the name `streamer` belongs to another package."""
 
 from typing import Final
 
@@ -6,5 +6,5 @@ NAME: Final = "streamer-asr"
 
 
 def install_command(part: str = "") -> str:
-    """What installs Streamer, or adds one of the optional parts of pyproject.toml to it."""
+    """The command that installs Streamer, or adds one of the optional parts of pyproject.toml."""
     return f"pip install '{NAME}[{part}]'" if part else f"pip install {NAME}"

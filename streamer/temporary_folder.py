@@ -1,4 +1,4 @@
-"""The folder for temporary files, and what to do where it is full. Standard library only."""
+"""The folder for temporary files, and what to do when it is full. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ REMEDY: Final = "free some space there, or name another folder with TMPDIR"
 
 
 def temporary_folder() -> Path:
-    """Where temporary files go; OSError with the remedy in its words if there is no room for them.
+    """Return the folder for temporary files. OSError with the remedy in its message if there is no space.
 
-    Python falls back to the folder that one is in, which is no place for them.
+    If no folder can be used, Python falls back to the current folder, which is the wrong place for temporary files.
     """
     wanted = wanted_folder()
     try:
@@ -35,7 +35,7 @@ def wanted_folder() -> Path:
 
 
 def free_bytes(folder: Path) -> int:
-    """So much can be written there; 0 where nothing can."""
+    """How many bytes can be written there; 0 if nothing can."""
     try:
         return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
     except OSError:
@@ -43,6 +43,6 @@ def free_bytes(folder: Path) -> int:
 
 
 def full(folder: Path) -> OSError:
-    """What is raised where nothing fits into this folder."""
+    """The error for a folder in which there is no space."""
     said = "is full" if folder.is_dir() and os.access(folder, os.W_OK) else "cannot be written"
     return OSError(errno.ENOSPC, f"the temporary folder {folder} {said}: {REMEDY}")

@@ -1,4 +1,4 @@
-"""The command run to its end, the recordings for it, and what is right of them."""
+"""Runs the command to its end; the recordings for it, and their right words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TALK, SHORT, PHRASE = (str(SAMPLES / name) for name in ("talk.flac", "airplane.m
 
 
 def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end."""
+    """Run the command to its end."""
     done = subprocess.run(
         [*COMMAND, *arguments], input=given, capture_output=True, timeout=PATIENCE_S, cwd=folder, check=False
     )
@@ -24,7 +24,7 @@ def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) ->
 
 
 def finals(service: Service, recording: str) -> list[str]:
-    """The lines that are right for a recording: what the service says of it."""
+    """The right lines for a recording, as the service gives them."""
     return _finals(service.url, recording, Path(recording).stat().st_mtime_ns)
 
 

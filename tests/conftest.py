@@ -1,4 +1,4 @@
-"""What all tests share: a real Triton with the shipped model, a service before it, and a repository that forgets."""
+"""What all tests share: a real Triton with the shipped model, a service in front of it, and a faster repository."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-# Tests run small computations, often beside a server: one thread each is the fastest. Set before torch is imported.
+# Tests run small computations, often beside a server, so one thread each is fastest. Set before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from streamer.bridge.service import Service
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.failures import Failures
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
@@ -29,7 +29,7 @@ from tests.triton_processes import streams_gone
 HERE = Path(__file__).parent
 
 
-# The files that take longest, in descending order. They begin first, so that no process is idle at the end.
+# The slowest files, in descending order. They begin first, so that no process is idle at the end.
 LONGEST = (
     "test_tour.py",
     "commands/test_batch.py",
@@ -37,6 +37,7 @@ LONGEST = (
     "web/test_page_speaking.py",
     "bridge/upstreams/test_rollover.py",
     "commands/test_mic.py",
+    "commands/test_transcribe.py",
     "test_cli.py",
     "web/test_page.py",
     "web/test_page_recordings.py",
@@ -46,7 +47,7 @@ LONGEST = (
     "test_documents.py",
     "client/test_restart.py",
     "bridge/upstreams/test_instances.py",
-    "bridge/test_server.py",
+    "bridge/test_clients.py",
     "commands/test_evaluate.py",
     "scripts/train/test_train_acoustic.py",
     "bridge/test_resumption.py",
@@ -69,20 +70,20 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order of whole files; within them tests stay as they stand."""
+    """Sort whole files. Within a file, the order of the tests stays."""
     order = {HERE / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 def pytest_configure() -> None:
-    """A shell that runs the tests in the background, or nohup, has them ignore signals, and all that they start."""
+    """Restore signals: a shell in the background, or nohup, makes the tests and their processes ignore some."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
 def failures_inside() -> Iterator[list[str]]:
-    """What any service in this process says of its own faults, and the event loop of what nobody waited for."""
+    """The unexpected failures of services in this process, and unhandled errors of the event loop."""
     reported: list[str] = []
     report = Failures.report
 
@@ -104,7 +105,7 @@ def failures_inside() -> Iterator[list[str]]:
 
 @pytest.fixture(autouse=True)
 def _nothing_fails_inside(request: pytest.FixtureRequest, failures_inside: list[str]) -> Iterator[None]:
-    """A test fails where the service had a fault of its own, though the client noticed nothing."""
+    """Fail a test if a service had an unexpected failure, even if the client did not notice it."""
     failures_inside.clear()
     yield
     if "fails_inside" in request.keywords:
@@ -122,20 +123,20 @@ def triton() -> Iterator[TritonServer]:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_streams_of_others(request: pytest.FixtureRequest) -> None:
-    """Tests that look for streams left open do not find those of another file, whose link was cut: they expire."""
+    """Tests that look for open streams must not find those of an earlier file: wait until these have expired."""
     if hasattr(request.module, "no_streams"):
         asyncio.run(streams_gone(request.getfixturevalue("triton")))
 
 
 @pytest.fixture(scope="session")
 def service(triton: TritonServer) -> Iterator[Service]:
-    """A service on a port of its own, in a thread: for tests that are not asynchronous, or that start processes."""
+    """A service on its own port in a thread, for tests that are not asynchronous or that start processes."""
     opened: list[tuple[Service, asyncio.AbstractEventLoop, asyncio.Event]] = []
     ready = threading.Event()
 
     async def serve() -> None:
         try:
-            # A client that a test kills leaves its session behind: others that share the Triton wait for its slots.
+            # A killed client leaves its session behind, and others that share the Triton wait for its slots.
             async with Service(triton.grpc_address, port=0, limits=Limits(resume_s=5.0)) as running:
                 over = asyncio.Event()
                 opened.append((running, asyncio.get_running_loop(), over))
@@ -155,7 +156,7 @@ def service(triton: TritonServer) -> Iterator[Service]:
 
 @pytest.fixture(scope="session")
 def brief_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped model in a Triton repository that forgets an idle sequence after two seconds instead of fifteen."""
+    """The shipped model in a Triton repository that drops an idle sequence after two seconds instead of fifteen."""
     repository = tmp_path_factory.mktemp("repository")
     shutil.copytree(asr_repository(), repository, dirs_exist_ok=True)
     config = repository / "streaming_asr" / "config.pbtxt"

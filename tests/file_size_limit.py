@@ -1,4 +1,4 @@
-"""A disk that is full, for one process: no file may become longer than so many bytes."""
+"""A full disk for one process: no file may become larger than this many bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def most_bytes(limit: int) -> Iterator[None]:
-    """What is written beyond it fails, as it does where a disk is full."""
+    """Make writing beyond this size fail, as it does on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))

@@ -1,4 +1,4 @@
-"""Which module imports which, read from the sources: wherever in a file, and for types alone too."""
+"""Which module imports which, read from the sources: imports anywhere in a file, and for types alone too."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ Graph = Mapping[str, frozenset[str]]
 
 @cache
 def modules() -> dict[str, Path]:
-    """All modules of the repository by their names, packages too."""
+    """All modules of the repository by name, including packages."""
     paths = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.py"))]
     return {_name(path): path for path in paths}
 
 
 @cache
 def import_graph() -> Graph:
-    """What of ours each module imports; `from package import module` is an import of the module."""
+    """The modules of ours that each module imports; `from package import module` is an import of the module."""
     return {name: frozenset(_ours(path)) for name, path in modules().items()}
 
 
 @cache
 def foreign_imports(module: str) -> frozenset[str]:
-    """What a module imports that is not ours: the names before the first dot."""
+    """The imports of a module that are not ours: the names before the first dot."""
     found = (name.partition(".")[0] for names in _imports(modules()[module]) for name in names[-1:])
     return frozenset(name for name in found if name not in PLACES)
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Each group of modules that import one another, directly or through others; by Tarjan's algorithm."""
+    """Each group of modules that import each other, directly or through others; by Tarjan's algorithm."""
     found: list[list[str]] = []
     place: dict[str, int] = {}
     lowest: dict[str, int] = {}
@@ -67,14 +67,14 @@ def _name(path: Path) -> str:
 
 def _ours(path: Path) -> Iterator[str]:
     for names in _imports(path):
-        # The longest name that is a module; what follows it is something in the module.
+        # The longest name that is a module. The rest is a name inside the module.
         known = [name for name in names if name in modules()]
         if known or names[-1].partition(".")[0] in PLACES:
             yield (known or names[-1:])[0]
 
 
 def _imports(path: Path) -> Iterator[list[str]]:
-    """For each name that is imported: the module that it may be, and the one that it is in otherwise."""
+    """For each imported name: the module that it may be, and otherwise the module that contains it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ([alias.name] for alias in node.names)

@@ -1,4 +1,4 @@
-"""Where things lie in a clone."""
+"""The paths of a clone."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Somebody in front of a terminal: the command on a pseudo-terminal, its keys and what is shown."""
+"""The command on a pseudo-terminal: keys and the visible output."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ import psutil
 COMMAND = [sys.executable, "-m", "streamer"]
 PATIENCE_S = 60.0
 
-# Makes the terminal on standard input the one that sends Ctrl-C, then becomes the command. (Not with pty.fork():
-# a fork of a process with threads is a warning.)
+# Makes the terminal on standard input the controlling one, which sends Ctrl-C, and then becomes the command. (Not with
+# pty.fork(): a fork of a process with threads gives a warning.)
 IN_FRONT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
-# A time, and lines that break between words: the others are indented by the time.
+# A time, and lines that break between words. The lines after the first are indented by the time.
 _FINAL = re.compile(r"\[(\d+:\d\d\.\d)\] ([^\x1b\r\n]*(?:\r\n {9}[^\x1b\r\n]*)*)\r\n")
 
 
 def finals_on(shown: str) -> list[tuple[str, str]]:
-    """The finals that a terminal was given: their times, and each as one line again."""
+    """The finals on a terminal: their times and texts, each text as one line."""
     return [(time, " ".join(lines.split())) for time, lines in _FINAL.findall(shown)]
 
 
 class Terminal:
-    """The command on a pseudo-terminal, as somebody sits in front of it."""
+    """The command on a pseudo-terminal, as a user would run it."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def watch(self, until: str = "", after: int = 0) -> None:
-        """Reads until these characters are there, behind so many others, or to the end."""
+        """Read until these characters come, after this many others, or to the end."""
         deadline = time.monotonic() + PATIENCE_S
         while not until or until not in self.shown[after:]:
             assert time.monotonic() < deadline, self.shown
             if select.select([self._terminal], [], [], 0.1)[0]:
                 try:
                     received = os.read(self._terminal, 65536)
-                except OSError:  # how Linux tells the end of a terminal
+                except OSError:  # Linux reports the end of a terminal like this
                     received = b""
                 if not received:
                     break
@@ -72,7 +72,7 @@ class Terminal:
         assert until in self.shown[after:], self.shown
 
     def settle(self, after: int, quiet_s: float = 0.5) -> None:
-        """Reads until something has come behind so many characters, and then nothing more for a moment."""
+        """Read until something comes after this many characters, and then nothing for a moment."""
         deadline = time.monotonic() + PATIENCE_S
         while select.select([self._terminal], [], [], quiet_s)[0] or len(self.shown) <= after:
             assert time.monotonic() < deadline, self.shown
@@ -80,15 +80,15 @@ class Terminal:
                 self.shown += self._decoder.decode(os.read(self._terminal, 65536))
 
     def type(self, keys: str) -> None:
-        """Presses keys."""
+        """Press keys."""
         os.write(self._terminal, keys.encode())
 
     def hang_up(self) -> None:
-        """Closes the window."""
+        """Close the window."""
         os.close(self._terminal)
 
     def status(self) -> int:
-        """Waits for the end; the exit status."""
+        """Wait for the end. Returns the exit status."""
         self.watch()
         os.close(self._terminal)
         status: int = self.process.wait(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""The recordings of audio_samples/ for the tests: their samples and what is said in them."""
+"""The recordings of audio_samples/ for the tests: their samples and their texts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def pcm(name: str) -> bytes:
 
 
 def reference(name: str) -> str:
-    """What is said in a recording, in lower case."""
+    """The text of a recording in lower case."""
     with (SAMPLES / "samples.tsv").open(encoding="utf-8", newline="") as file:
         return next(row["text"] for row in csv.DictReader(file, delimiter="\t") if row["file"] == name)

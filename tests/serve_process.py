@@ -1,4 +1,4 @@
-"""`streamer serve` as a program, for the tests that need its process: its log, its signals, what it leaves behind."""
+"""`streamer serve` as a process, for tests of its log, its signals, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ PATIENCE_S = 60.0
 
 @dataclass
 class Serving:
-    """A service in a process of its own, and the lines of its log so far."""
+    """A service in its own process, and the lines of its log so far."""
 
     process: subprocess.Popen[str]
-    control: Path  # where its operator asks
+    control: Path  # the socket for its operator
     lines: list[str] = field(default_factory=list)
     _reader: Thread | None = None
 
     @property
     def url(self) -> str:
-        """Where its websocket is, as it said itself."""
+        """The address of its websocket, from its log."""
         [found] = {match[0] for line in self.lines if (match := re.search(r"ws://[\w.:/]+", line))}
         return found
 
     @property
     def state(self) -> dict[str, Any]:
-        """What /readyz tells."""
+        """The answer of /readyz."""
         try:
             with urllib.request.urlopen(self._page("/readyz"), timeout=60) as answer:
                 told = answer.read()
@@ -55,18 +55,18 @@ class Serving:
 
     @property
     def exposition(self) -> str:
-        """What /metrics tells."""
+        """The answer of /metrics."""
         with urllib.request.urlopen(self._page("/metrics"), timeout=60) as answer:
             return str(answer.read().decode())
 
     def wait(self) -> None:
-        """Until it is ready."""
+        """Wait until it is ready."""
         self._reader = Thread(target=self._read, name="log of serve", daemon=True)
         self._reader.start()
         self.wait_for("ws://")
 
     def wait_for(self, words: str) -> None:
-        """Until a line of the log has these words."""
+        """Wait until a line of the log contains these words."""
         assert self._reader is not None
         until = time.monotonic() + PATIENCE_S
         while not any(words in line for line in self.lines):
@@ -75,28 +75,28 @@ class Serving:
             time.sleep(0.02)
 
     def send(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """As a supervisor would."""
+        """Send a signal, as a supervisor would."""
         self.process.send_signal(number)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """A signal; the exit status."""
+        """Send a signal, and return the exit status."""
         self.send(number)
         return self.ended()
 
     def ended(self, limit_s: float = PATIENCE_S) -> int:
-        """Its exit status, once it has ended."""
+        """Wait for its end. Returns the exit status."""
         status = self.process.wait(limit_s)
         assert self._reader is not None
         self._reader.join(limit_s)
         return status
 
     def roll(self, model: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`streamer roll`."""
+        """Run `streamer roll`."""
         command = [sys.executable, "-m", "streamer", "roll", model, "--control", str(self.control), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
     def descendants(self) -> list[psutil.Process]:
-        """All that it has started."""
+        """All processes that it has started."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def _page(self, path: str) -> str:
@@ -109,30 +109,30 @@ class Serving:
 
 
 class RestartableService:
-    """A service on a port that stays the same, so that it can be ended and started again; for asynchronous tests."""
+    """A service that can be stopped and started again on the same port, for asynchronous tests."""
 
     def __init__(self, *arguments: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port: int = free.getsockname()[1]
         self.site = f"http://127.0.0.1:{self._port}"
-        self.lines: list[str] = []  # of its log, so far
+        self.lines: list[str] = []  # of its log so far
         self._arguments = arguments
         self._stack = ExitStack()
         self._served: Serving | None = None
 
     async def start(self) -> None:
-        """Returns when it is ready."""
+        """Start it, and wait until it is ready."""
         service = serving(*self._arguments, port=self._port)
         self._served = await asyncio.to_thread(self._stack.enter_context, service)
 
     def send(self, what: signal.Signals) -> None:
-        """SIGSTOP holds it, SIGCONT lets it go on."""
+        """Send a signal: SIGSTOP suspends it, SIGCONT resumes it."""
         assert self._served is not None
         self._served.send(what)
 
     async def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Ends it; returns when it has ended."""
+        """End it, and wait for the end."""
         if self._served is not None:
             await asyncio.to_thread(self._served.end, how)
             self.lines += self._served.lines
@@ -142,7 +142,7 @@ class RestartableService:
 
 @contextmanager
 def serving(*arguments: str, port: int = 0, environment: Mapping[str, str] | None = None) -> Iterator[Serving]:
-    """A service, by default on any port, ready; killed at the end if it has not ended."""
+    """A service that is ready, by default on any port. It is killed at the end if it has not ended."""
     with tempfile.TemporaryDirectory(prefix="streamer-test-") as folder:
         control = Path(folder) / "control"
         arguments = ("--port", str(port), "--control", str(control), *arguments)

@@ -1,4 +1,4 @@
-"""Addresses as people type them, and the question whether a service answers."""
+"""Addresses as people type them, and the check whether a service is ready."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READY = b'{"service": "streamer", "ready": true}\n'
 
 @contextmanager
 def answering(answer: bytes, *, endlessly: bool = False) -> Iterator[int]:
-    """A port where the first connection gets this answer, or one byte of it after the other until it has enough."""
+    """A port whose first connection gets this answer, or its bytes one by one until the client has enough."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -50,13 +50,13 @@ def answering(answer: bytes, *, endlessly: bool = False) -> Iterator[int]:
     ],
 )
 def test_every_form_of_an_address_is_understood(address: str, url: str) -> None:
-    """Scheme, port and path are filled in where they are missing, and kept where they are given."""
+    """Missing scheme, port and path are filled in; given ones are kept."""
     assert websocket_url(address) == url
 
 
 @pytest.mark.parametrize("address", ["", "ftp://a", "a b", "a:99999", "a:x", "http://", "[::1", "://"])
 def test_what_is_no_address_is_refused_by_name(address: str) -> None:
-    """The sentence repeats what was typed."""
+    """The message repeats what was typed."""
     with pytest.raises(ValueError, match="not an address of a service") as caught:
         websocket_url(address)
     assert f"'{address}'" in str(caught.value)
@@ -76,19 +76,19 @@ def test_what_is_no_address_is_refused_by_name(address: str) -> None:
     ],
 )
 def test_only_a_ready_service_of_ours_is_ready(answer: bytes, expected: bool) -> None:
-    """Other programs use port 8080 too."""
+    """Another program on the port does not count as a service."""
     with answering(answer) as port:
         assert is_ready(port=port) is expected
 
 
 def test_nobody_there_is_a_quick_no() -> None:
-    """A closed port costs no time."""
+    """A closed port is recognised at once."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     assert not is_ready(port=port)
 
 
 def test_an_endless_answer_is_not_waited_for() -> None:
-    """The limit is for the whole question, also when the answer trickles."""
+    """The limit is for the whole check, even if the answer comes byte by byte."""
     with answering(b"x", endlessly=True) as port:
         assert not is_ready(port=port, timeout=0.1)

@@ -1,4 +1,4 @@
-"""The arrows between the parts: who may import whom, what the light parts must not load, and where things lie."""
+"""Which part may import which, what the light parts must not load, and where files are."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from tests.import_graph import circles, foreign_imports, import_graph, modules
 from tests.project import ROOT
 
-# A part, and what of ours it may import besides itself. A module belongs to the part with the longest name that fits.
-# The package `streamer` itself has nothing but the version, which everybody may have.
-# Where our files lie, and what our package is called: every part may ask.
+# A part, and the parts of ours that it may import. A module belongs to the part with the longest fitting name. The
+# package `streamer` itself has only the version, which every part may import.
+# Every part may ask for the paths of our files and the name of our package.
 ANYWHERE = ("streamer.distribution", "streamer.shipped")
 ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.limits": (),
@@ -45,7 +45,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.access", "streamer.bridge.http.request", "streamer.bridge.session"),
         *("streamer.bridge.telemetry", "streamer.wire"),
     ),
-    # What has a websocket and a session together.
+    # These modules connect a websocket with a session.
     "streamer.bridge": (
         *("streamer.bridge.access", "streamer.bridge.http", "streamer.bridge.session", "streamer.bridge.telemetry"),
         *("streamer.bridge.states", "streamer.bridge.upstreams", "streamer.limits", "streamer.triton"),
@@ -53,7 +53,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.bridge.server": ("streamer.bridge", "streamer.triton", "streamer.wire"),
     "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton"),
-    # What is right for a setting is known where it is used: origins, and the forms of the log.
+    # The valid values of a setting are known where it is used: origins, and the formats of the log.
     "streamer.settings": (
         *("streamer.address", "streamer.bridge.access", "streamer.bridge.telemetry", "streamer.limits"),
         *("streamer.triton",),
@@ -84,7 +84,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "tests": ("streamer",),
 }
 
-# What the pure parts may import of others: no sockets, no clocks, no threads.
+# What the pure parts may import from outside: no sockets, no clocks, no threads.
 PURE = {
     "streamer.wire": {"json", "re"},
     "streamer.bridge.session": {"numpy"},
@@ -92,7 +92,7 @@ PURE = {
 }
 HARMLESS = {"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing"}
 
-# What a fresh interpreter must not have loaded after importing a part.
+# Modules that a fresh interpreter must not have loaded after importing a part.
 HEAVY = {
     "streamer.cli": ("numpy", "soundfile", "websockets", "grpc", "torch", "argcomplete", "asyncio"),
     "streamer.commands.serve": (
@@ -127,7 +127,7 @@ HEAVY = {
 
 MOST_MODULES = 12
 
-# Tests of what several modules do together; every other one is called like the module that it tests.
+# Tests of several modules together. Every other test has the name of the module that it tests.
 TESTS_ACROSS_MODULES = {
     "tests/bridge/session/test_generated_faults.py",
     "tests/bridge/session/test_generated_losses.py",
@@ -136,6 +136,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/session/test_session_limits.py",
     "tests/bridge/test_audio_kinds.py",
     "tests/bridge/test_behind_nginx.py",
+    "tests/bridge/test_clients.py",
     "tests/bridge/test_flow.py",
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
@@ -161,7 +162,7 @@ TESTS_ACROSS_MODULES = {
 
 
 def part_of(module: str) -> str:
-    """The part that a module belongs to."""
+    """The part to which a module belongs."""
     fitting = [part for part in ARROWS if _within(module, part)]
     assert fitting, f"{module} belongs to no part: add one to ARROWS"
     return max(fitting, key=len)
@@ -173,7 +174,7 @@ def _within(module: str, part: str) -> bool:
 
 @pytest.mark.parametrize("part", ARROWS)
 def test_a_part_imports_only_what_it_may(part: str) -> None:
-    """And whatever it may import it does import: the table says what is true."""
+    """A part imports exactly the parts that the table lists."""
     own = [module for module in modules() if module != "streamer" and part_of(module) == part]
     found = {(module, imported) for module in own for imported in import_graph()[module] - {"streamer", *ANYWHERE}}
     used = {arrow for _, imported in found for arrow in ARROWS[part] if _within(imported, arrow)}
@@ -188,34 +189,34 @@ def test_a_part_imports_only_what_it_may(part: str) -> None:
 
 
 def test_what_is_imported_is_there() -> None:
-    """Also where nobody has run it since something was moved."""
+    """Every imported name exists, even where the code was not run since something was moved."""
     imported = {(module, name) for module, names in import_graph().items() for name in names}
     missing = [f"{module} imports {name}" for module, name in sorted(imported) if name not in modules()]
     assert not missing, "\n".join(missing)
 
 
 def test_there_is_no_circle() -> None:
-    """No module imports itself by way of others, not even for types."""
+    """No module imports itself through others, not even for types."""
     found = [" <-> ".join(circle) for circle in circles(import_graph())]
     assert not found, "\n".join(found)
 
 
 def test_a_circle_is_found() -> None:
-    """Also a long one, beside what only leads to it."""
+    """A long circle is found too, and modules that only lead to it are not part of it."""
     graph = {"a": {"b"}, "b": {"c", "e"}, "c": {"d"}, "d": {"b"}, "e": set(), "f": {"f"}}
     assert circles({name: frozenset(imported) for name, imported in graph.items()}) == [["b", "c", "d"], ["f"]]
 
 
 @pytest.mark.parametrize("part", PURE)
 def test_a_pure_part_imports_nothing_that_has_effects(part: str) -> None:
-    """It can be fed and looked at, and nothing else."""
+    """A pure part can be tested without sockets, clocks and threads."""
     for module in modules():
         if _within(module, part):
             assert foreign_imports(module) <= HARMLESS | PURE[part], module
 
 
 def test_nobody_imports_a_script_or_a_test() -> None:
-    """Scripts are run; what tests share is in modules that are no tests."""
+    """Scripts are only run, and code that tests share is in modules without tests."""
     astray = [
         f"{module} imports {name}"
         for module, imported in import_graph().items()
@@ -226,20 +227,20 @@ def test_nobody_imports_a_script_or_a_test() -> None:
 
 
 def test_no_folder_is_crowded() -> None:
-    """What lies side by side can be read at a glance."""
+    """A folder has few enough modules to be seen at a glance."""
     files = [path for kind in ("*.py", "*.js") for path in (ROOT / "streamer").rglob(kind) if path.stem != "__init__"]
     crowds = Counter((str(path.parent.relative_to(ROOT)), path.suffix) for path in files)
     assert {place: number for place, number in crowds.items() if number > MOST_MODULES} == {}
 
 
 def test_tests_mirror_what_they_test() -> None:
-    """tests/bridge/test_driver.py is about streamer/bridge/driver.py, tests/scripts/… about scripts/…."""
+    """tests/bridge/test_driver.py tests streamer/bridge/driver.py, tests/scripts/… tests scripts/…."""
     paths = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
     assert {path.as_posix() for path in paths if not any(map(Path.exists, may_be_about(path)))} == TESTS_ACROSS_MODULES
 
 
 def may_be_about(test: Path) -> list[Path]:
-    """What a test may be about: a module, a package of this name, or a folder of the repository."""
+    """The possible subjects of a test: a module, a package of this name, or a folder of the repository."""
     name = test.stem.removeprefix("test_")
     inner = Path(*test.parts[1:-1])
     places = [ROOT / "streamer" / inner, ROOT / inner]
@@ -250,7 +251,7 @@ def may_be_about(test: Path) -> list[Path]:
 
 @pytest.mark.parametrize("part", HEAVY)
 def test_a_light_part_loads_nothing_heavy(part: str) -> None:
-    """Seen in a fresh interpreter: what is loaded, not what is written."""
+    """In a fresh interpreter, a light part loads no heavy module."""
     code = f"import {part}, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(done.stdout.split())
@@ -260,7 +261,7 @@ def test_a_light_part_loads_nothing_heavy(part: str) -> None:
 
 @pytest.mark.parametrize("part", ["streamer.client", "streamer.bridge.service", "streamer.cli"])
 def test_a_light_part_works_without_torch(part: str) -> None:
-    """Where torch is not installed these can be imported all the same."""
+    """Without torch, these parts can be imported."""
     code = f"import sys; sys.modules.update(torch=None, torchaudio=None); import {part}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Which service a command gets."""
+"""Which service a command uses."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def used(ready_service: ReadyService) -> tuple[str, bool]:
 
 
 def test_one_that_was_named() -> None:
-    """It is taken as it is, whether it is there or not."""
+    """A named service is used, whether it exists or not."""
     with chosen_service("ws://127.0.0.1:1/v1/stream", Timing()) as ready_service:
         assert used(ready_service) == ("ws://127.0.0.1:1/v1/stream", False)
 
 
 def test_one_of_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one on the usual port, if it is ready, and nothing is started."""
+    """A ready service on the usual port is used, and none is started."""
     monkeypatch.setattr(streamer.chosen_service, "DEFAULT_PORT", urlsplit(service.url).port)
     before = psutil.Process().children()
     with chosen_service(None, Timing()) as ready_service:
@@ -45,7 +45,7 @@ def test_one_of_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def logging_as_before() -> Iterator[None]:
-    """What a service of our own sets for the whole process is undone."""
+    """Undo what an embedded service sets for the whole process."""
     loggers = [logging.getLogger(name) for name in (None, "streamer")]
     before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
     yield
@@ -56,7 +56,7 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("logging_as_before")
 def test_one_of_our_own() -> None:
-    """It is started, and nothing of it is left."""
+    """A service is started, and nothing of it is left afterwards."""
     before = set(psutil.Process().children(recursive=True))
     with chosen_service(EMBEDDED, Timing()) as ready_service:
         ours = set(psutil.Process().children(recursive=True)) - before

@@ -1,4 +1,4 @@
-"""The command as somebody types it: in a process of its own, with a real service behind it."""
+"""The command line as a user runs it: in its own process, with a real service."""
 
 from __future__ import annotations
 
@@ -7,42 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import numpy as np
 import psutil
 import pytest
-import soundfile
 
 from streamer import __version__
 from streamer.bridge.service import Service
 from streamer.cli import COMMANDS, run
-from tests.command_run import PHRASE, SHORT, TALK, finals, streamer
+from tests.command_run import SHORT, TALK, finals, streamer
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
-
-AWAY = "127.0.0.1:1"
-
-
-@pytest.fixture(scope="module")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four seconds of clear speech as raw PCM in a file."""
-    samples, _ = soundfile.read(TALK, frames=4 * 16_000, dtype="int16")
-    path = tmp_path_factory.mktemp("pcm") / "speech.raw"
-    path.write_bytes(samples.tobytes())
-    return str(path)
-
-
-@pytest.fixture
-def recordings(tmp_path: Path) -> Path:
-    """A folder with what people get wrong."""
-    (tmp_path / "empty.wav").touch()
-    (tmp_path / "notes.wav").write_text("This is no sound. " * 100)
-    (tmp_path / "folder.wav").mkdir()
-    soundfile.write(tmp_path / "nothing.wav", np.zeros(0), 16_000)
-    return tmp_path
 
 
 def test_version_and_help() -> None:
@@ -57,7 +33,7 @@ def test_version_and_help() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_each_command_teaches(name: str) -> None:
-    """It has examples that begin as one types them, fits a usual terminal, and loads nothing that takes its time."""
+    """--help has examples of command lines, fits a usual terminal, and loads no slow modules."""
     program = (
         f"import sys; from streamer.cli import run; run(['{name}', '--help']); print(*sys.modules, file=sys.stderr)"
     )
@@ -99,7 +75,7 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["a.wav", "--jobs", "0"], "argument --jobs: must be 1 or more, not 0"),
         (["a.wav", "--hotwords", "missing.txt"], "missing.txt cannot be read: No such file or directory"),
         (["a.wav", "--channels", "left"], "choose from"),
-        (["a.wav", "--encoding", "mulaw"], "are about raw PCM: name - for standard input"),
+        (["a.wav", "--encoding", "mulaw"], "are only for raw PCM on standard input: give - as FILE"),
         (["-", "--encoding", "opus"], "choose from"),
         (["-", "--sample-rate", "4000"], "from 8000 to 192000"),
         (["-", "--input-channels", "9"], "from 1 to 8"),
@@ -109,108 +85,17 @@ def test_the_help_of_each_command_teaches(name: str) -> None:
         (["serve", "--slots", "0"], "--slots must be 1 or more, not 0"),
         (["serve", "--triton", "10.0.0.7:8001,somewhere"], "an address of a Triton, HOST:PORT, not 'somewhere'"),
         (["serve", "a.wav"], "unexpected argument 'a.wav'"),
-        (["a.wav", "--output", "missing/a.txt"], "there is no folder missing"),
+        (["a.wav", "--output", "missing/a.txt"], "the folder missing does not exist"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
-    """It exits with 2 before anything is done."""
+    """A wrong command line gives one sentence and the status 2, before anything is done."""
     done = streamer(*arguments, folder=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("streamer: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("missing.wav", "there is no such file"),
-        ("--missing.wav", "there is no such file"),
-        ("empty.wav", "is empty"),
-        ("folder.wav", "is a folder"),
-        ("./serve", "there is no such file"),
-    ],
-)
-def test_a_file_that_is_not_there_starts_nothing(recordings: Path, name: str, words: str) -> None:
-    """One sentence that names the file, and no server is started or asked for it."""
-    done = streamer("--timing", "--server", AWAY, "--", name, folder=recordings)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"streamer: {name}")
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no audio")])
-def test_what_is_no_sound_asks_nobody(recordings: Path, name: str, words: str) -> None:
-    """A file without audio in it is an error of the file, also when the service is away."""
-    done = streamer("--server", AWAY, name, folder=recordings)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"{name} " in done.stderr
-    assert words in done.stderr
-    assert "service" not in done.stderr
-
-
-def test_a_service_that_is_away_is_said_once() -> None:
-    """It would be the same for every file."""
-    done = streamer(SHORT, PHRASE, "--server", AWAY)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("No service answers") == 1
-    assert AWAY in done.stderr
-
-
-def test_one_bad_file_among_good_ones(service: Service, recordings: Path) -> None:
-    """The others are transcribed, in order; each bad one has its sentence and the exit status tells."""
-    bad = [str(recordings / name) for name in ("notes.wav", "missing.wav", "empty.wav")]
-    done = streamer(bad[0], SHORT, bad[1], "--server", service.url, bad[2], PHRASE, "--format", "json")
-    assert done.returncode == 1
-    assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [SHORT, PHRASE]
-    *said, counted = done.stderr.splitlines()
-    assert sorted(line.split()[1].rstrip(":") for line in said) == sorted(bad)
-    assert counted == "streamer: 2 of 5 recordings; 3 failed."
-
-
-def test_text_is_the_finals_and_nothing_else(service: Service) -> None:
-    """Standard output has a line for each final, standard error is empty; twice gives the same."""
-    done = streamer("--server", service.url, TALK)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == finals(service, TALK) != []
-
-
-def test_json_has_the_documented_shape(service: Service) -> None:
-    """One object in one line, its times within the recording and growing."""
-    done = streamer(TALK, "--format", "json", "--server", service.url)
-    content = json.loads(done.stdout)
-    assert list(content) == ["file", "text", "duration_ms", "segments"]
-    assert content["duration_ms"] == pytest.approx(soundfile.info(TALK).duration * 1000, abs=1)
-    assert content["text"] == " ".join(segment["text"] for segment in content["segments"])
-    times = [time for segment in content["segments"] for time in (segment["start_ms"], segment["end_ms"])]
-    assert times == sorted(times)
-    assert times[-1] <= content["duration_ms"]
-    for segment in content["segments"]:
-        assert list(segment) == ["start_ms", "end_ms", "text", "confidence", "words"]
-        assert [word["word"] for word in segment["words"]] == segment["text"].split()
-
-
-def test_jsonl_is_the_protocol(service: Service) -> None:
-    """From `ready` to `done`, numbered without a gap."""
-    done = streamer(SHORT, "--format", "jsonl", "--server", service.url, "--step-ms", "160")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert events[0]["type"] == "ready"
-    assert events[-1]["type"] == "done"
-    assert {"partial", "final"} <= {event["type"] for event in events}
-    assert [event["n"] for event in events] == list(range(events[0]["n"], events[0]["n"] + len(events)))
-
-
-def test_subtitles_into_a_folder(service: Service, tmp_path: Path) -> None:
-    """A file for each recording, each of them with cues; nothing on standard output."""
-    done = streamer("--format", "vtt", "--output", str(tmp_path), TALK, PHRASE, "--server", service.url)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    for name in ("talk.vtt", "quilter.vtt"):
-        lines = (tmp_path / name).read_text().splitlines()
-        assert lines[0] == "WEBVTT"
-        assert sum("-->" in line for line in lines) >= 1
-        assert max(map(len, lines)) <= 42
 
 
 def test_a_file_named_like_a_command(service: Service, tmp_path: Path) -> None:
@@ -221,120 +106,8 @@ def test_a_file_named_like_a_command(service: Service, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == finals(service, SHORT)
 
 
-def test_raw_sound_on_standard_input(service: Service, speech: str) -> None:
-    """- is transcribed like a file; half a sample at its end is an error after the words."""
-    sound = Path(speech).read_bytes()
-    whole = streamer("-", "--server", service.url, "--format", "json", given=sound)
-    assert whole.returncode == 0
-    assert json.loads(whole.stdout)["file"] == "-"
-    assert json.loads(whole.stdout)["duration_ms"] == 4000
-    odd = streamer("-", "--server", service.url, given=sound + b"\0")
-    assert odd.returncode == 1
-    assert odd.stdout.split() == json.loads(whole.stdout)["text"].split()
-    assert "128001 bytes do not divide by 2" in odd.stderr
-    assert "is empty" in streamer("-", "--server", service.url).stderr
-
-
-def test_raw_sound_of_another_kind(service: Service, speech: str) -> None:
-    """The encoding, rate and channels of standard input can be told; channels are mixed, or each is transcribed."""
-    sound = np.frombuffer(Path(speech).read_bytes(), "<i2").astype("<f4") / 32768
-    told = ("--encoding", "pcm_f32le", "--sample-rate", "16000", "-", "--server", service.url)
-    whole = streamer(*told, given=sound.tobytes())
-    assert whole.returncode == 0
-    assert (
-        whole.stdout.split() == streamer("-", "--server", service.url, given=Path(speech).read_bytes()).stdout.split()
-    )
-    both = np.stack([sound, 0 * sound], axis=1).tobytes()
-    apart = streamer(*told, "--input-channels", "2", "--channels", "separate", given=both)
-    assert apart.stdout == "".join(f"[1] {line}\n" for line in whole.stdout.splitlines())
-    cut = streamer(*told, "--input-channels", "2", given=both + bytes(4))
-    assert cut.returncode == 1
-    assert "do not divide by 8" in cut.stderr
-
-
-def test_channels_of_a_file(service: Service, tmp_path: Path) -> None:
-    """A speaker a side: each has the words of the channel alone, in all formats; mixed by default."""
-    left, right = (soundfile.read(name, frames=3 * 16_000)[0] for name in (PHRASE, TALK))
-    for name, samples in {"left": left, "right": right, "call": np.stack([left, right], axis=1)}.items():
-        soundfile.write(tmp_path / f"{name}.wav", samples, 16_000)
-    alone = [finals(service, str(tmp_path / f"{name}.wav")) for name in ("left", "right")]
-    command = (str(tmp_path / "call.wav"), "--channels", "separate", "--server", service.url, "--format")
-    content = json.loads(streamer(*command, "json").stdout)
-    for channel in (0, 1):
-        own = [segment["text"] for segment in content["segments"] if segment["channel"] == channel]
-        assert own == alone[channel] != []
-    lines = streamer(*command, "text").stdout.splitlines()
-    assert sorted(lines) == sorted(f"[{side}] {text}" for side, texts in enumerate(alone, 1) for text in texts)
-    assert "<v 2>" in streamer(*command, "vtt").stdout
-    mixed = json.loads(streamer(*command[:1], *command[3:], "json").stdout)
-    assert not any("channel" in segment for segment in mixed["segments"])
-
-
-def test_what_is_asked_of_the_recogniser(service: Service) -> None:
-    """Its options can be given on the command line, and what they bring is in the transcript."""
-    arguments = ("--alternatives", "2", "--written", "--stability", "high", "--settle-ms", "1000", "--endpoint", "off")
-    done = streamer(PHRASE, *arguments, "--hotword", "quilter", "--server", service.url, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    [segment] = json.loads(done.stdout)["segments"]
-    assert segment["text"][0].isupper()
-    assert segment["spoken"].split()[0] == segment["words"][0]["spoken"].split()[0]
-    assert 1 <= len(segment["alternatives"]) <= 2
-
-
-def test_a_hotword_with_figures(service: Service, tmp_path: Path) -> None:
-    """Its letters and digits are pronounced, and it is written as it was given."""
-    sentence = "We run our services on K 8 s, and in the morning it is down."
-    command = ["espeak-ng", "-v", "en-us", "-s", "140", "-w", str(tmp_path / "run.wav"), sentence]
-    subprocess.run(command, check=True, timeout=PATIENCE_S)
-    (tmp_path / "names").write_text("K8s\t2\nGPT-4\n")
-    done = streamer("run.wav", "--hotwords", "names", "--server", service.url, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "K8s" in done.stdout.split()
-
-
-def test_a_pipe_is_a_live_source(service: Service, speech: str) -> None:
-    """Words come while the pipe is still open, before its end is known."""
-    command = [*COMMAND, "-", "--format", "jsonl", "--server", service.url]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=False) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(Path(speech).read_bytes())
-        process.stdin.flush()
-        while json.loads(process.stdout.readline())["type"] != "partial":
-            pass
-        process.stdin.close()
-        assert json.loads(process.stdout.readlines()[-1])["type"] == "done"
-    assert process.returncode == 0
-
-
-def test_paced_takes_as_long_as_the_recording(service: Service) -> None:
-    """Three seconds of speech take three seconds, and give the same words."""
-    began = time.monotonic()
-    done = streamer("--paced", SHORT, "--server", service.url)
-    assert time.monotonic() - began >= soundfile.info(SHORT).duration
-    assert done.stdout.splitlines() == finals(service, SHORT)
-
-
-def test_timing_tells_where_the_time_goes(service: Service) -> None:
-    """The table is on standard error, its times grow."""
-    done = streamer("--timing", SHORT, "--server", service.url)
-    lines = [line.split(maxsplit=2) for line in done.stderr.splitlines()[1:]]
-    names = [name for _, _, name in lines]
-    assert names == [
-        "command line read",
-        "client imported",
-        "session open",
-        "first partial",
-        "first final",
-        "done",
-        "everything stopped",
-    ]
-    assert sorted(lines, key=lambda line: float(line[0])) == lines
-    assert done.stdout.splitlines() == finals(service, SHORT)
-
-
 def test_a_reader_that_has_enough_ends_it_quietly(service: Service) -> None:
-    """A closed pipe on standard output is no error to talk about."""
+    """If the reader of standard output closes it, the command ends without a message."""
     command = [*COMMAND, TALK, "--paced", "--format", "jsonl", "--server", service.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -346,7 +119,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(service: Service) -> None:
 
 
 def test_a_closed_standard_output_is_survived(service: Service, tmp_path: Path) -> None:
-    """With no standard output at all a file can still be written."""
+    """Without standard output, a file can still be written."""
     command = f'exec "{sys.executable}" -m streamer "{SHORT}" -o a.txt --server {service.url} >&- 2>&-'
     assert subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, check=False).returncode == 0
     assert (tmp_path / "a.txt").read_text().splitlines() == finals(service, SHORT)
@@ -354,7 +127,7 @@ def test_a_closed_standard_output_is_survived(service: Service, tmp_path: Path) 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, status: int) -> None:
-    """Quickly, and it is said at once what there is to wait for."""
+    """A signal ends the command quickly, and it says at once what it waits for."""
     command = [*COMMAND, TALK, "--paced", "--format", "jsonl", "--server", service.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -381,7 +154,7 @@ def test_a_terminal_shows_words_as_they_come(service: Service) -> None:
 
 
 def test_progress_is_only_for_a_terminal(service: Service, tmp_path: Path) -> None:
-    """With the words going to a file, the terminal shows how far a recording is, and is clean at the end."""
+    """If the words go to a file, the terminal shows the progress, and is clean at the end."""
     terminal = Terminal("--paced", TALK, "--server", service.url, "-o", f"{tmp_path}/a.txt", width=100)
     terminal.watch("talk.flac  0:01")
     assert "of 0:24 (" in terminal.shown
@@ -393,7 +166,7 @@ def test_progress_is_only_for_a_terminal(service: Service, tmp_path: Path) -> No
 def test_a_service_of_this_machine_is_used(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without --server the service on the usual port does the work, if it is one of ours and ready."""
+    """Without --server, a ready Streamer service on the usual port is used."""
     monkeypatch.delenv("STREAMER_SERVER", raising=False)
     monkeypatch.setattr("streamer.chosen_service.DEFAULT_PORT", urlsplit(service.url).port)
     assert run([SHORT, "--timing"]) == 0
@@ -404,13 +177,13 @@ def test_a_service_of_this_machine_is_used(
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port of this machine that somebody else listens on."""
+    """A port of this machine that another program uses."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 
 
 def test_serve_says_that_a_port_is_taken(taken_port: int) -> None:
-    """One sentence, and nothing is left running."""
+    """One sentence reports the taken port, and nothing is left running."""
     done = streamer("serve", "--port", str(taken_port))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"streamer: Port {taken_port} of 127.0.0.1 is already in use")
@@ -418,7 +191,7 @@ def test_serve_says_that_a_port_is_taken(taken_port: int) -> None:
 
 
 def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    """It says where it is, other commands find it, and after SIGTERM nothing of it is left."""
+    """It reports its address, other commands find it, and after SIGTERM nothing of it is left."""
     command = [*COMMAND, "serve", "--port", "0", "--instances", "1", "--slots", "3"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, text=True) as process:
         assert process.stderr is not None
@@ -435,7 +208,7 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
 
 
 def test_without_a_service_one_is_started_and_ended() -> None:
-    """The whole of it in one command, with a real Triton that is gone afterwards; Ctrl-C ends it as well."""
+    """Without a service, one command starts a real Triton, which is gone afterwards, also after Ctrl-C."""
     done = streamer("--server", "embedded", SHORT, "--timing", "--format", "json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["file"] == SHORT
@@ -452,7 +225,7 @@ def test_without_a_service_one_is_started_and_ended() -> None:
 
 
 def test_no_standard_descriptors(tmp_path: Path) -> None:
-    """Where they are closed, as for a daemon, nothing that is opened later gets their numbers."""
+    """If standard descriptors are closed, as for a daemon, files that are opened later do not get their numbers."""
     program = (
         "import os, sys\nfrom streamer.cli import run\n"
         "run(['key', ''])\n"

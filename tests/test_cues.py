@@ -1,4 +1,4 @@
-"""Subtitles: what is in one cue, when it stands, and where its lines break."""
+"""Subtitles: the words of a cue, its times, and where its lines break."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.transcript_events import final, speech, word
 
 
 def test_cues_have_two_lines_of_42_characters() -> None:
-    """A long segment is divided; no word is lost and none is in two cues."""
+    """A long segment is divided. No word is lost, and none is in two cues."""
     words = speech(100, text="wonderful", each_ms=120)
     result = make_cues([final(*words)])
     lines = [line for cue in result for line in cue.lines]
@@ -39,14 +39,14 @@ def test_a_pause_ends_a_cue() -> None:
 
 
 def test_a_short_cue_stays_for_a_second_where_there_is_room() -> None:
-    """A single short word stays readable, but never into the next cue."""
+    """A single short word stays readable, but does not overlap the next cue."""
     alone, next_one = make_cues([final(word("no", 0, 100)), final(word("yes", 600, 700))])
     assert (alone.start_ms, alone.end_ms) == (0, 600)
     assert (next_one.start_ms, next_one.end_ms) == (600, 1600)
 
 
 def test_without_words_the_time_is_shared_by_length() -> None:
-    """A segment whose words were left out still gives cues within its time."""
+    """If words were left out, the cues of a segment are still within its time."""
     segment = {"text": "abcd " * 40, "start_ms": 1000, "end_ms": 21_000, "words": None}
     result = make_cues([segment])
     assert result[0].start_ms == 1000
@@ -56,13 +56,13 @@ def test_without_words_the_time_is_shared_by_length() -> None:
 
 
 def test_subtitles_have_the_written_form() -> None:
-    """Cues are made of the words as they are written; one of them may have a space in it."""
+    """Cues have the written form of the words, which may contain spaces."""
     written = [{**word("At", 0, 300), "spoken": "at"}, {**word("3:30 PM", 300, 1500), "spoken": "three thirty p m"}]
     assert [cue.lines for cue in make_cues([final(*written)])] == [("At 3:30 PM",)]
 
 
 def said(text: str, *, each_ms: int = 300, pauses: dict[str, int] | None = None) -> dict[str, Any]:
-    """A final with these words, each of which takes so long; after some of them there is a pause."""
+    """A final with these words, each with this duration, and with pauses after some of them."""
     words, now = [], 0
     for each in text.split():
         words.append(word(each, now, now + each_ms))
@@ -71,18 +71,18 @@ def said(text: str, *, each_ms: int = 300, pauses: dict[str, int] | None = None)
 
 
 def texts(*finals: dict[str, Any]) -> list[str]:
-    """The cues, lines parted by a bar."""
+    """The cues, with a bar between lines."""
     return [" | ".join(cue.lines) for cue in make_cues(finals)]
 
 
 def test_a_line_does_not_end_with_what_belongs_to_the_next_word() -> None:
-    """Articles, prepositions and the like stay with their words, and a phrase begins a line."""
+    """Articles, prepositions and the like stay with the next word, and a phrase begins a line."""
     text = "we walked along the river for an hour and then we came to the old bridge"
     assert texts(said(text)) == ["we walked along the river for an hour | and then we came to the old bridge"]
 
 
 def test_a_cue_ends_where_the_speaker_pauses() -> None:
-    """A pause is a better place than the last one that fits."""
+    """A pause is a better place for a break than the last one that fits."""
     text = "the night before was cold and clear the snow had stopped and nobody was to be seen on the long white road"
     [first, second] = texts(said(text, pauses={"clear": 600}))
     assert first == "the night before was cold and clear"
@@ -90,7 +90,7 @@ def test_a_cue_ends_where_the_speaker_pauses() -> None:
 
 
 def test_no_word_is_left_alone() -> None:
-    """What does not fit one cue is divided so that both can be read."""
+    """Words that do not fit one cue are divided so that both cues can be read."""
     text = "this change came about from an adventure we had together on one of the first evenings of that autumn"
     result = make_cues([said(text, each_ms=200)])
     assert len(result) == 2
@@ -99,7 +99,7 @@ def test_no_word_is_left_alone() -> None:
 
 
 def test_a_cue_stays_until_it_can_be_read() -> None:
-    """Words that were said quickly stay longer where nobody speaks after them."""
+    """Words that were said quickly stay longer if nobody speaks after them."""
     text = "extraordinarily complicated circumstances notwithstanding"
     [cue] = make_cues([said(text, each_ms=150)])
     assert cue.end_ms == 1000 * len(text) // 17
@@ -108,21 +108,21 @@ def test_a_cue_stays_until_it_can_be_read() -> None:
 
 
 def test_the_name_of_a_channel_takes_room() -> None:
-    """With it a line is no longer than 42 characters either."""
+    """With a channel's label, a line still has at most 42 characters."""
     for cue in make_cues([{**said("wonderful " * 40), "channel": 1}]):
         assert len(f"[2] {cue.lines[0]}") <= 42
         assert max(map(len, cue.lines)) <= 42
 
 
 def test_a_word_longer_than_a_line_is_broken() -> None:
-    """It comes in pieces, and nothing is lost."""
+    """A very long word is divided, and nothing is lost."""
     [cue] = make_cues([final(word("ha" * 35, 0, 2000))])
     assert max(map(len, cue.lines)) == 42
     assert "".join(cue.lines) == "ha" * 35
 
 
 def test_cues_of_real_speech(service: Service) -> None:
-    """Every rule at once, on what the recogniser says: each word once, in its time, readable."""
+    """All rules hold for recognised speech: each word once, at its time, readable."""
     transcript = transcribe("audio_samples/talk.flac", service.url).result()
     result = make_cues(transcript.segments)
     assert " ".join(" ".join(cue.lines) for cue in result) == transcript.text

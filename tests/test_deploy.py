@@ -1,4 +1,4 @@
-"""What lies in deploy/: its metrics exist, its alerts say what to do, and docs/how-to/operations.md knows them all."""
+"""The files in deploy/: their metrics exist, their alerts say what to do, and docs/how-to/operations.md names all."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SCRAPING = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text(
 DASHBOARD = json.loads((ROOT / "deploy/grafana/streamer.json").read_text(encoding="utf-8"))
 MODEL = (ROOT / "asr_repo/streaming_asr/1/model.py").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/how-to/operations.md").read_text(encoding="utf-8")
-# What Prometheus adds to a sample, and what it makes itself.
+# Labels that Prometheus adds to a sample or makes itself.
 ADDED = {"job", "instance"}
 OF_PROMETHEUS = {"up"}
 ENDINGS = re.compile(r"_(total|bucket|count|sum)$")
 
 
 def families() -> list[Metric]:
-    """What a service that has just started tells, without the times at which its counters began."""
+    """The metrics of a service that has just started, without the times at which its counters began."""
     metrics = Metrics()
     metrics.held = lambda: {"default": {"streaming_asr": 0}}
     metrics.connections = lambda: ConnectionCounts().numbers
@@ -38,7 +38,7 @@ def families() -> list[Metric]:
 
 
 def samples() -> dict[str, dict[str, set[str]]]:
-    """Every sample that can be scraped, and the values that each of its labels takes; of the model's: none known."""
+    """Every sample that can be scraped, and the values of its labels; those of the model have no known values."""
     found: dict[str, dict[str, set[str]]] = {}
     for family in families():
         for sample in family.samples:
@@ -64,7 +64,7 @@ def queries() -> list[tuple[str, str]]:
 
 
 def selectors(query: str) -> list[promql_parser.VectorSelector]:
-    """Which samples a query asks for."""
+    """The samples that a query asks for."""
     found = []
 
     def visit(node: object) -> None:
@@ -80,7 +80,7 @@ def selectors(query: str) -> list[promql_parser.VectorSelector]:
 
 @pytest.mark.parametrize(("place", "query"), queries())
 def test_queries_ask_for_what_exists(place: str, query: str) -> None:
-    """Each sample, each label and each word that a query names is one that the service or the model can give."""
+    """Each sample, label and value in a query is one that the service or the model can give."""
     known = samples()
     for selector in selectors(query):
         if selector.name in OF_PROMETHEUS:
@@ -94,14 +94,14 @@ def test_queries_ask_for_what_exists(place: str, query: str) -> None:
 
 @pytest.mark.parametrize(("place", "query"), queries())
 def test_counters_are_not_shown_bare(place: str, query: str) -> None:
-    """A counter or a bucket is only asked for over a time: its value alone depends on when the service started."""
+    """Counters and buckets are only used over a time, because their value depends on the start of the service."""
     for selector in selectors(query):
         if ENDINGS.search(selector.name or ""):
             assert re.search(rf"(rate|increase)\({selector.name}\b", query), place
 
 
 def test_legends_name_labels_that_are_left() -> None:
-    """A legend shows a label only where the query keeps it."""
+    """A legend only shows labels that its query keeps."""
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", ()):
             for label in re.findall(r"{{\s*(\w+)\s*}}", target["legendFormat"]):
@@ -111,7 +111,7 @@ def test_legends_name_labels_that_are_left() -> None:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_alerts_say_what_to_do(rule: dict[str, Any]) -> None:
-    """An alert has a severity, a sentence of what is wrong and one of what to do, and the document names it."""
+    """An alert has a severity, a sentence about the problem and one about the remedy, and the document names it."""
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert set(rule["annotations"]) == {"summary", "runbook"}
     for sentence in rule["annotations"].values():
@@ -124,14 +124,14 @@ def test_alerts_say_what_to_do(rule: dict[str, Any]) -> None:
 
 
 def test_alerts_have_names_of_their_own() -> None:
-    """No name stands for two alerts, and the document names none that does not exist."""
+    """No two alerts have the same name, and the document names none that does not exist."""
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names))
     assert set(re.findall(r"^\| `([A-Z]\w+)` \|", OPERATIONS, re.MULTILINE)) == set(names)
 
 
 def test_every_metric_is_explained() -> None:
-    """The document names each metric of the service and of the model, and no other."""
+    """The document names exactly the metrics of the service and of the model."""
     counters = {ENDINGS.sub("", name) for name in samples() if name.endswith("_total")}
     given = {f"{family.name}_total" if family.name in counters else family.name for family in families()}
     given |= {name for name in samples() if f'"{name}"' in MODEL}
@@ -139,7 +139,7 @@ def test_every_metric_is_explained() -> None:
 
 
 def test_dashboard() -> None:
-    """Panels have ids and places of their own, a description, and the data source that the user chose."""
+    """Panels have their own ids and places, a description, and the data source that the user chose."""
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
@@ -152,13 +152,13 @@ def test_dashboard() -> None:
 
 
 def test_every_metric_is_on_the_dashboard() -> None:
-    """Nothing is measured that nobody sees."""
+    """Every metric is shown on the dashboard."""
     shown = {ENDINGS.sub("", selector.name or "") for _, query in queries() for selector in selectors(query)}
     assert {ENDINGS.sub("", name) for name in samples()} <= shown
 
 
 def test_scraping() -> None:
-    """The example loads these alerts and has the jobs that they name."""
+    """The example loads these alerts, and has the jobs that they name."""
     assert SCRAPING["rule_files"] == ["alerts.yml"]
     assert jobs() == {"streamer", "triton"}
 

@@ -1,4 +1,4 @@
-"""The name of the distribution: everybody is told the same one, and never that of somebody else's package."""
+"""The name of the distribution: all instructions use it, and never the name of somebody else's package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from streamer.distribution import NAME, install_command
 from tests.project import ROOT
 
-# Where somebody may read how to install something.
+# Where installation instructions may be.
 FOLDERS = (".ci", "asr_repo", "audio_samples", "deploy", "docs", "scripts", "streamer", "tests")
 FILES = ("*.md", "*.py", "*.toml", "Makefile")
 WRITTEN = {"", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml", ".tsv", ".txt", ".yaml", ".yml"}
@@ -28,7 +28,7 @@ STRANGER = re.compile(
 
 
 def texts() -> Iterator[Path]:
-    """Everything that people read or run, but this file, which has the wrong advice as examples."""
+    """All files that people read or run, except this one, which has wrong instructions as examples."""
     for folder in FOLDERS:
         yield from (path for path in (ROOT / folder).rglob("*") if path.suffix in WRITTEN and path.is_file())
     for pattern in FILES:
@@ -36,7 +36,7 @@ def texts() -> Iterator[Path]:
 
 
 def test_nobody_is_told_to_install_the_package_of_somebody_else() -> None:
-    """`streamer` on the public index is another project."""
+    """`streamer` in the public index is another project."""
     paths = set(texts()) - {Path(__file__)}
     assert {
         ROOT / "README.md",
@@ -67,7 +67,7 @@ def test_nobody_is_told_to_install_the_package_of_somebody_else() -> None:
     ],
 )
 def test_such_advice_is_noticed(advice: str) -> None:
-    """However it is written."""
+    """Wrong instructions are noticed in every form."""
     assert STRANGER.search(advice)
 
 
@@ -81,18 +81,18 @@ def test_such_advice_is_noticed(advice: str) -> None:
     ],
 )
 def test_our_own_name_is_not_taken_for_it(right: str) -> None:
-    """The command and the folder are called `streamer` all the same."""
+    """The command and the folder may still be called `streamer`."""
     assert not STRANGER.search(right)
 
 
 def test_the_name_is_that_of_the_package() -> None:
-    """pyproject.toml says it, and its parts refer to each other by it."""
+    """pyproject.toml has this name, and its parts use it to refer to each other."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'\nname = "{NAME}"\n' in text
     assert len(re.findall(rf'^    "{NAME}\[[a-z,]+\]",$', text, re.MULTILINE)) == 5
 
 
 def test_what_to_type() -> None:
-    """A part is quoted, as a shell would take the brackets for itself."""
+    """A part is quoted, because a shell would interpret the brackets."""
     assert install_command() == "pip install streamer-asr"
     assert install_command("mic") == "pip install 'streamer-asr[mic]'"

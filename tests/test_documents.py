@@ -1,4 +1,4 @@
-"""The documents' programs and commands, run as they stand there."""
+"""The programs and commands in the documents, run as they are written there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_S = 100
 
 
 def blocks(document: str, language: str) -> list[str]:
-    """What stands in this document in this language."""
+    """The code blocks of a document in this language."""
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def run(command: list[str], place: Path, service: Service) -> str:
-    """Runs something to its successful end, in silence but for what it prints."""
+    """Run something successfully, with no other output than its own."""
     environment = {**os.environ, "STREAMER_SERVER": service.url, "PATH": f"{place}/bin:{os.environ['PATH']}"}
     done = subprocess.run(
         command, cwd=place, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -51,7 +51,7 @@ def run(command: list[str], place: Path, service: Service) -> str:
 
 @pytest.mark.parametrize("number", range(len(blocks("how-to/python.md", "python"))))
 def test_a_python_program_runs(service: Service, place: Path, number: int) -> None:
-    """Each by itself, without a warning, and it shows what it is there for."""
+    """Each program runs by itself, without a warning, and shows its result."""
     program = blocks("how-to/python.md", "python")[number]
     shown = run([sys.executable, "-W", "error", "-c", program], place, service)
     if "SessionError" in program:
@@ -65,13 +65,13 @@ def test_a_python_program_runs(service: Service, place: Path, number: int) -> No
 
 @pytest.mark.parametrize("number", range(len(blocks("how-to/testing.md", "python"))))
 def test_a_program_that_tests_a_client_runs(service: Service, place: Path, number: int) -> None:
-    """Without a warning, and it shows what was said."""
+    """The program runs without a warning, and shows the recognised words."""
     shown = run([sys.executable, "-W", "error", "-c", blocks("how-to/testing.md", "python")[number]], place, service)
     assert shown.strip() in ("nothing is lost and nothing is doubled", "a program of mine")
 
 
 def test_python_programs_are_there() -> None:
-    """Both ways of both things, and mistakes."""
+    """There are programs for both clients, for both uses, and for errors."""
     programs = blocks("how-to/python.md", "python")
     for words in (
         "with connect()",
@@ -87,7 +87,7 @@ def test_python_programs_are_there() -> None:
     "command", [line for block in blocks("how-to/command-line.md", "sh") for line in block.splitlines()]
 )
 def test_a_command_runs(service: Service, place: Path, command: str) -> None:
-    """As it is typed, and something comes of it."""
+    """Each command runs as written, and has a result."""
     if "ffmpeg" in command and shutil.which("ffmpeg") is None and not os.environ.get("CI"):
         pytest.skip("ffmpeg is not installed: make system")
     before = {path for path in place.rglob("*") if path.is_file()}
@@ -102,12 +102,12 @@ def test_a_command_runs(service: Service, place: Path, command: str) -> None:
 
 
 def written(spoken: str) -> str:
-    """The written form of what somebody says in the middle of a sentence."""
+    """The written form of something that is said in the middle of a sentence."""
     return " ".join(token.text for token in written_tokens(spoken.split(), begins=False))
 
 
 def promised_forms() -> list[tuple[str, str]]:
-    """What the table of the written form says, example by example."""
+    """The examples in the table of the written form."""
     rows = re.findall(r"^\| (.*?) \| (.*?) \|", (DOCS / "reference/written.md").read_text(), re.MULTILINE)
     pairs = [pair for spoken, form in rows for pair in zip(spoken.split(" · "), form.split(" · "), strict=False)]
     return [(spoken, form) for spoken, form in pairs if form != "the same" and spoken != "spoken" and "---" not in form]
@@ -115,7 +115,7 @@ def promised_forms() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("spoken", "form"), promised_forms())
 def test_the_written_form_is_what_its_page_promises(spoken: str, form: str) -> None:
-    """Each example of the table, but for the capital with which a sentence opens."""
+    """Each example is right, except for the capital at the beginning of a sentence."""
     if form[:1].isupper() and spoken[:1] == form[:1].lower() and spoken.split()[0] == "the":
         form = form[0].lower() + form[1:]
     assert written(spoken) == form
@@ -123,7 +123,7 @@ def test_the_written_form_is_what_its_page_promises(spoken: str, form: str) -> N
 
 @pytest.mark.parametrize("place", ["docs/reference/protocol.md", "streamer/web/index.html"])
 def test_a_time_is_written_in_one_form(place: str) -> None:
-    """Wherever the written form is promised, it is what the recogniser writes."""
+    """Wherever a page gives an example of a time, the recogniser writes it in the same form."""
     text = (ROOT / place).read_text(encoding="utf-8")
     assert written("three thirty p m") == "3:30 PM"
     assert "three thirty p m" in text

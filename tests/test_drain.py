@@ -1,4 +1,4 @@
-"""How `streamer serve` ends: sessions go on for a while, then get their finals; whoever has no time says it twice."""
+"""How `streamer serve` ends: sessions go on for a while and get their finals; a second signal ends them at once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PIECE = 10_240
 
 
 async def not_ready(served: Serving) -> None:
-    """Until it says so."""
+    """Wait until it reports that it is not ready."""
     while (await asyncio.to_thread(lambda: served.state))["ready"]:  # noqa: ASYNC110 nothing tells when
         await asyncio.sleep(0.01)
 
 
 async def refused(url: str) -> Event:
-    """What a session is told that comes too late."""
+    """The answer to a session that comes too late."""
     async with connect(url) as late:
         await late.send('{"type":"start"}')
         (error,) = await rest(late)
@@ -37,7 +37,7 @@ async def refused(url: str) -> Event:
 
 
 async def test_sessions_go_on(triton: TritonServer) -> None:
-    """After SIGTERM it is not ready at once and refuses, while a session says all that it has to say; then it ends."""
+    """After SIGTERM the service refuses new sessions, and ends when the others have said everything."""
     with serving("--triton", triton.grpc_address) as served:
         whole = text(await recognise(served.url, AUDIO))
         served.send()
@@ -63,7 +63,7 @@ async def test_sessions_go_on(triton: TritonServer) -> None:
 
 
 async def test_until_a_limit(triton: TritonServer) -> None:
-    """A session that does not end by itself gets the words that were heard, then the reason."""
+    """A session that does not end by itself gets its recognised words, and then the reason."""
     with serving("--triton", triton.grpc_address, "--drain-limit", "3") as served:
         async with session(served.url) as websocket:
             served.send()
@@ -79,7 +79,7 @@ async def test_until_a_limit(triton: TritonServer) -> None:
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 async def test_a_second_signal(second: signal.Signals) -> None:
-    """It ends at once, whoever speaks, and nothing is left: no process, no shared memory, no socket."""
+    """A second signal ends it at once, even during speech, and no process, shared memory or socket is left."""
     with serving("--drain-limit", "600", "--slots", "4") as served:
         [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
         prefixes, family = shared_memory_names(server.pid), served.descendants()
@@ -102,7 +102,7 @@ async def test_a_second_signal(second: signal.Signals) -> None:
 
 
 async def test_a_hung_triton_delays_nobody() -> None:
-    """Also where Triton does not react any more, a second signal ends it at once."""
+    """A second signal ends it at once, even if Triton hangs."""
     with serving("--drain-limit", "600", "--slots", "4") as served:
         [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
         prefixes, family = shared_memory_names(server.pid), served.descendants()

@@ -1,4 +1,4 @@
-"""The client on a machine that is not Linux, as far as that can be seen on one that is."""
+"""The client on a machine without Linux, as far as this can be simulated on Linux."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.command_run import PHRASE, finals
 from tests.project import ROOT
 from tests.pseudo_terminal import PATIENCE_S
 
-# What Python has on Linux, and on macOS or Windows has not.
+# Python modules that Linux has and macOS and Windows do not have.
 NOT_ON_MACOS = ("spwd",)
 NOT_ON_WINDOWS = (
     "fcntl",
@@ -30,9 +30,9 @@ NOT_ON_WINDOWS = (
     "crypt",
     "spwd",
 )
-# What the light client does not bring along.
+# Packages that the light client does not install.
 NOT_INSTALLED = ("torch", "torchaudio", "grpc", "tritonclient", "prometheus_client", "h11", "google", "safetensors")
-# Python's own modules ask for the platform, too, when they are imported: they are here already.
+# Some of Python's own modules also check the platform when they are imported, so these are imported first.
 ANOTHER_MACHINE = """
 import argparse, asyncio, ctypes, difflib, http.client, http.server, json, logging, multiprocessing, platform, shutil
 import signal, socket, ssl, subprocess, sys, sysconfig, tempfile, threading, urllib.request, uuid
@@ -46,7 +46,7 @@ sysconfig.get_config_vars()
 sys.platform = {platform!r}
 """
 MACHINES = {"win32": NOT_ON_WINDOWS, "darwin": NOT_ON_MACOS}
-# Whoever has only the client can run these.
+# These can be run with only the client installed.
 PARTS = (
     *("streamer.client", "streamer.cli", "streamer.chosen_service"),
     *(
@@ -62,7 +62,7 @@ PARTS = (
 
 
 def on(platform: str, code: str) -> subprocess.CompletedProcess[str]:
-    """Runs this where it looks like another machine."""
+    """Run this code as on another machine."""
     before = ANOTHER_MACHINE.format(absent=(*MACHINES[platform], *NOT_INSTALLED), platform=platform)
     return subprocess.run(
         [sys.executable, "-c", before + code],
@@ -81,14 +81,14 @@ def command(arguments: Iterable[str]) -> str:
 
 @pytest.mark.parametrize("platform", MACHINES)
 def test_nothing_of_linux_is_imported(platform: str) -> None:
-    """Nor anything that the light client does not bring along."""
+    """No module of Linux is imported, and no package that the light client does not install."""
     done = on(platform, "".join(f"import {part}\n" for part in PARTS))
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("platform", MACHINES)
 def test_a_service_elsewhere_does_the_work(service: Service, platform: str) -> None:
-    """A recording becomes text there as it does here."""
+    """A service elsewhere transcribes a recording, as on Linux."""
     done = on(platform, command([PHRASE, "--format", "json", "--server", service.url]))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["text"] == " ".join(finals(service, PHRASE))
@@ -96,7 +96,7 @@ def test_a_service_elsewhere_does_the_work(service: Service, platform: str) -> N
 
 @pytest.mark.parametrize("platform", MACHINES)
 def test_without_a_service_a_sentence_says_what_to_do(platform: str) -> None:
-    """Triton runs on Linux only."""
+    """Without a service the message says what to do, because Triton runs only on Linux."""
     code = "import streamer.address; streamer.address.is_ready = lambda *_: False\n"
     done = on(platform, code + command([PHRASE]))
     assert (done.returncode, done.stdout) == (1, "")
@@ -106,7 +106,7 @@ def test_without_a_service_a_sentence_says_what_to_do(platform: str) -> None:
 
 @pytest.mark.parametrize("platform", MACHINES)
 def test_the_doctor_knows_such_machines(platform: str) -> None:
-    """It looks for nothing that can be on Linux only."""
+    """`doctor` does not look for things that only Linux has."""
     done = on(platform, command(["doctor", "--quick", "--json"]))
     assert done.stderr == ""
     subjects = {finding["subject"] for finding in json.loads(done.stdout)["findings"]}

@@ -1,11 +1,11 @@
-"""What several parts share is the same in all of them."""
+"""Values that several parts share are the same in all of them."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
 from streamer.bridge.access.port_policy import PortPolicy
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.engine.stream_options import StreamOptions
 from streamer.limits import SEARCHES, STEPS_MS
 from streamer.settings.serve import ServeSettings
@@ -13,7 +13,7 @@ from streamer.wire.options import Start
 
 
 def test_a_session_without_options_is_a_stream_without_options() -> None:
-    """What the wire sends by default is what the engine does by default."""
+    """The defaults of the wire are those of the engine."""
     sent = Start().model_options()
     assert sent.keys() <= {each.name for each in fields(StreamOptions)}
     assert StreamOptions.from_dict(_as_json(sent), STEPS_MS, SEARCHES) == StreamOptions()

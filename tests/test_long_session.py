@@ -1,4 +1,4 @@
-"""Six minutes in one session through a real Triton and the bridge: the end is as the beginning."""
+"""Six minutes in one session through a real Triton and the bridge: the end is as good as the beginning."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Word = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Turn:
-    """One saying of a recording with the pause behind it. In every second round a flush parts it from all others."""
+    """One recording with the pause after it. In every second round a flush separates it from the others."""
 
     name: str
     apart: bool
-    flushed: bool  # before it
+    flushed: bool  # before this one
     start_ms: int
     sound: bytes
 
@@ -51,7 +51,7 @@ def turns() -> Iterator[Turn]:
     while at < MINUTES * 60_000:
         for name in FILES:
             sound = pcm(name)[: len(pcm(name)) // (2 * PER_MS) * 2 * PER_MS]
-            # Apart a recording ends with silence, whatever the pause: its last word must not depend on that.
+            # In separate rounds every recording ends with silence, so that its last word does not depend on the pause.
             pause = int(dice.integers(2000 if apart else 400, LONGEST_PAUSE_MS))
             turn = Turn(name, apart, apart or name == FILES[0], at, sound + noise[: pause * 2 * PER_MS])
             yield turn
@@ -60,14 +60,14 @@ def turns() -> Iterator[Turn]:
 
 
 def process_memory_mb(triton: TritonServer) -> float:
-    """What the model's process has for itself; its mapped tables are not counted."""
+    """The private memory of the model's process, without its mapped tables."""
     [stub] = [p for p in psutil.Process(triton.pid).children(recursive=True) if "stub" in p.name()]
     status = Path(f"/proc/{stub.pid}/status").read_text()
     return sum(int(size) for size in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) / 1024
 
 
 async def said(url: str, plan: list[Turn], triton: TritonServer) -> tuple[dict[Turn, list[Word]], list[float]]:
-    """The words of each turn, times counted from its beginning, and the model's memory from second to second."""
+    """The words of each turn, with times from its beginning, and the model's memory in each second."""
     words: list[Word] = []
     memory: list[float] = []
     async with connect(url) as session:
@@ -98,7 +98,7 @@ def texts(words: list[Word]) -> list[str]:
 
 @pytest.mark.timeout(600)  # twenty seconds of processor time, on a machine that may have much else to do
 async def test_six_minutes(service: Service, triton: TritonServer) -> None:
-    """Nothing drifts, grows, is lost or said twice, whatever ends a segment."""
+    """Nothing drifts, grows, is lost or is repeated, whatever ends a segment."""
     plan = list(turns())
     assert plan[-1].end_ms >= MINUTES * 60_000
     alone = {}
@@ -116,12 +116,12 @@ async def test_six_minutes(service: Service, triton: TritonServer) -> None:
     wrong = heard = expected = 0
     for turn, words in found.items():
         if turn.apart:
-            # A segment depends on its own audio alone: word for word, and to the rounding of times.
+            # A segment depends only on its own audio, so words are identical, and times after rounding.
             assert texts(words) == texts(alone[turn.name]), turn.start_ms
             for word, before in zip(words, alone[turn.name], strict=True):
                 assert max(abs(word[1] - before[1]), abs(word[2] - before[2])) <= 1, turn.start_ms
             continue
-        # Silence cuts where the steps happen to lie, so a doubtful word may turn out otherwise.
+        # Here cuts depend on the steps, so a doubtful word may differ.
         expected += len(alone[turn.name])
         heard += len(words)
         wrong += Levenshtein.distance(texts(words), texts(alone[turn.name]))

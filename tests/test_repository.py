@@ -1,4 +1,4 @@
-"""What a reader of the repository relies on: links, navigation, the lock file, the workflows."""
+"""What readers of the repository rely on: links, navigation, the lock file, the workflows."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# Where somebody may read the name of a page.
+# Where the name of a page may be mentioned.
 FOLDERS = (".github", "asr_repo", "audio_samples", "deploy", "docs", "scripts", "streamer", "tests")
 WRITTEN = {"", ".html", ".js", ".md", ".pbtxt", ".py", ".toml", ".yaml", ".yml"}
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.*?)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-# Documents that the site does not have; `make docs` is strict about the others.
+# Documents that are not part of the site. `make docs` is strict about the others.
 BESIDE_THE_SITE = ("README.md", "audio_samples/README.md", ".github/PULL_REQUEST_TEMPLATE.md")
 WIDTH = 120
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-# The lock file is for these.
+# The lock file is for this system.
 SYSTEM = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix"}
 
 
 def documents() -> list[Path]:
-    """All pages, and what stands at the root of the repository."""
+    """All pages, and the documents at the root of the repository."""
     return [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / path for path in BESIDE_THE_SITE[1:])]
 
 
 def supported() -> list[str]:
-    """The Pythons that `make nox` tries."""
+    """The Python versions that `make nox` tries."""
     [listed] = re.findall(r"^SUPPORTED = \((.*)\)$", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.MULTILINE)
     return re.findall(r'"([\d.]+)"', listed)
 
 
 def links(document: Path) -> Iterator[str]:
-    """What a document links to, but other sites."""
+    """The links of a document, except those to other sites."""
     for match in LINK.finditer(FENCE.sub("", document.read_text(encoding="utf-8"))):
         target = match[1] or match[2]
         if not re.match(r"[a-z]+:|\.\./blob/", target):
@@ -57,7 +57,7 @@ def links(document: Path) -> Iterator[str]:
 
 
 def anchors(document: Path) -> set[str]:
-    """The headings of a document, as links name them."""
+    """The headings of a document, in the form used by links."""
     headings = HEADING.findall(FENCE.sub("", document.read_text(encoding="utf-8")))
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
@@ -65,7 +65,7 @@ def anchors(document: Path) -> set[str]:
 
 @pytest.mark.parametrize("document", documents(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(document: Path) -> None:
-    """To a file or folder of the repository, and to a heading where one is named."""
+    """Links lead to a file or folder of the repository, and to an existing heading."""
     for target in links(document):
         path, _, anchor = target.partition("#")
         led_to = (document.parent / path).resolve() if path else document
@@ -74,7 +74,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_pages_that_are_named_exist() -> None:
-    """In comments, messages and settings; a page that has moved is named with its new place."""
+    """Pages that comments, messages and settings name exist under that name."""
     named = re.compile(r"(?<![\w/.])docs/[\w./-]+\.(?:md|svg|png)")
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in WRITTEN]
     paths += [path for path in ROOT.iterdir() if path.suffix in WRITTEN]
@@ -86,7 +86,7 @@ def test_pages_that_are_named_exist() -> None:
 
 
 def test_every_page_has_one_place_in_the_navigation() -> None:
-    """Also what is beside docs/ and a page of the site."""
+    """Every page of the site is in the navigation once, including those outside docs/."""
     navigation, _, _ = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nhooks:")
     placed = Counter(re.findall(r"(\S+\.md)$", navigation, re.MULTILINE))
     assert {path for path, times in placed.items() if times > 1} == set()
@@ -95,13 +95,13 @@ def test_every_page_has_one_place_in_the_navigation() -> None:
 
 @pytest.mark.parametrize("document", documents(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_lines_fit_into_a_window(document: Path) -> None:
-    """Tables apart, and what is shown as a program printed it."""
+    """Lines have at most 120 characters, except in tables and in the output of programs."""
     lines = FENCE.sub("", document.read_text(encoding="utf-8")).splitlines()
     assert [line for line in lines if len(line) > WIDTH and not line.startswith(("|", "<img", "!["))] == []
 
 
 def test_the_readme_is_short() -> None:
-    """What it does, within one screen; the rest is linked."""
+    """The README says on one screen what Streamer does, and links the rest."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 110
     first = "\n".join(lines[:30])
@@ -110,7 +110,7 @@ def test_the_readme_is_short() -> None:
 
 
 def pins() -> dict[str, list[tuple[str, Marker | None]]]:
-    """The versions of requirements.lock by package, with the Pythons and systems that each is for."""
+    """The versions of requirements.lock by package, with the Pythons and systems for each."""
     found: dict[str, list[tuple[str, Marker | None]]] = {}
     for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -122,7 +122,7 @@ def pins() -> dict[str, list[tuple[str, Marker | None]]]:
 
 @pytest.mark.parametrize("python", supported())
 def test_the_lock_file_has_what_is_asked_for(python: str) -> None:
-    """One version of each dependency for each Python, which fits; `make lock` writes the file."""
+    """Each dependency has one fitting version for each Python; `make lock` writes the file."""
     project = PYPROJECT["project"]
     asked = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
     environment = {**SYSTEM, "python_version": python, "python_full_version": f"{python}.1"}
@@ -143,7 +143,7 @@ def workflow(name: str) -> dict[str, Any]:
 
 
 def test_every_supported_python_is_tried() -> None:
-    """The workflow, `make nox`, the metadata and the search for a Python say the same."""
+    """The workflow, `make nox`, the metadata and the search for a Python agree."""
     assert workflow("ci.yml")["jobs"]["service"]["strategy"]["matrix"]["python"] == supported()
     start = "Programming Language :: Python :: 3."
     classified = [line.rpartition(" ")[2] for line in PYPROJECT["project"]["classifiers"] if line.startswith(start)]
@@ -154,7 +154,7 @@ def test_every_supported_python_is_tried() -> None:
 
 @pytest.mark.parametrize("name", [path.name for path in (ROOT / ".github" / "workflows").iterdir()])
 def test_workflows_type_what_everybody_types(name: str) -> None:
-    """Each `make` in them is a word of the Makefile."""
+    """Each `make` in a workflow is a target of the Makefile."""
     steps = [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
     assert steps
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -163,5 +163,5 @@ def test_workflows_type_what_everybody_types(name: str) -> None:
 
 
 def test_the_longest_tests_are_there() -> None:
-    """Those that begin first have not been renamed since."""
+    """The files that begin first exist under these names."""
     assert [name for name in LONGEST if not (ROOT / "tests" / name).exists()] == []

@@ -1,4 +1,4 @@
-"""The folder for temporary files, and what is said where it has no room."""
+"""The folder for temporary files, and the message if it has no space."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from streamer.triton.server import TritonServer
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The one that TMPDIR names."""
+    """The folder that TMPDIR names."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
 
 
 def test_the_folder_that_was_named(folder: Path) -> None:
-    """It is taken where there is room in it."""
+    """The named folder is used if it has space."""
     assert wanted_folder() == temporary_folder.temporary_folder() == folder
     assert free_bytes(folder) > 0
     assert free_bytes(folder / "missing") == 0
 
 
 def test_a_full_folder_is_named_with_its_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also by whoever wanted to start a Triton."""
+    """The message has a remedy, also when a Triton was to be started."""
     monkeypatch.setattr(temporary_folder, "LEAST", 1 << 60)
     with pytest.raises(OSError, match="is full") as caught:
         temporary_folder.temporary_folder()
@@ -41,7 +41,7 @@ def test_a_full_folder_is_named_with_its_remedy(folder: Path, monkeypatch: pytes
 
 
 def test_the_present_folder_is_no_place_for_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python would take it where nothing fits anywhere else."""
+    """Python would use the current folder if no other one has space."""
     monkeypatch.chdir(folder.parent)
     monkeypatch.setattr(tempfile, "tempdir", str(folder.parent))
     with pytest.raises(OSError, match=REMEDY):

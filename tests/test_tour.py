@@ -1,4 +1,4 @@
-"""The tour of the documentation, typed line by line by somebody who reads nothing else."""
+"""The tour of the documentation, typed line by line by a user who reads nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SENTENCE = ROOT / "audio_samples" / "quilter.ogg"
 
 
 class Newcomer:
-    """Somebody in a fresh clone, with a shell and a microphone."""
+    """A user in a fresh clone, with a shell and a microphone."""
 
     def __init__(self, clone: Path, place: Room) -> None:
         self._place = place
@@ -36,7 +36,7 @@ class Newcomer:
         self._terminal.watch(PROMPT)
 
     def type(self, line: str) -> str:
-        """Types a line, does what a person does meanwhile, and tells what was shown until the next prompt."""
+        """Type a line, do what a person does meanwhile, and return the output up to the next prompt."""
         terminal = self._terminal
         before = len(terminal.shown)
         terminal.type(line + "\n")
@@ -48,7 +48,7 @@ class Newcomer:
         return ESCAPES.sub("", terminal.shown[before:]).replace("\r", "\n")
 
     def leave(self) -> None:
-        """Closes the shell; what the tour has started has been ended by it, too."""
+        """Close the shell. Everything that the tour started must have ended."""
         left = self._terminal.process.children(recursive=True)
         _, left = psutil.wait_procs(left, END_S)
         for process in left:
@@ -67,14 +67,14 @@ class Newcomer:
 
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
-    """In a clone of which everything is installed already."""
+    """A user in a clone in which everything is already installed."""
     clone = tmp_path / "clone"
     for source, folder in ((ROOT, clone), (Path(sys.prefix), clone / ".venv")):
         folder.mkdir()
         for entry in source.iterdir():
             if entry.name not in (".venv", ".git", ".installed", ".runs"):
                 (folder / entry.name).symlink_to(entry)
-    # Newer than all that it is made of: nothing is installed again, least of all through these links.
+    # Newer than all sources, so that nothing is installed again, least of all through these links.
     for stamp in (".installed", ".runs"):
         (clone / ".venv" / stamp).touch()
     folder = tmp_path / "room"
@@ -87,7 +87,7 @@ def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
 
 @pytest.mark.timeout(240)
 def test_every_line_does_what_the_tour_says(newcomer: Newcomer) -> None:
-    """Each command is typed as it stands, and each answer that is shown comes."""
+    """Each command is typed as it is written, and each answer that the tour shows comes."""
     shown, commands, answers = "", 0, 0
     for kind, block, address in re.findall(r"^```(\w+)\n(.*?)^```$|Open <(\S+)>", TOUR.read_text(), re.M | re.S):
         if kind == "sh":

@@ -116,7 +116,7 @@ def of_channel(channel: int, event: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def call() -> Transcript:
-    """Two speakers who interrupt each other; the second channel was heard first."""
+    """Two speakers who interrupt each other. The second channel arrived first."""
     result = Transcript("call.wav")
     for event in (
         of_channel(1, final(word("fine", 1500, 1900), word("thanks", 1900, 2400))),
@@ -129,7 +129,7 @@ def call() -> Transcript:
 
 
 def test_channels_are_told_in_text(call: Transcript) -> None:
-    """Lines stand in the order of their starts, each with its channel, counted from 1."""
+    """Lines are in the order of their starts, each with its channel, counted from 1."""
     assert call.render("text") == "[1] how are you\n[2] fine thanks\n[2] bye\n"
 
 
@@ -145,7 +145,7 @@ def test_channels_are_told_in_json(call: Transcript) -> None:
 
 
 def test_channels_are_told_in_subtitles(call: Transcript) -> None:
-    """Cues of a channel follow one another; those of two channels may stand at the same time."""
+    """Cues of one channel follow each other; those of two channels may overlap."""
     assert call.render("srt") == (
         "1\n00:00:01,000 --> 00:00:02,000\n[1] how are you\n\n"
         "2\n00:00:01,500 --> 00:00:02,500\n[2] fine thanks\n\n"
@@ -160,7 +160,7 @@ def test_channels_are_told_in_subtitles(call: Transcript) -> None:
 
 
 def test_what_was_asked_for_is_in_json() -> None:
-    """The spoken form and the alternatives stand in a segment where the service gave them."""
+    """The spoken form and the alternatives are in a segment if the service gave them."""
     result = Transcript("a.wav")
     extra = {"spoken": "a", "alternatives": [{"text": "a", "confidence": 0.8}, {"text": "the", "confidence": 0.1}]}
     result.add({**final(word("A", 0, 10)), **extra})

@@ -23,8 +23,8 @@ PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Runs a command to its successful end; its standard output."""
-    # No PYTHONPATH and no settings of the test run: what is installed must do by itself.
+    """Run a command successfully. Returns its standard output."""
+    # No PYTHONPATH and no settings of the test run: the installed package must work by itself.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
         list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -44,18 +44,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel in it. Its dependencies are those of the test run: they are 5 GB."""
+    """A virtual environment with the wheel. It uses the dependencies of the test run, because they have 5 GB."""
     folder = tmp_path_factory.mktemp("venv") / "with space"
     run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
     run(folder / "bin" / "pip", "install", "--no-deps", "--no-index", wheel, cwd=folder.parent)
     packages = Path(run(folder / "bin" / "python", "-c", PACKAGES, cwd=folder.parent).strip())
-    # Appended to the path, so behind the wheel; a .pth file there, such as that of the checkout, is not followed.
+    # Appended to the path, so after the wheel. A .pth file there, such as that of the checkout, is not used.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin"
 
 
 def test_it_holds_what_running_needs(wheel: Path) -> None:
-    """The package, the model repository with its weights, the page; and nothing that is not for users."""
+    """The wheel has the package, the model repository with its weights, and the page, and only files for users."""
     names = zipfile.ZipFile(wheel).namelist()
     for needed in (
         "streamer/cli.py",
@@ -75,7 +75,7 @@ def test_it_holds_what_running_needs(wheel: Path) -> None:
 
 
 def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: Path) -> None:
-    """Neither the checkout nor the folder we are in plays a part."""
+    """Neither the checkout nor the current folder matters."""
     code = (
         "import streamer; from streamer.triton import repository; print(streamer.__file__, repository.asr_repository())"
     )
@@ -86,7 +86,7 @@ def test_the_installed_package_is_the_one_that_runs(installed: Path, tmp_path: P
 
 
 def test_the_command_transcribes_outside_the_checkout(installed: Path, service: Service, tmp_path: Path) -> None:
-    """`streamer FILE` with a Triton of its own, far from the checkout, says the same as the checkout."""
+    """`streamer FILE` with its own Triton gives the same as the checkout."""
     command: list[str | Path] = [installed / "streamer", SHORT, "--format", "json", "--server"]
     own = json.loads(run(*command, "embedded", cwd=tmp_path))
     assert own["file"] == str(SHORT)

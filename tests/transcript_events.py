@@ -25,5 +25,5 @@ def final(*words: dict[str, Any], segment: int = 0) -> dict[str, Any]:
 
 
 def speech(count: int, *, start_ms: int = 0, each_ms: int = 300, text: str = "word") -> list[dict[str, Any]]:
-    """So many words, one straight after the other."""
+    """This many words, one directly after the other."""
     return [word(text, start_ms + index * each_ms, start_ms + (index + 1) * each_ms) for index in range(count)]

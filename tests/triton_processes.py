@@ -1,4 +1,4 @@
-"""What is asked of a Triton from outside: its streams, the processes of its models, and their shared memory."""
+"""A Triton seen from outside: its streams, the processes of its models, and their shared memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def metric(triton: TritonServer, name: str) -> float:
 
 
 def live_streams(triton: TritonServer) -> float:
-    """How many streams the model itself says are open."""
+    """How many streams are open, according to the model."""
     return metric(triton, "streamer_slots_live")
 
 
 def expired_streams(triton: TritonServer) -> float:
-    """How many streams nobody has ended."""
+    """How many streams expired because nobody ended them."""
     return metric(triton, "streamer_streams_expired_total")
 
 
@@ -39,14 +39,14 @@ def stubs(server: int) -> Iterator[psutil.Process]:
 
 
 async def no_streams(triton: TritonServer) -> None:
-    """Wait until the model has no stream: all have been ended, none expires, as one does that is forgotten."""
+    """Wait until the model has no stream. All must have been ended: none expires, as a forgotten one does."""
     expired = await asyncio.to_thread(expired_streams, triton)
     await streams_gone(triton)
     assert await asyncio.to_thread(expired_streams, triton) == expired
 
 
 async def streams_gone(triton: TritonServer) -> None:
-    """Wait until the model has no stream. One that nobody ends expires only after 15 s and more."""
+    """Wait until the model has no stream. One that nobody ends expires after 15 s or more."""
     for _ in range(600):
         if await asyncio.to_thread(live_streams, triton) == 0:
             return
@@ -59,6 +59,6 @@ def shared_memory(prefixes: set[str]) -> list[str]:
 
 
 def shared_memory_names(server: int) -> set[str]:
-    """What the shared memory of a tritonserver is called."""
+    """The names of the shared memory of a tritonserver."""
     options = [word for word in psutil.Process(server).cmdline() if "shm-region-prefix-name=" in word]
     return {option.rpartition("=")[2] for option in options}

@@ -1,6 +1,6 @@
-"""A room with a microphone: a sound system of our own, in which recordings are played and PortAudio hears them.
+"""A room with a microphone: a separate sound system in which recordings are played and PortAudio records them.
 
-PulseAudio with a null sink, private to the test (its own folders and socket); ALSA's plugin leads PortAudio there.
+It is PulseAudio with a null sink, private to the test (own folders and socket). ALSA's plugin leads PortAudio there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATIENCE_S = 60.0
 
 
 class Room:
-    """What is played here is heard by processes with this `environment`."""
+    """Processes with this `environment` hear what is played here."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = dict(environment)
@@ -30,15 +30,15 @@ class Room:
         self.plug_in()
 
     def play(self, recording: str | Path) -> subprocess.Popen[bytes]:
-        """Begins to play a recording (WAV, FLAC, OGG) as fast as it was spoken."""
+        """Begin to play a recording (WAV, FLAC, OGG) as fast as it was spoken."""
         return subprocess.Popen(["paplay", f"--device={SINK}", str(recording)], env=self.environment)
 
     def plug_in(self) -> None:
-        """There is a device."""
+        """Connect the microphone."""
         self._sink = self._control("load-module", "module-null-sink", f"sink_name={SINK}", "rate=48000", "channels=2")
 
     def unplug(self) -> None:
-        """The device is gone."""
+        """Disconnect the microphone."""
         self._control("unload-module", self._sink)
 
     def _control(self, *arguments: str) -> str:
@@ -48,7 +48,7 @@ class Room:
 
 @contextmanager
 def room(folder: Path) -> Iterator[Room]:
-    """A room of its own; `folder` gets what belongs to it."""
+    """A private room. Its files are in `folder`."""
     missing = [command for command in NEEDED if shutil.which(command) is None]
     if missing and "CI" not in os.environ:
         pytest.skip(f"a virtual microphone needs {', '.join(missing)}: scripts/system_packages")
@@ -73,7 +73,7 @@ def room(folder: Path) -> Iterator[Room]:
 
 
 def silent_environment(folder: Path) -> dict[str, str]:
-    """A machine without any sound device, as servers and containers are."""
+    """The environment of a machine without any sound device, such as a server or container."""
     cards = Path("/proc/asound/cards")
     if cards.exists() and "no soundcards" not in cards.read_text() and "CI" not in os.environ:
         pytest.skip("this machine has sound devices, which cannot be hidden")

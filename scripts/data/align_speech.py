@@ -1,16 +1,17 @@
-"""Find the times of every word and phone of the prepared speech, by PocketSphinx or by our own model.
+"""Finds the times of every word and phone of the prepared speech, with PocketSphinx or our own model.
 
     python scripts/data/align_speech.py --work PREPARED train dev
     python scripts/data/align_speech.py --work PREPARED --by BUNDLE train
 
-writes PREPARED/NAME.phones.jsonl, one utterance a line: words as [word, start ms, length ms] and phones as
-[phone, start ms, length ms, number of its word]. Where no alignment is found `aligned` is false and the phones
-are the dictionary's, without times. PocketSphinx takes 40 minutes for 20 hours on two cores.
+The first command writes PREPARED/NAME.phones.jsonl with PocketSphinx. Each line is an utterance: words as
+[word, start ms, length ms], and phones as [phone, start ms, length ms, number of its word]. If no alignment is found,
+`aligned` is false, and the phones are those of the dictionary, without times. 20 hours of speech take 40 minutes on two
+cores.
 
-With --by it writes PREPARED/NAME.heard.jsonl: the pronunciations that this bundle's model hears, with rough times.
-Training prefers them, and they take minutes. Times are never judged by them.
+With --by, it writes PREPARED/NAME.heard.jsonl: the pronunciations that the model of this bundle hears, with rough
+times. This takes only minutes, and training prefers these files. Times are never evaluated with them.
 
-Both can be stopped at any moment, and continue there the next time.
+Both can be stopped at any moment. The same command continues them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Make recordings worse, each in several ways, to measure the weaknesses of the recogniser.
+"""Degrades recordings, each in several ways, to measure the weaknesses of the recogniser.
 
     python scripts/data/degrade_speech.py speech/dev.tsv --work PREPARED --to DEGRADED
     python -m streamer evaluate DEGRADED/telephone.tsv
 
-DEGRADED gets a folder of FLAC files and a manifest (file, corpus, speaker, text) for every way. Noise and rooms are
-those of the prepared data. The same seed gives the same files, and all levels of noise use the same noise.
+For every way, DEGRADED gets a folder of FLAC files and a manifest (file, corpus, speaker, text). Noise and rooms come
+from the prepared data. The same seed gives the same files, and all levels of noise use the same noise.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def main() -> int:
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="prepared data, for its noise and rooms")
     parser.add_argument("--to", type=Path, required=True, help="folder for the degraded recordings")
-    parser.add_argument("--ways", nargs="+", metavar="WAY", help="only these (default: all)")
-    parser.add_argument("--limit", type=int, help="number of recordings, from all corpora (default: all)")
+    parser.add_argument("--ways", nargs="+", metavar="WAY", help="only these ways to degrade (default: all)")
+    parser.add_argument("--limit", type=int, help="how many recordings, from all corpora (default: all)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     try:

@@ -1,11 +1,14 @@
-"""Find the text of recordings that have none, and write those whose text is sure as a folder of given speech.
+"""Finds texts for recordings without text. Those with a sure text are written as a folder of given speech.
 
     python scripts/data/find_text.py --recordings CLIPS --sentences TEXT… --dev GIVEN/dev.tsv --work WORK --output MORE
 
-The recogniser hears every recording. The known sentences nearest to what it heard (TEXT: one or more a line) are
-scored by the phones that the acoustic model hears; one that fits about as well as the words heard is taken as what was
-read. Of the others, the words heard are taken where the search is sure of each. MORE gets `train.tsv` and tar shards
-of two corpora, NAME_found and NAME_heard: docs/how-to/training.md says how often such texts are right.
+TEXT are text files of known sentences, with one or more sentences in each line. Every recording is recognised. The
+sentences that are nearest to the recognised words are scored by the phones that the acoustic model hears. If a sentence
+fits about as well as the recognised words, it is the text. Otherwise the recognised words are the text, if the search
+is sure of them.
+
+MORE gets `train.tsv` and tar shards of two corpora: NAME_found has known sentences, and NAME_heard recognised words.
+docs/how-to/training.md shows how often such texts are right.
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ from streamer.training.labelling.recordings import prepare_recordings
 def main() -> int:
     """Prepare and label the recordings; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recordings", type=Path, required=True, help="folder of one-utterance audio files")
+    parser.add_argument("--recordings", type=Path, required=True, help="folder of audio files, each with one utterance")
     parser.add_argument("--sentences", type=Path, nargs="+", required=True, help="text files of known sentences")
-    parser.add_argument("--dev", type=Path, required=True, help="manifest whose texts no recording may get")
+    parser.add_argument("--dev", type=Path, required=True, help="a manifest; no recording may get one of its texts")
     parser.add_argument("--work", type=Path, required=True, help="folder for the decoded recordings and emissions")
     parser.add_argument("--output", type=Path, required=True, help="folder for the labelled speech")
     parser.add_argument("--name", default="clips", help="name of the prepared set and corpora (default: clips)")

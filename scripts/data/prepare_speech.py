@@ -1,13 +1,14 @@
-"""Decode the given speech, noise and rooms to memory-mapped int16 audio, and check what the manifests say.
+"""Decodes the given speech, noise and rooms to memory-mapped int16 audio, and checks the manifests.
 
     python scripts/data/prepare_speech.py --speech GIVEN --work PREPARED
     python scripts/data/prepare_speech.py --work PREPARED --synthetic-hours 5
 
-GIVEN holds `train.tsv`, `dev.tsv`, their tar shards, `noise.tar` and `rooms.tar`. PREPARED gets `train`, `dev`,
-`noise` and `rooms` as NAME.samples and NAME.tsv. Utterances of train that dev holds too are left out.
+GIVEN has `train.tsv`, `dev.tsv`, the tar files (shards) that they name, `noise.tar` and `rooms.tar`. PREPARED gets
+`train`, `dev`, `noise` and `rooms` as NAME.samples and NAME.tsv. Utterances of train that are also in dev are left out.
 
-With --synthetic-hours it gets `synthetic` too: words that train lacks, numbers, spelled letters and commands, said by
-the voices of Debian's packages espeak-ng, flite and, if asked for, rhvoice. The same seed says the same.
+With --synthetic-hours, PREPARED also gets `synthetic`: words that train lacks, numbers, spelled letters and commands.
+They are said by the voices of Debian's packages espeak-ng, flite and, with --engines, rhvoice. The same seed gives the
+same speech.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from streamer.training.data.synthetic_voices import check_installed
 def main() -> int:
     """Prepare everything; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--speech", type=Path, help="folder with manifests and tar shards (default: prepared before)")
+    parser.add_argument(
+        "--speech", type=Path, help="folder with manifests and shards (default: keep what was prepared)"
+    )
     parser.add_argument("--work", type=Path, required=True, help="folder for the prepared data")
     parser.add_argument("--synthetic-hours", type=float, default=0.0, help="hours of synthetic speech (default: none)")
     parser.add_argument("--engines", nargs="+", default=["espeak-ng", "flite"], help="synthetic voices")

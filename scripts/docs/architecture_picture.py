@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "architecture.svg"
 WIDTH: Final = 960
 HEIGHT: Final = 756
-CHARACTER: Final = 7  # about so wide
+CHARACTER: Final = 7  # roughly the width of a character
 STYLE: Final = """
 text{font:14px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#33454b}
 .name{font-weight:600;fill:#10211f}.part{font-size:12.5px}.edge{font-size:12.5px;font-style:italic;fill:#6f8288}
@@ -35,7 +35,7 @@ ENGINE: Final = "slots; features, encoder, activity; search and language; segmen
 
 
 class Box(NamedTuple):
-    """A rectangle with a name, and what is in it."""
+    """A rectangle with a name and its content."""
 
     x: int
     y: int
@@ -47,7 +47,7 @@ class Box(NamedTuple):
 
 
 class Way(NamedTuple):
-    """An arrow from a point to another one, with words beside it."""
+    """An arrow from one point to another, with words beside it."""
 
     begin: tuple[int, int]
     end: tuple[int, int]
@@ -108,21 +108,23 @@ WAYS: Final = (
 
 
 def main() -> int:
-    """Runs it; the exit status."""
+    """Draw or check the picture. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; the exit status is 1 if it is old")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; the exit status is 1 if the picture is out of date"
+    )
     options = parser.parse_args()
     picture = draw()
     if not options.check:
         PICTURE.write_text(picture, encoding="utf-8")
     elif PICTURE.read_text(encoding="utf-8") != picture:
-        print(f"{PICTURE.name} is old: `python scripts/docs/architecture_picture.py` draws it anew.")
+        print(f"{PICTURE.name} is out of date: run `python scripts/docs/architecture_picture.py` to draw it again.")
         return 1
     return 0
 
 
 def draw() -> str:
-    """The whole picture."""
+    """Return the whole picture."""
     head = 'id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto-start-reverse"'
     return "\n".join(
         [

@@ -1,8 +1,8 @@
-"""A hook of MkDocs: what the pages link to outside docs/ is part of the site, too.
+"""A hook of MkDocs: files outside docs/ to which a page links become pages of the site.
 
-Documents of the repository, such as the changelog, become pages. A file of the source becomes a page that shows it, a
-folder one that lists its files. So a link is right both here and where the repository is read, and a dead one fails
-the build.
+A document of the repository, such as the changelog, becomes a page. A source file becomes a page that shows it, and a
+folder a page that lists its files. So each link works in the site and in the repository, and a dead link fails the
+build.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = "docs"
-# Documents outside docs/ that have a place in the navigation, and their addresses in the site.
+# Documents outside docs/ that are in the navigation, and their addresses in the site.
 DOCUMENTS: Final = {
     "CHANGELOG.md": "project/changelog.md",
     "CODE_OF_CONDUCT.md": "project/conduct.md",
@@ -41,7 +41,7 @@ ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+.-]*:|/")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages of what lies outside docs/."""
+    """Add pages for the files outside docs/."""
     for document, address in DOCUMENTS.items():
         files.append(File.generated(config, address, content=(ROOT / document).read_text(encoding="utf-8")))
     wanted = [
@@ -58,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Leads links to what lies outside docs/ to its page."""
+    """Let links to files outside docs/ lead to their pages."""
     address = page.file.src_uri
     home, here = _home(address), posixpath.dirname(address)
 
@@ -73,7 +73,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _home(address: str) -> str:
-    """The folder of the repository in which the document of this page lies; links of source pages begin at its root."""
+    """Return the folder of this page's document in the repository. Links of source pages begin at the root."""
     for document, at in DOCUMENTS.items():
         if at == address:
             return posixpath.dirname(document)
@@ -81,12 +81,12 @@ def _home(address: str) -> str:
 
 
 def _in_repository(target: str, home: str) -> str | None:
-    """What a link leads to, from the root of the repository; None if it leads elsewhere."""
+    """Return the target of a link as a path from the repository's root; None if it leads elsewhere."""
     return None if ELSEWHERE.match(target) else posixpath.normpath(posixpath.join(home, target))
 
 
 def _outside(text: str, home: str) -> Iterator[str]:
-    """Paths outside docs/ to which a document links."""
+    """Return the paths outside docs/ to which a document links."""
     for link in LINK.finditer(text):
         path = _in_repository(link[2], home)
         if path is not None and not path.startswith((f"{PAGES}/", "..")):
@@ -94,7 +94,7 @@ def _outside(text: str, home: str) -> Iterator[str]:
 
 
 def _address(path: str) -> str:
-    """Where the page of a path outside docs/ lies in the site."""
+    """Return the address in the site of a path outside docs/."""
     return DOCUMENTS.get(path, f"{SOURCE}/{path}.md")
 
 

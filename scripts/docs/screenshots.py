@@ -2,8 +2,8 @@
 
     python scripts/docs/screenshots.py [--output FOLDER] [--server URL]
 
-Without `--server` a service is started for it. It wants Debian's chromium and the font Inter (fonts-inter) for pictures
-that look as on most people's machines.
+Without `--server`, it starts a service. It needs Debian's chromium, and the font Inter (package fonts-inter), so that
+the pictures look as on most people's machines.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 RECORDING: Final = ROOT / "audio_samples" / "talk.flac"
 LEAD_S: Final = 0.4
 PATIENCE_MS: Final = 120_000
-# Containers lack what the sandbox needs.
+# The sandbox of chromium does not work in containers.
 FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
 INTER: Final = Path("/usr/share/fonts/opentype/inter")
-# What a bare Debian has for a font of the system is on nobody's desk.
+# A bare Debian has a font that hardly anybody uses.
 FONTS: Final = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>
 <include>/etc/fonts/fonts.conf</include>
@@ -44,10 +44,12 @@ FONTS: Final = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "urn:fontconf
 
 
 def main() -> int:
-    """Take all of them."""
+    """Take all pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "pictures", help="where they go")
-    parser.add_argument("--server", metavar="URL", help="the page of a service that runs, as http://127.0.0.1:8080")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "pictures", help="folder for the pictures")
+    parser.add_argument(
+        "--server", metavar="URL", help="the page of a service that already runs, such as http://127.0.0.1:8080"
+    )
     arguments = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:

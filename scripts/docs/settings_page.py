@@ -1,6 +1,6 @@
 """Writes the tables of docs/reference/settings.md from the list of settings.
 
-With --check it only says whether they are right.
+With --check, it only checks whether they are up to date.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ END: Final = "<!-- The end of the tables. -->\n"
 
 
 def main() -> int:
-    """Runs it; the exit status."""
+    """Write or check the tables. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; the exit status is 1 if they are old")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; the exit status is 1 if a table is out of date"
+    )
     options = parser.parse_args()
     text = PAGE.read_text(encoding="utf-8")
     right = with_tables(text)
     if not options.check:
         PAGE.write_text(right, encoding="utf-8")
     elif text != right:
-        print(f"{PAGE.name} is older than the settings: python scripts/docs/settings_page.py writes it anew.")
+        print(f"{PAGE.name} is out of date: run python scripts/docs/settings_page.py to write it again.")
         return 1
     return 0
 
 
 def with_tables(page: str) -> str:
-    """The page with the tables of the present settings."""
+    """Return the page with the tables of the present settings."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{tables()}\n{END}{after}"

@@ -1,11 +1,11 @@
-"""Makes the moving picture of a transcript being written: docs/pictures/writing.svg.
+"""Makes docs/pictures/writing.svg, a moving picture of a transcript that is being written.
 
     python scripts/docs/writing_picture.py record    # runs the command in a terminal, writes writing.cast (asciicast)
     python scripts/docs/writing_picture.py draw      # draws writing.svg from it; --check only compares
 
-What is recorded is a real run: the embedded Triton, a recording that is played as fast as it was spoken, and what the
-terminal showed, with its times. The picture goes on at the same pace. Only the wait for the service before the audio
-begins is cut to a second.
+The picture shows a real run: the embedded Triton recognises a recording that is played as fast as it was spoken. The
+cast has everything that the terminal showed, with its times, and the picture has the same pace. Only the wait for the
+service, before the audio begins, is cut to one second.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PATIENCE_S: Final = 300.0
 
 # Times of the picture, in seconds.
 LEAD_S: Final = 1.0  # from the command to the first audio
-STAY_S: Final = 4.0  # how long the whole transcript stands there
+STAY_S: Final = 4.0  # how long the complete transcript is shown
 
 # Sizes of the picture, in its own units.
 CHARACTER: Final = 9.0
@@ -68,7 +68,7 @@ text,.played,.heard{animation-duration:%(whole)ss;animation-iteration-count:infi
 
 @dataclass(frozen=True)
 class Shown:
-    """A line of the terminal while it looked so: where it stood, its text, and from which character on it was dim."""
+    """A line of the terminal for some time: its row, its text, and the first character that is dim."""
 
     row: int
     text: str
@@ -78,10 +78,12 @@ class Shown:
 
 
 def main() -> int:
-    """Runs it; the exit status."""
+    """Record, draw or check the picture. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("record", "draw"))
-    parser.add_argument("--check", action="store_true", help="change nothing; the exit status is 1 if it is old")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; the exit status is 1 if the picture is out of date"
+    )
     options = parser.parse_args()
     if options.action == "record":
         CAST.write_text(record(), encoding="utf-8")
@@ -90,19 +92,17 @@ def main() -> int:
     if not options.check:
         PICTURE.write_text(picture, encoding="utf-8")
     elif PICTURE.read_text(encoding="utf-8") != picture:
-        print(
-            f"{PICTURE.name} is not that of {CAST.name}: `python scripts/docs/writing_picture.py draw` draws it anew."
-        )
+        print(f"{PICTURE.name} does not show {CAST.name}: run `python scripts/docs/writing_picture.py draw`.")
         return 1
     return 0
 
 
 def record() -> str:
-    """Runs the command in a terminal; what it showed, and when, in the format of asciinema."""
+    """Run the command in a terminal. Returns what it showed, and when, in the format of asciinema."""
     outside, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
-    # `--timing` says on standard error, which is not shown, when the first audio was sent.
+    # `--timing` prints on standard error, which is not shown, when the first audio was sent.
     command = [sys.executable, *COMMAND[1:], "--timing"]
     began = time.monotonic()
     process = subprocess.Popen(
@@ -126,7 +126,7 @@ def record() -> str:
 
 
 def draw(cast: str) -> str:
-    """The picture of a recorded run."""
+    """Return the picture of a recorded run."""
     head, *events = map(json.loads, cast.splitlines())
     [audio_s] = [at_s for at_s, kind, _ in events if kind == "m"]
     samples = read_audio(ROOT / RECORDING)
@@ -159,7 +159,7 @@ def draw(cast: str) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="t d">',
-            '<title id="t">A recording is written down while it is played</title>',
+            '<title id="t">A recording is transcribed while it is played</title>',
             f'<desc id="d">{escape(last)}</desc>',
             f"<style>{style}{''.join(frames)}</style>",
             f'<clipPath id="c"><rect class="played" width="{width - MARGIN}" height="{height}"/></clipPath>',
@@ -177,14 +177,16 @@ def draw(cast: str) -> str:
 def _read(terminal: int) -> str:
     try:
         return os.read(terminal, 65536).decode("utf-8")
-    except OSError:  # nobody writes to it any more
+    except OSError:  # the program has ended
         return ""
 
 
 def _lines(events: list[tuple[float, str]]) -> Iterator[Shown]:
-    """What stood in each line of the terminal, from when to when. It knows what this program draws with."""
+    """Yield the content of each line of the terminal, with its times. It knows the control codes of our command."""
     row = 0
-    standing: dict[int, tuple[str, int, float]] = {}  # by row: the text, how much of it is firm, and since when
+    standing: dict[
+        int, tuple[str, int, float]
+    ] = {}  # by row: the text, how many of its characters are stable, and since when it is shown
     for at_s, data in events:
         before = dict(standing)
         dim = False
@@ -194,7 +196,7 @@ def _lines(events: list[tuple[float, str]]) -> Iterator[Shown]:
                 case "\n":
                     row += 1
                 case "\r":
-                    pass  # what follows erases the line
+                    pass  # the next code erases the line
                 case "K":
                     standing.pop(row, None)
                 case "A":
@@ -220,7 +222,7 @@ def _text(row: int, text: str, firm: int, look: str, top: int) -> str:
 
 
 def _bars(samples: np.ndarray[tuple[int], np.dtype[np.int16]], width: int) -> str:
-    """The waveform, as upright strokes around 0."""
+    """Return the waveform as vertical strokes around 0."""
     parts = np.array_split(samples.astype(np.float64), BARS)
     levels = np.array([np.sqrt(np.mean(part**2)) for part in parts])
     halves = np.maximum(1.0, levels / levels.max() * WAVE / 2)

@@ -1,11 +1,11 @@
-"""Measure speech start and end events: false openings on sounds that are no speech, missed and late starts on dev.
+"""Measures the start and end events of speech: false starts on other sounds, and missed and late starts on dev.
 
     python scripts/measure/activity.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--sounds FOLDER] [--json FILE]
 
-The recogniser runs with the bundle's activity head and no words, so what is measured are the events of activity alone.
-The noise is what scripts/train/train_activity.py leaves out, synthetic sounds have other seeds, and speech is dev with
-pauses of 1.2 to 5 s. FOLDER may hold recordings of more sounds in a folder for each kind; those shorter than 2 s are
-strung together as keys are typed.
+The recogniser runs with the bundle's activity head and without words, so only events of activity are measured. The
+noise is that which scripts/train/train_activity.py does not use, the synthetic sounds have other seeds, and the speech
+is dev with pauses of 1.2 to 5 s. FOLDER may have recordings of further sounds, with a folder for each kind. Recordings
+shorter than 2 s are played one after another with the rhythm of typing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
     parser.add_argument("--bundle", type=Path, required=True, help="folder with activity.pt")
-    parser.add_argument("--sounds", type=Path, help="folder of recorded sounds, a folder for each kind")
+    parser.add_argument("--sounds", type=Path, help="folder of recorded sounds, with a folder for each kind")
     parser.add_argument("--minutes", type=float, default=9.0, help="minutes for each kind of sound and speech")
     parser.add_argument("--step-ms", type=int, choices=ActivityModel.step_ms, default=320)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:

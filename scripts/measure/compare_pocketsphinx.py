@@ -1,11 +1,11 @@
-"""Compare a service with PocketSphinx 5, which brings its own model and language model, on the same recordings.
+"""Compares a service with PocketSphinx 5 and its own models, on the same recordings.
 
     python scripts/measure/compare_pocketsphinx.py MANIFEST [--limit 100] [--cache FOLDER] [--engine]
 
-Both are judged by streamer.evaluate, with one normalisation. Prints word error rates by corpus, how many errors the
-service makes more or fewer than PocketSphinx (relative, with the 95 % interval of a paired bootstrap), and CPU seconds
-for a second of audio. --cache keeps what PocketSphinx understood by the content of the audio, so that comparing again
-only costs our own time.
+streamer.evaluate scores both with the same normalisation. The script prints the word error rates by corpus, the
+relative difference in errors (with the 95 % interval of a paired bootstrap), and the CPU time per second of audio. With
+--cache, the results of PocketSphinx are kept by the content of the audio, and another comparison does not compute them
+again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> int:
     """Compare; returns the exit status, 0 only if both recognised every recording."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_hearing_arguments(parser)
-    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="folder for results of PocketSphinx")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="folder that keeps the results of PocketSphinx")
     parser.add_argument("--processes", type=int, default=1, help="processes of PocketSphinx (1)")
     options = parser.parse_args()
     if options.processes < 1:

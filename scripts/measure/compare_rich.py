@@ -1,10 +1,10 @@
 """Compares our changing lines in a terminal with those of rich.
 
-    python scripts/measure/compare_rich.py columns            # how wide this terminal draws texts, and who knows it
-    python scripts/measure/compare_rich.py cost               # importing, and drawing a board of eight rows
-    python scripts/measure/compare_rich.py board ours|rich    # for 20 s: make the window narrower meanwhile
+    python scripts/measure/compare_rich.py columns            # the real width of texts in this terminal, and each guess
+    python scripts/measure/compare_rich.py cost               # the time of the import, and of drawing eight rows
+    python scripts/measure/compare_rich.py board ours|rich    # draws for 20 s; make the window narrower meanwhile
 
-Run `columns` and `board` in the terminal to be tested. Only this script needs `pip install rich wcwidth`.
+Run `columns` and `board` in the terminal that you want to test. Only this script needs `pip install rich wcwidth`.
 docs/decisions/terminal-display.md has the results.
 """
 
@@ -71,7 +71,7 @@ print((time.perf_counter() - began) * 1e3, len(sys.modules) - before)
 
 
 class RichBoard(TranscriptionDisplay):
-    """What our board shows, drawn by rich."""
+    """Draws the content of our board with rich."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
@@ -108,7 +108,7 @@ class RichBoard(TranscriptionDisplay):
             self.draw(audio_ms)
 
     def draw(self, audio_ms: int) -> None:
-        """Without waiting for its turn."""
+        """Draw at once, without a limit on how often."""
         from rich.console import Group
         from rich.text import Text
 
@@ -123,7 +123,7 @@ class RichBoard(TranscriptionDisplay):
 
 
 def main() -> int:
-    """The exit status."""
+    """Run one of the comparisons. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("columns", "cost", "board"))
     parser.add_argument("whose", nargs="?", choices=("ours", "rich"), default="ours")
@@ -137,7 +137,7 @@ def main() -> int:
 
 
 def table_of_columns() -> Iterator[str]:
-    """A row for each text: the columns that it takes, and those that everybody thinks it does."""
+    """Yield a row for each text: the columns that it takes, and the columns that each library expects."""
     rich, wcwidth = import_module("rich.cells").cell_len, import_module("wcwidth").wcswidth
     taken = taken_columns(list(TEXTS.values()))
     yield "| text | this terminal | ours | rich | wcwidth |"
@@ -147,7 +147,7 @@ def table_of_columns() -> Iterator[str]:
 
 
 def taken_columns(texts: list[str]) -> list[int]:
-    """Measure how far the cursor of the terminal on standard input moves for each of these texts."""
+    """Measure how far the cursor moves for each of these texts, in the terminal on standard input."""
     before = termios.tcgetattr(0)
     tty.setraw(0)
     try:
@@ -170,7 +170,7 @@ def _cursor_after(text: str) -> int:
 
 
 def table_of_costs() -> Iterator[str]:
-    """Print the cost of drawing, and the lowest cost of the import for a client that has imported everything else."""
+    """Print the cost of drawing, and the least cost of the import in a client that has imported everything else."""
     for name, module in IMPORTED.items():
         command = [sys.executable, "-c", PROBE, module]
         runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(IMPORTS)]
@@ -183,7 +183,7 @@ def table_of_costs() -> Iterator[str]:
 
 
 def draw_many(whose: str, stream: TextIO) -> float:
-    """The CPU time in milliseconds of drawing a board."""
+    """Return the CPU time of drawing a board, in milliseconds."""
     board = ProgressBoard(stream, Tally(ROWS), words=True) if whose == "ours" else RichBoard(stream)
     for index in range(ROWS):
         board.begin(index, f"recording-{index}.wav", 60_000)
@@ -202,7 +202,7 @@ def draw_many(whose: str, stream: TextIO) -> float:
 
 @contextmanager
 def terminal() -> Iterator[tuple[TextIO, Callable[[], int]]]:
-    """A pseudo-terminal that is read all the time, and how many bytes it got."""
+    """Provide a pseudo-terminal that is read all the time, and the number of bytes that it got."""
     outside, inside = pty.openpty()
     ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     total = 0
@@ -225,7 +225,7 @@ def terminal() -> Iterator[tuple[TextIO, Callable[[], int]]]:
 
 
 def show_board(whose: str) -> None:
-    """Four recordings that are not finished."""
+    """Show four recordings that are not finished."""
     print("before the board")
     board = ProgressBoard(sys.stderr, Tally(12), words=True) if whose == "ours" else RichBoard(sys.stderr)
     for index, name in enumerate(NAMES):

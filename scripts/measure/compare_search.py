@@ -1,11 +1,11 @@
-"""Compare our search with flashlight-text's streaming lexicon decoder: word errors and CPU time, same emissions.
+"""Compares our search with flashlight-text's streaming lexicon decoder: word errors and CPU time on the same emissions.
 
     python scripts/measure/compare_search.py --work PREPARED --cache FOLDER --arpa LANGUAGE.arpa
 
-Both read the phone head's log-probabilities of the prepared set `dev` in steps of eight frames, with the bundle's
-lexicon and language model (flashlight reads the latter as ARPA: `build_language_model.py --arpa`). The weights of each
-are tuned on half of the set, at the second beam size that is asked for, and judged on the other half. CPU time is that
-of the search alone, on one thread. Needs `pip install flashlight-text`.
+Both get the log-probabilities of the phones' head for the prepared set `dev`, in steps of eight frames. Both use the
+bundle's lexicon and language model. Flashlight needs the language model as ARPA (`build_language_model.py --arpa`). The
+weights of each search are tuned on one half of the set, with the second of the given beam sizes, and evaluated on the
+other half. CPU time is that of the search alone, on one thread. The script needs `pip install flashlight-text`.
 """
 
 from __future__ import annotations

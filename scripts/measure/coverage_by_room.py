@@ -1,4 +1,4 @@
-"""How much of each room of streamer/ the tests run: statements and branches, out of what `coverage json` wrote."""
+"""Prints how many statements and branches of each room of streamer/ the tests run, from a file of `coverage json`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ COUNTED: Final = ("num_statements", "covered_lines", "num_branches", "covered_br
 
 
 def main() -> int:
-    """Prints the table; the exit status."""
+    """Print the table. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("report", type=Path, nargs="?", default=Path("coverage.json"), help="coverage.json by default")
+    parser.add_argument(
+        "report", type=Path, nargs="?", default=Path("coverage.json"), help="the file (default: coverage.json)"
+    )
     report = json.loads(parser.parse_args().report.read_text(encoding="utf-8"))
     print("| room | statements | run | branches | taken |\n|---|---:|---:|---:|---:|")
     for room, counts in [*sorted(rooms(report).items()), ("all", sum(rooms(report).values(), Counter()))]:
@@ -24,7 +26,7 @@ def main() -> int:
 
 
 def rooms(report: dict[str, Any]) -> dict[str, Counter[str]]:
-    """What is counted of each package below streamer/, and of the modules beside them."""
+    """Return the counts of each package below streamer/, and of the modules beside the packages."""
     found: dict[str, Counter[str]] = {}
     for path, file in report["files"].items():
         parts = PurePosixPath(path).parts
@@ -34,7 +36,7 @@ def rooms(report: dict[str, Any]) -> dict[str, Counter[str]]:
 
 
 def share(part: int, whole: int) -> str:
-    """In percent."""
+    """Return the covered share in percent."""
     return f"{100 * part / whole:.0f} %" if whole else "-"
 
 

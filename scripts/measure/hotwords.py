@@ -1,11 +1,11 @@
-"""Measure hotwords: the rare words that they recover, their false insertions, and the errors in other words.
+"""Measures hotwords: the rare words that they recover, their false insertions, and the errors in other words.
 
     python scripts/measure/hotwords.py --work PREPARED --cache FOLDER [--bundle asr_repo/streaming_asr/1] [--tune]
 
-A word of the references is rare if the lexicon does not have it or the language model expects it less than once in
-`--rare` words. Each utterance is given its own rare words as hotwords, among so many distractors: rare words that are
-not said in it. The default bonus (weight 1) and the floor of unknown words are chosen on one half of the utterances
-(`--tune`, which writes them to `search.json`); what is printed is of the other half.
+A word of the references is rare if the lexicon does not have it, or if its probability in the language model is below
+`--rare`. Each utterance gets its own rare words as hotwords, and some distractors: rare words that are not said in it.
+`--tune` chooses the default bonus (for weight 1) and the floor of unknown words on one half of the utterances, and
+writes them to `search.json`. The printed figures are those of the other half.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from streamer.training.search.search_arguments import run_script, search_argumen
 def main() -> int:
     """Tune and measure; returns the exit status."""
     parser = search_arguments(__doc__)
-    parser.add_argument("--rare", type=float, default=3e-6, help="what the language model makes of a rare word at most")
-    parser.add_argument("--beam", type=int, help="hypotheses of a stream (as in search.json)")
+    parser.add_argument(
+        "--rare", type=float, default=3e-6, help="the highest probability of a rare word in the language model"
+    )
+    parser.add_argument("--beam", type=int, help="hypotheses of a stream (default: as in search.json)")
     parser.add_argument("--tune", action="store_true", help="choose bonus and floor, and write them to search.json")
-    parser.add_argument("--every", type=int, default=1, help="only every n-th utterance, to be quick")
+    parser.add_argument("--every", type=int, default=1, help="use only every n-th utterance, to be quick")
     return run_script(_measure, parser)
 
 

@@ -1,4 +1,4 @@
-"""Measure whether the time to refuse a guessed key reveals how similar it is to a valid one.
+"""Measures whether the time to refuse a guessed key reveals how similar it is to a valid one.
 
     python scripts/measure/key_timing.py [--keys 20] [--guesses 20000]
 
@@ -36,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "keys"
         path.write_text("".join(f"{key.line}\n" for key in keys))
-        time.sleep(2.5)  # a file that is this new is read each time
+        time.sleep(2.5)  # a file that has just changed is read each time
         times = _measured(KeyFile(path), guesses, options.guesses)
     print("| guess | median µs | 95% |\n|---|---:|---|")
     for kind, taken in times.items():

@@ -1,10 +1,10 @@
-"""Measure whether pauses cost words: utterances of dev alone, and one after another with pauses between them.
+"""Measures whether pauses cause word errors: utterances of dev are recognised alone, and joined with pauses.
 
     python scripts/measure/pauses.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--utterances 60]
 
-The errors counted are those at the edges: in the first two and the last two words of each utterance, and insertions
-beside them. A word that is lost, doubled or split where a segment ends would be an error there that the utterance by
-itself does not have.
+Only errors at the edges count: in the first two and the last two words of each utterance, and insertions beside them.
+If a word is lost, doubled or split at the end of a segment, the joined utterance has an error at its edge that the same
+utterance alone does not have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure how long the Tab key takes: the time to complete some command lines, each in a process of its own."""
+"""Measures how long the Tab key takes: the time to complete some command lines, each in its own process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-# Where the second line has a file to complete.
+# The second command line completes a file in this folder.
 PLACE: Final = Path(__file__).parents[2] / "audio_samples"
 LINES: Final = ("streamer ", "streamer ta", "streamer --format js", "streamer serve --", "streamer serve --keys ")
 
@@ -21,7 +21,9 @@ LINES: Final = ("streamer ", "streamer ta", "streamer --format js", "streamer se
 def main() -> int:
     """Measure and print the table; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=25, metavar="N", help="how often each is asked (25)")
+    parser.add_argument(
+        "--times", type=int, default=25, metavar="N", help="how often each command line is completed (25)"
+    )
     options = parser.parse_args()
     print("| line | processor ms | at least ms | median ms |\n|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +35,7 @@ def main() -> int:
 
 
 def answered(line: str, answer: Path) -> tuple[float, float]:
-    """The milliseconds until the answer, and the milliseconds of processor time."""
+    """Return the milliseconds until the answer, and the milliseconds of processor time."""
     asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SHELL": "zsh"}
     environment = {**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

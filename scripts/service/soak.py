@@ -3,10 +3,10 @@
     python scripts/service/soak.py long [MANIFEST] [--minutes 60] [--pace N] [--server URL]
     python scripts/service/soak.py faults [--minutes 10] [--seed N] [--tritons 2] [--every 6]
 
-`long` runs one session of an hour: does memory grow, do results come later, do times drift, do words change? `faults`
-runs thousands of sessions while clients vanish and Tritons die: is a word lost, doubled, or sent to another session?
-Both print a table. The exit status is 0 only if everything holds. Linux only. See docs/explanation/soak.md and
-docs/how-to/evaluation.md.
+`long` runs one session of an hour. It checks that memory does not grow, results do not come later, times do not drift,
+and words do not change. `faults` runs thousands of sessions while clients vanish and Tritons die. It checks that no
+word is lost, doubled, or sent to another session. Both print a table. The exit status is 0 only if all checks pass.
+Linux only. See docs/explanation/soak.md and docs/how-to/evaluation.md.
 """
 
 from __future__ import annotations

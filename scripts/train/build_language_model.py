@@ -1,11 +1,12 @@
-"""Estimate the language model from text: a mixture of Kneser-Ney trigrams, weighted on dev, pruned to a size.
+"""Builds the language model from text: a mixture of Kneser-Ney trigrams, with weights found on dev, pruned to a size.
 
     python scripts/train/build_language_model.py lm_text.tar.xz lm_text_modern.tar.xz --train train.tsv --dev dev.tsv \\
         --output asr_repo/streaming_asr/1/language.safetensors
 
-The archives hold text files; `train` and `dev` are manifests of speech. Nothing that dev holds is learnt from. The
-weights of the sources are found on every second utterance of dev; perplexities are given for the other half and for
-all of it, by corpus, with the ends of sentences and without words outside the vocabulary. Takes some minutes and 4 GB.
+The archives have text files. `train` and `dev` are manifests of speech. Sentences that are also in dev are not used for
+training. The weights of the sources are found on every second utterance of dev. The printed perplexities are those of
+the other half, and of all of dev, by corpus. They count the ends of sentences, and leave out words that are not in the
+vocabulary. This takes some minutes and 4 GB of memory.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ def main() -> int:
     """Build the model; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("archives", nargs="+", type=Path, help="tar archives of text files")
-    parser.add_argument("--train", type=Path, help="manifest whose transcripts are one more source")
-    parser.add_argument("--dev", type=Path, required=True, help="manifest that weights are found and judged on")
+    parser.add_argument("--train", type=Path, help="a manifest; its transcripts are one more source")
+    parser.add_argument("--dev", type=Path, required=True, help="a manifest for finding and evaluating the weights")
     parser.add_argument("--output", type=Path, required=True, help="the file to write")
-    parser.add_argument("--arpa", type=Path, help="write the same model in the ARPA format too")
+    parser.add_argument("--arpa", type=Path, help="also write the model to this file, in the ARPA format")
     parser.add_argument("--vocabulary", type=int, default=Recipe.vocabulary, help="the most words")
-    parser.add_argument("--megabytes", type=float, default=Recipe.megabytes, help="the largest file")
+    parser.add_argument("--megabytes", type=float, default=Recipe.megabytes, help="the largest size of the file")
     parser.add_argument("--without-share-alike", action="store_true", help="leave out texts under share-alike licences")
     options = parser.parse_args()
     try:

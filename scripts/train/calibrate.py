@@ -1,11 +1,12 @@
-"""Fit the corrections of times and confidences for a bundle, and write `calibration.json` into it.
+"""Fits the corrections of times and confidences for a bundle, and writes its `calibration.json`.
 
     python scripts/train/calibrate.py --work PREPARED --cache FOLDER [--bundle BUNDLE] [--steps 160 320 640]
 
-Needs PREPARED/SET.phones.jsonl of scripts/data/align_speech.py. On the first half of the set, for each search and step:
-the median distance of the starts and ends of rightly found words from the alignment, and by logistic regression how
-likely a word is right. The second half is judged. Emissions are computed once for each step and kept in the cache:
-run it again after every change of the weights, the language model or the search.
+The script needs PREPARED/SET.phones.jsonl from scripts/data/align_speech.py. It fits on the first half of the set,
+separately for each search and step length. The correction of times is the median distance between the found and the
+aligned starts and ends of right words. The probability that a word is right comes from logistic regression. The second
+half is for evaluation. Emissions are computed once for each step length, and kept in the cache. Run the script again
+after every change of the weights, the language model or the search.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from streamer.training.search.search_arguments import run_script, search_argumen
 def main() -> int:
     """Fit, write, judge; returns the exit status."""
     parser = search_arguments(__doc__)
-    parser.add_argument("--steps", type=int, nargs="+", default=[160, 320, 640], help="milliseconds")
+    parser.add_argument("--steps", type=int, nargs="+", default=[160, 320, 640], help="step lengths in milliseconds")
     return run_script(_calibrate, parser)
 
 

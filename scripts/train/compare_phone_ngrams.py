@@ -1,10 +1,11 @@
-"""Compare the n-grams that CTC-CRF can use: how well they predict the phones, and what they cost.
+"""Compares the n-grams that CTC-CRF can use: how well they predict phones, and what they cost.
 
     python scripts/train/compare_phone_ngrams.py --work PREPARED [--bundle asr_repo/streaming_asr/1] [--orders 2 3 4]
 
-They are estimated from the phones of train, and judged on those of dev too. Perplexity is for each unit that an n-gram
-counts: with a free boundary that is phones alone. The cost is processor time of one thread for one batch, there and
-back, and the share of the loss in a step (optimiser and augmentation left out). An order of 4 takes 1 GB and seconds.
+They are estimated from the phones of train, and evaluated on train and dev. Perplexity is per unit. If the boundary
+between words is free, only phones count as units. The cost is the processor time of one thread for one batch, forward
+and backward, and the loss's share of a training step without optimiser and augmentation. Order 4 takes 1 GB of memory
+and some seconds.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Compare ways to train at equal steps, from the same weights, each on several seeds.
+"""Compares ways to train: with the same number of steps and the same first weights, each with several seeds.
 
     python scripts/train/compare_training.py --work PREPARED --start BUNDLE --to FOLDER --steps 600 [--seeds 1 2]
     python scripts/train/compare_training.py --list
 
-Every run has a folder FOLDER/SETTING-SEED. The comparison can be stopped at any moment (SIGTERM, Ctrl-C); the same
-command continues it. Each run is evaluated on the second half of dev by the search of --base, with weights tuned on a
-part of the first half. That takes most of the time of an evaluation; --untuned leaves it out. The table comes last.
+Every run has a folder FOLDER/SETTING-SEED. The comparison can be stopped at any moment (SIGTERM, Ctrl-C), and the same
+command continues it. Each run is evaluated on the second half of dev with the search of --base. First, the search's
+weights are tuned on a part of the first half. The tuning takes most of the time of an evaluation; --untuned leaves it
+out. The table is printed at the end.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", nargs="+", metavar="SETTING", help="only these (default: all but 4-gram)")
     parser.add_argument("--processes", type=int, help="number of processes (default: one per core)")
-    parser.add_argument("--base", type=Path, default=Path("asr_repo/streaming_asr/1"), help="bundle with the search")
-    parser.add_argument("--untuned", action="store_true", help="judge with the search of --base as it is")
+    parser.add_argument(
+        "--base", type=Path, default=Path("asr_repo/streaming_asr/1"), help="bundle whose search is used"
+    )
+    parser.add_argument("--untuned", action="store_true", help="evaluate with the search of --base as it is")
     parser.add_argument("--list", action="store_true", help="print the settings")
     options = parser.parse_args()
     torch.set_num_threads(1)

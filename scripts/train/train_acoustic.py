@@ -1,15 +1,16 @@
-"""Train the acoustic model, judge it, and write the bundle that is shipped.
+"""Trains the acoustic model, evaluates it, and writes the bundle that is shipped.
 
-    python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 [--minutes 10]   train, or go on
+    python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 [--minutes 10]   train, continue
     python scripts/train/train_acoustic.py --work PREPARED --run RUN --plan-minutes 100 --start BUNDLE --crf-from 0
     python scripts/train/train_acoustic.py --work PREPARED --run RUN --evaluate                          errors on dev
     python scripts/train/train_acoustic.py --run RUN --export asr_repo/streaming_asr/1                  write the bundle
 
-RUN holds the checkpoint, the averaged weights as a bundle (`averaged`), `log.jsonl` and `curves.png`. A run can be
-stopped at any moment and goes on when the same command is given again; the learning rate falls to zero at the end of
-the plan, and rises again if more is planned. It runs on a GPU where there is one.
+RUN has the checkpoint, the averaged weights as a bundle (`averaged`), `log.jsonl` and `curves.png`. A run can be
+stopped at any moment, and the same command continues it. The learning rate falls to zero at the end of the plan, and
+rises again if the plan becomes longer. The run uses a GPU if there is one.
 
-The phones learn the aligned frames first, then CTC, then CTC-CRF if --crf-from says so (docs/how-to/training.md).
+The phones' head first learns the labels of aligned frames, then CTC, and from --crf-from on CTC-CRF. See
+docs/how-to/training.md.
 """
 
 from __future__ import annotations
@@ -63,32 +64,44 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--start", type=Path, metavar="BUNDLE", help="start a new run from these weights")
     new.add_argument("--size", choices=SIZES, default="small")
     new.add_argument("--seed", type=int, default=1)
-    new.add_argument("--processes", type=int, help="number (default: one per core; one on a GPU)")
+    new.add_argument("--processes", type=int, help="number of processes (default: one per core; one on a GPU)")
     new.add_argument("--batch-seconds", type=float, default=Run.batch_seconds)
     new.add_argument("--minutes", type=float, default=1e6, help="length of this piece (default: to the end)")
     new.add_argument("--keep-every", type=int, metavar="STEPS", help="keep the averaged weights in RUN/step-N")
     plan = parser.add_argument_group("its plan")
     plan.add_argument("--plan-minutes", type=float, help="training time after which the learning rate is zero")
-    plan.add_argument("--plan-steps", type=int, help="the same in steps")
+    plan.add_argument("--plan-steps", type=int, help="the same, as a number of steps")
     plan.add_argument("--rate", type=float, help="the highest learning rate (default: 2.5e-3, with --start 1.25e-3)")
-    plan.add_argument("--fall", type=float, default=Schedule.fall, help="share of the plan in which the rate falls")
+    plan.add_argument(
+        "--fall", type=float, default=Schedule.fall, help="share of the plan in which the learning rate falls"
+    )
     plan.add_argument(
         "--aligned-steps", type=int,
-        help="steps that learn the aligned phones frame by frame before CTC (default: 200, with --start none)",
+        help="steps that learn labels of aligned frames, before CTC (default: 200; none with --start)",
     )  # fmt: skip
-    plan.add_argument("--crf-from", type=int, metavar="STEP", help="the phones learn by CTC-CRF from this step on")
-    plan.add_argument("--errors-from", type=int, metavar="STEP", help="count the words that may be wrong from here on")
-    plan.add_argument("--errors-weight", type=float, default=Schedule.errors_weight, help="weight of these words")
-    plan.add_argument("--conditions", choices=CONDITIONS, default=Run.conditions, help="how hard the audio is made")
+    plan.add_argument(
+        "--crf-from", type=int, metavar="STEP", help="the phones' head learns with CTC-CRF from this step on"
+    )
+    plan.add_argument(
+        "--errors-from", type=int, metavar="STEP", help="expected wrong words are a loss from this step on"
+    )
+    plan.add_argument("--errors-weight", type=float, default=Schedule.errors_weight, help="the weight of that loss")
+    plan.add_argument(
+        "--conditions", choices=CONDITIONS, default=Run.conditions, help="how strongly the audio is changed"
+    )
     plan.add_argument(
         "--consistency", type=float, default=Schedule.consistency, metavar="WEIGHT",
         help="two masked views of each batch must agree, with this weight (0.2; a step takes twice as long)",
     )  # fmt: skip
     crf = parser.add_argument_group("CTC-CRF")
-    crf.add_argument("--ctc-share", type=float, default=Schedule.ctc_share, help="how much of plain CTC stays")
+    crf.add_argument(
+        "--ctc-share", type=float, default=Schedule.ctc_share, help="the share of plain CTC beside CTC-CRF"
+    )
     crf.add_argument("--order", type=int, choices=ORDERS, default=PhoneModel.order, help="order of the phone n-gram")
-    crf.add_argument("--free-boundary", action="store_true", help="leave the mark after words out of the n-gram")
-    crf.add_argument("--crf-middle", action="store_true", help="the head in the middle learns by CTC-CRF too")
+    crf.add_argument("--free-boundary", action="store_true", help="leave the boundary after words out of the n-gram")
+    crf.add_argument(
+        "--crf-middle", action="store_true", help="the head in the middle of the encoder also learns with CTC-CRF"
+    )
     return parser
 
 
@@ -114,7 +127,7 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _schedule(options: argparse.Namespace) -> Schedule:
-    """The plan; a run that starts from a bundle needs neither a warm start nor so high a rate."""
+    """Return the plan. A run that starts from a bundle needs no warm start, and a lower learning rate."""
     usual = GOING_ON if options.start else Schedule()
     given = {name: getattr(options, name) for name in ("rate", "aligned_steps") if getattr(options, name) is not None}
     return replace(

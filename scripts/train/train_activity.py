@@ -1,11 +1,10 @@
-"""Train the activity head, which tells speech from music, keyboards and noise, and write it into a bundle.
+"""Trains the activity head, which distinguishes speech from music, typing and noise, and writes it into a bundle.
 
     python scripts/train/train_activity.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--minutes 6]
 
-PREPARED holds the prepared and aligned `train` and the noise (scripts/data/prepare_speech.py,
-scripts/data/align_speech.py). Music, keyboards and the like are synthesised. One core does it in a few
-minutes of processor time. Noise that scripts/measure/activity.py measures with is left out.
-Only `activity.pt` of the bundle is written.
+PREPARED has the prepared and aligned `train`, and the noise (scripts/data/prepare_speech.py,
+scripts/data/align_speech.py). Music, typing and similar sounds are synthesised. Noise for scripts/measure/activity.py
+is left out. The training takes a few minutes of processor time on one core. It writes only `activity.pt` of the bundle.
 """
 
 from __future__ import annotations

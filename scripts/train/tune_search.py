@@ -1,9 +1,9 @@
-"""Tune the search's weights on half of a prepared set, judge them on the other half, and write `search.json`.
+"""Tunes the weights of the search on one half of a prepared set, evaluates them on the other half, and writes them.
 
     python scripts/train/tune_search.py --work PREPARED --cache FOLDER [--bundle asr_repo/streaming_asr/1] [--beam 192]
 
-The phone head's log-probabilities at 320 ms are computed once and kept in the cache. What becomes small is the mean of
-the corpora's word errors. Everything else stays as `search.json` has it.
+The log-probabilities of the phones' head at 320 ms are computed once and kept in the cache. Tuning minimises the mean
+of the corpora's word error rates. The weights are written to the bundle's `search.json`, and other values there stay.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STREAMS = 32
 def main() -> int:
     """Tune and write; returns the exit status."""
     parser = search_arguments(__doc__)
-    parser.add_argument("--beam", type=int, help="hypotheses of a stream (as in search.json)")
+    parser.add_argument("--beam", type=int, help="hypotheses of a stream (default: as in search.json)")
     return run_script(_tune, parser)
 
 

@@ -1,13 +1,14 @@
-"""Do everything that new weights need, in order: fit, measure, and write the figures into the documents.
+"""Does everything that new weights need: fits, measures, and writes the figures into the documents.
 
     python scripts/train/weights_changed.py --from RUN/averaged --work PREPARED --speech GIVEN --to FOLDER
     python scripts/train/weights_changed.py --work PREPARED --speech GIVEN --to FOLDER --list
     python scripts/train/weights_changed.py --work PREPARED --speech GIVEN --to FOLDER --only calibration
 
-PREPARED needs dev, aligned by PocketSphinx. FOLDER gets what the steps print and write. What was done for the same
-files is not done again, so the same command goes on where it was stopped. Each step is a command that can be typed
-alone; --list prints it with the minutes that it takes. The tables between `<!-- measured: … -->` and `<!-- end -->` in
-the card and the documents are written anew, and lines outside them that hold an old figure are told: those are yours.
+PREPARED needs dev, aligned by PocketSphinx. FOLDER gets the output and the files of the steps. A step is not repeated
+if its files have not changed, so the same command continues after a stop. Each step is a command of its own; --list
+prints the commands, with the minutes that they take. In the model card and the documents, the tables between
+`<!-- measured: … -->` and `<!-- end -->` are written again. Lines outside the tables that have an old figure are
+reported, and must be changed by hand.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from streamer.training.release.marked_blocks import rewrite
 from streamer.training.release.release_steps import ReleasePlaces, release_steps
 from streamer.training.release.step_runner import StepRunner
 
-# What `streamer evaluate --engine` hears with.
+# The bundle that `streamer evaluate --engine` uses.
 BUNDLE = Path("asr_repo/streaming_asr/1")
 
 
@@ -38,10 +39,10 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="folder of prepared speech")
     parser.add_argument("--speech", type=Path, help="the given speech, with dev.tsv")
     parser.add_argument("--text", type=Path, help="folder of punctuated text, to measure marks and capitals")
-    parser.add_argument("--to", type=Path, required=True, help="folder for what the steps print and write")
+    parser.add_argument("--to", type=Path, required=True, help="folder for the output and the files of the steps")
     parser.add_argument("--only", nargs="+", metavar="STEP", help="run these steps, even if they were done")
     parser.add_argument("--list", action="store_true", help="print the steps")
-    parser.add_argument("--documents", action="store_true", help="write the tables, and do nothing else")
+    parser.add_argument("--documents", action="store_true", help="only write the tables")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("weights_changed: stopped"))
     try:

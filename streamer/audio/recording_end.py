@@ -1,4 +1,4 @@
-"""Whether a recording is whole, as far as its file tells: how long its header says it is, and the end mark of Ogg."""
+"""Whether a recording is complete, as far as its file shows: by the length in its header, and the end mark of Ogg."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import struct
 from io import FileIO
 from typing import BinaryIO, Final, NamedTuple
 
-# A header that was written before the length was known has nothing, or about the largest number there is.
+# The length in a header that was written before the length was known: nothing, or about the largest number.
 _UNKNOWN: Final = (range(1), range(0x7FFFF000, 0x80000001), range(0xFFFFF000, 0x1_0000_0000))
 _MOST_CHUNKS: Final = 1000
-_HEAD: Final = 1 << 16  # bytes that may stand before the samples
+_HEAD: Final = 1 << 16  # bytes that may come before the samples
 _OGG_TAIL: Final = 128 * 1024  # a page has at most 65 307 bytes
 _OGG_PAGE: Final = struct.Struct("<4sBBqIIIB")
 _LAST_PAGE: Final = 4
 
 
 class WaveHeader(NamedTuple):
-    """What the header of a WAV file says."""
+    """The content of a WAV file's header."""
 
     format: int  # 1: whole numbers, 3: floats, 6: A-law, 7: µ-law
     channels: int
     sample_rate: int
     frame_bytes: int
     sample_bits: int
-    begin: int  # of the samples, in the file
-    size: int | None  # bytes of samples, if that is known
+    begin: int  # where the samples begin in the file
+    size: int | None  # bytes of samples, if known
 
     @property
     def seconds(self) -> float | None:
-        """The length, if it is known; packed samples say nothing of theirs."""
+        """The length, if known. It cannot be known for compressed samples."""
         plain = self.format in (1, 3, 6, 7) and self.frame_bytes == self.channels * -(-self.sample_bits // 8)
         return self.size / self.frame_bytes / self.sample_rate if plain and self.size is not None else None
 
 
 def wave_header(head: bytes) -> WaveHeader | None:
-    """Reads the header of WAV or RF64; None if this is none, or there is too little of it."""
+    """Read the header of WAV or RF64. None if there is none, or if it is incomplete."""
     if head[:4] not in (b"RIFF", b"RF64") or head[8:12] != b"WAVE":
         return None
     place, format, long_size = 12, b"", None
@@ -55,13 +55,13 @@ def wave_header(head: bytes) -> WaveHeader | None:
 
 
 def header_of(file: BinaryIO | FileIO) -> WaveHeader | None:
-    """The header of a WAV file; None for other files."""
+    """The header of a WAV file. None for other files."""
     file.seek(0)
     return wave_header(file.read(_HEAD) or b"")
 
 
 class Lengthened:
-    """A WAV file whose header says that it is empty, read as if it said how long it is."""
+    """A WAV file whose header gives no length. It is read as if the header had the right one."""
 
     def __init__(self, file: FileIO, header: WaveHeader) -> None:
         self._file = file
@@ -70,7 +70,7 @@ class Lengthened:
         file.seek(0)
 
     def read(self, most: int = -1) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         begin = self._file.tell()
         data = bytearray(self._file.read(most) or b"")
         for index, byte in enumerate(self._patch, self._place - begin):
@@ -79,27 +79,27 @@ class Lengthened:
         return bytes(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As a file does."""
+        """Like the method of a file."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """As a file does."""
+        """Like the method of a file."""
         return self._file.tell()
 
     def write(self, data: bytes) -> int:
-        """Never: it is read."""
+        """Raises OSError: the file can only be read."""
         raise OSError("not writable")
 
 
 def lengthened(file: FileIO, header: WaveHeader | None) -> Lengthened | None:
-    """A file with samples of which its header does not know; None for any other."""
+    """The file with a length, if its header gives none although samples follow. None for any other file."""
     if header is None or header.size is not None:
         return None
     length = file.seek(0, os.SEEK_END)
     file.seek(header.begin)
     following = file.read(8) or b""
     file.seek(0)
-    # An empty one may have notes behind its samples.
+    # A really empty one may have other chunks after its samples.
     notes = following[:4].isalnum() and header.begin + 8 + int.from_bytes(following[4:], "little") <= length
     if len(following) < 8 or notes:
         return None
@@ -107,7 +107,7 @@ def lengthened(file: FileIO, header: WaveHeader | None) -> Lengthened | None:
 
 
 def lacks_end_mark(file: BinaryIO | FileIO) -> bool:
-    """Whether this is an Ogg file whose last page does not say that it is the last."""
+    """Whether this is an Ogg file whose last page is not marked as the last."""
     file.seek(0)
     if file.read(4) != b"OggS":
         return False
@@ -126,7 +126,7 @@ def _header(format: bytes, begin: int, size: int) -> WaveHeader | None:
     if len(format) < 16:
         return None
     kind, channels, rate, _, frame_bytes, bits = struct.unpack_from("<HHIIHH", format)
-    if kind == 0xFFFE and len(format) >= 26:  # the kind stands in the extension
+    if kind == 0xFFFE and len(format) >= 26:  # the kind is in the extension
         kind = int.from_bytes(format[24:26], "little")
     if not channels or not rate or not frame_bytes:
         return None

@@ -48,7 +48,7 @@ def _of_address(address: str) -> str:
     """A name for a file of what is at an address: the last part of its path, or else of its machine."""
     try:
         parts = urlsplit(address)
-    except ValueError:  # whoever opens it says so
+    except ValueError:  # reported when it is opened
         return "recording"
     last = re.sub(r"[^\w.() -]", "_", PurePosixPath(unquote(parts.path)).name).strip(". ")
     return last or parts.hostname or "recording"

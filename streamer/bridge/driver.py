@@ -17,21 +17,19 @@ from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.flush_pace import FlushPace
 from streamer.bridge.holdings import Holdings
 from streamer.bridge.http.websocket import ConnectionEnded, NotRead, WebSocket
+from streamer.bridge.model_requests import ModelRequests
 from streamer.bridge.resumption import Resumption
 from streamer.bridge.session.endings import VANISHED
 from streamer.bridge.session.outbox import Numbered
 from streamer.bridge.session.session import Session
-from streamer.bridge.session.stream import Request
 from streamer.bridge.states import States
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import SESSION, Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
-from streamer.bridge.upstreams.admission import Admission, Refused
-from streamer.triton.link import ConnectionLost, LinkError
+from streamer.bridge.upstreams.admission import Admission
 from streamer.wire.errors import CloseCode
 from streamer.wire.events import Ready
-from streamer.wire.failures import FailureCode
 from streamer.wire.options import Resume
 
 log = Log("streamer.bridge")
@@ -88,9 +86,9 @@ class SessionDriver:
         self._pace = FlushPace()
         self._former: list[WebSocket] = []  # replaced connections that are being closed
         self._closings: set[asyncio.Task[None]] = set()  # tasks that close connections, also replaced ones
-        self._asking: set[asyncio.Task[None]] = set()  # requests to the model, at most one for each stream
         self._wake = asyncio.Event()  # something happened that the pump must handle
         self._room = asyncio.Event()  # the reader may go on
+        self._requests = ModelRequests(session, self._holdings, self._observed, self._wake.set)
 
     @property
     def parked(self) -> bool:
@@ -143,7 +141,7 @@ class SessionDriver:
                         await other.read(connection)
                         return
                     self._observed.asked(now)
-                    self._advance()
+                    self._requests.advance()
                     self._look()
                     if session.flushes > flushes:
                         await connection.pause(self._pace.wait_s(now))
@@ -178,7 +176,7 @@ class SessionDriver:
             seconds = len(piece) / session.start.bytes_per_s * max(1, len(session.streams))
             if (denied := self._holdings.charge(seconds)) is not None:
                 session.exhaust(denied.code, denied.message)
-            self._advance()
+            self._requests.advance()
             self._look()
 
     async def pump(self) -> None:
@@ -190,10 +188,8 @@ class SessionDriver:
                 now = time.monotonic()
                 session.tick(now)
                 self._observed.ticked(now)
-                for task in [task for task in self._asking if task.done()]:
-                    self._asking.discard(task)
-                    task.result()
-                self._advance()
+                self._requests.collect()
+                self._requests.advance()
                 self._look(wake=False)
                 await self._deliver()
                 # Messages that were added meanwhile are sent before the close, unless the client does not read.
@@ -220,8 +216,7 @@ class SessionDriver:
             self._failures.report("the bridge failed", error)
             session.vanish("internal")
         finally:
-            for running in self._asking:
-                running.cancel()
+            self._requests.cancel()
             connection = self._connection
             self._finish()
             if connection is not None:
@@ -301,56 +296,6 @@ class SessionDriver:
         # If there is no due time, a request is under way, and its answer or failure wakes the pump.
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._wake.wait(), wait)
-
-    def _advance(self) -> None:
-        """Send what the session has for the model now."""
-        self._admit()
-        if not self._holdings.reservations:  # not admitted yet, or everything was given back
-            return
-        for stream, request in self.session.requests(time.monotonic()):
-            self._asking.add(asyncio.create_task(self._ask(stream, request)))
-
-    def _admit(self) -> None:
-        """Take the slots of all streams before the first request, or refuse the session."""
-        session = self.session
-        if self._holdings.reservations or not session.wanted:
-            return
-        streams = session.wanted
-        try:
-            self._holdings.take(session.start, streams)
-        except Refused as refused:
-            session.refuse(refused.code, refused.message)
-            return
-        if (denied := self._holdings.prepare(session.start, streams)) is not None:
-            session.refuse(denied.code, denied.message, denied.retry_s)
-
-    async def _ask(self, stream: int, request: Request) -> None:
-        session, reservation, started = self.session, self._holdings.reservations[stream], time.monotonic()
-        moving = session.streams[stream].moving
-        try:
-            if request.start:
-                events = await reservation.begin(request.options)
-            else:
-                events = await reservation.send(request.pcm, flush=request.flush, end=request.end)
-        except LinkError as error:
-            # The model quotes options that it refuses. They may contain a client's private words, such as hotwords.
-            detail = "" if error.code == FailureCode.BAD_OPTIONS else error.message
-            log.warning("request failed", stream=stream, code=error.code, detail=detail)
-            now = time.monotonic()
-            self._observed.failed(stream, error.code, now)  # before fail(), which clears the audio that will be resent
-            session.fail(stream, error.code, error.message, now, lost=isinstance(error, ConnectionLost))
-        else:
-            now = time.monotonic()
-            if request.start:
-                session.serve(reservation.upstream.model)
-                if moving:
-                    self._observed.moved()
-                    log.info("moved", stream=stream, model=reservation.upstream.model)
-            session.answer(stream, events, now, leaving=reservation.leaving)
-            self._observed.answered(now - started, now)
-            self._advance()
-        finally:
-            self._wake.set()
 
     async def _deliver(self) -> None:
         connection = self._connection

@@ -24,7 +24,8 @@ from streamer.bridge.http.routes import Endpoint, Route, Routes
 from streamer.bridge.http.static_files import StaticFiles, protection
 from streamer.bridge.http.websocket import CLOSE_LIMIT_S, ConnectionEnded, NotRead, WebSocket
 from streamer.bridge.resumption import Resumption
-from streamer.bridge.session.session import Limits, Session
+from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.session.session import Session
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics

@@ -14,7 +14,7 @@ from typing import Any
 
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.server import BridgeServer
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.metrics import EVENT_LOOP, Metrics
 from streamer.bridge.telemetry.traces import Tracing
 from streamer.bridge.upstreams.models import Models

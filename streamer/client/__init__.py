@@ -10,9 +10,9 @@
     with connect() as session:                          # in asynchronous code: async with, await session.send(…)
         session.send(audio)
 
-Events are the protocol's own objects as dicts. A connection that is lost is made again, and the session goes on: each
-event comes once. It also goes on where the service itself was started anew. Whatever else goes wrong with the service
-is one exception, SessionError. docs/how-to/python.md has examples.
+Events are the protocol's own objects as dicts. If the connection is lost, the client connects again and the session
+goes on, even if the service itself was restarted. Each event comes once. Everything else that goes wrong with the
+service raises one exception, SessionError. docs/how-to/python.md has examples.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def connect(
     resume: bool = True,
     restart: bool | None = None,
 ) -> Opening:
-    """Opens a session: `with connect(url) as session`, or `async with`, or `session = await connect(url)`.
+    """Open a session: `with connect(url) as session`, or `async with`, or `session = await connect(url)`.
 
-    `options` are those of the protocol's `start`; `url` may also be `host:port`. Without it the environment variable
-    STREAMER_SERVER says where the service is, or it is on this machine. Without a `key` that in STREAMER_KEY is shown
-    to the service, if there is one. `resume`: whether the session goes on when its connection is lost, and `restart`
-    (as `resume` if it is not given) when the service itself is started anew.
+    `options`: those of the protocol's `start`. `url` may also be `host:port`; the default is the address in the
+    environment variable STREAMER_SERVER, or this machine. `key`: the default is the one in STREAMER_KEY, if there is
+    one. `resume`: whether the session goes on when its connection is lost. `restart`: whether it goes on when the
+    service itself was restarted; the default is the value of `resume`.
     """
     key = os.environ.get(KEY_VARIABLE, "") if key is None else key
     return Opening(_address(url), options or {}, key, resume=resume, restart=resume if restart is None else restart)
@@ -68,21 +68,23 @@ def transcribe(
     channels: Literal["mix", "separate"] = "mix",
     key: str | None = None,
 ) -> Transcription:
-    """All events of one recording, from `ready` to `done`, or its transcript.
+    """Return all events of one recording, from `ready` to `done`, or its transcript.
 
-    The source is a file's path, or blocks of audio: int16 mono 16 kHz (arrays or bytes), or bytes of what `options`
-    declare; an empty block says that there is none at present. `paced` sends it as fast as it was spoken. The channels
-    of a file are mixed, or recognised each on its own: then events have a `channel`. If the source fails, what
-    came before it is still recognised; its exception comes after the last event.
+    `source`: the path of a file, or blocks of audio. A block is int16 mono 16 kHz (an array or bytes), or bytes in the
+    encoding that `options` declare. An empty block means that there is no audio at present. `paced`: send the audio as
+    fast as it was spoken. `channels`: whether the channels of a file are mixed or recognised separately; if separately,
+    events have a `channel`. If the source fails, the audio before the failure is still recognised, and the exception is
+    raised after the last event.
     """
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     return Transcription(name, _events(source, _address(url), dict(options or {}), paced, channels == "separate", key))
 
 
 class Transcription:
-    """A recording on its way through a session: its events, or all of them as a transcript. It begins when it is read.
+    """A recording on its way through a session. Its events can be read one by one, or as a transcript.
 
-    `async for event in …` or `for event in …`; `await …` or `….result()`.
+    Use `async for event in …` or `for event in …`, or else `await …` or `….result()`. The session begins with the
+    first read.
     """
 
     def __init__(self, name: str, events: AsyncGenerator[Event, None]) -> None:
@@ -96,7 +98,7 @@ class Transcription:
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """Ends it early, in order."""
+        """End it early and close everything."""
         await self._events.aclose()
 
     def __await__(self) -> Generator[Any, None, Transcript]:
@@ -107,7 +109,7 @@ class Transcription:
         return _blocking(self._events)
 
     def result(self) -> Transcript:
-        """Waits for the whole of it."""
+        """Wait for the end of the recording and return its transcript."""
         refuse_in_loop("transcribe(…).result()", "await transcribe(…)")
         transcript = Transcript(self._name)
         for event in _blocking(self._events):
@@ -125,7 +127,7 @@ class Transcription:
 
 
 class Opening:
-    """A session that is being opened: to be entered with `with` or `async with`, or awaited."""
+    """A session that is being opened. Use it with `with` or `async with`, or await it."""
 
     def __init__(self, url: str, options: Mapping[str, Any], key: str, *, resume: bool, restart: bool) -> None:
         self._url = url
@@ -160,7 +162,7 @@ class Opening:
             self._blocking.close()
 
     def open(self) -> BlockingSession:
-        """A blocking session, which has to be closed."""
+        """Open a blocking session. The caller must close it."""
         refuse_in_loop("with connect(…)", "async with connect(…)")
         return BlockingSession(self._open)
 
@@ -207,7 +209,7 @@ async def _events(
 
 
 def _blocking(events: AsyncGenerator[Event, None]) -> Iterator[Event]:
-    """The events in this thread, while another one gathers them."""
+    """Yield the events in this thread, while another thread gathers them."""
 
     async def life(inbox: Inbox) -> None:
         try:

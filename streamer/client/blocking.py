@@ -1,6 +1,6 @@
-"""The client for programs that are not asynchronous: a session in a thread of its own, read and fed by others.
+"""The client for programs that are not asynchronous. Its session runs in a thread of its own.
 
-`streamer.client` opens it. Any thread may send and read; each event goes to one reader.
+`streamer.client` opens it. Any thread may send and read. Each event goes to one reader.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ T = TypeVar("T")
 P = TypeVar("P", bound="BlockingEvents")
 Life = Callable[["Inbox"], Coroutine[Any, Any, None]]
 
-# Who reads slowly still gets each final. Of the events that say the same later and better, such as partials, only the
-# newest is kept once so many wait; and once even so too many wait, the service is read no further.
+# A slow reader still gets every final. When FEW_UNREAD events wait, a new partial or `heard` replaces an older one of
+# the same segment. When MOST_UNREAD events wait, the client stops reading from the service.
 FEW_UNREAD: Final = 64
 MOST_UNREAD: Final = 10_000
 _LOOKED_THROUGH: Final = 16
@@ -37,7 +37,7 @@ _LOOK_S: Final = 1.0
 
 
 class Inbox:
-    """Events on their way from the thread of the session to who reads them."""
+    """Events on their way from the thread of the session to the threads that read them."""
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
@@ -48,7 +48,7 @@ class Inbox:
         self._failure: BaseException | None = None
 
     async def fill(self, events: AsyncIterable[Event]) -> None:
-        """Takes all events, in the thread of the session, and what ended them."""
+        """Take all events, and the error that ended them if there was one. Runs in the thread of the session."""
         self._loop = asyncio.get_running_loop()
         try:
             async for event in events:
@@ -64,14 +64,14 @@ class Inbox:
             self.end()
 
     def end(self, failure: BaseException | None = None) -> None:
-        """No more events come; whoever has read all that are there is told why."""
+        """Note that no more events come. A reader gets the failure after it has read all waiting events."""
         with self._changed:
             if not self._over:
                 self._over, self._failure = True, failure
             self._changed.notify_all()
 
     def get(self, timeout: float | None = None) -> Event | None:
-        """The next event; None at the end, TimeoutError if none has come by then."""
+        """Return the next event, or None at the end. TimeoutError if none has come in time."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._events:
@@ -81,7 +81,7 @@ class Inbox:
                     return None
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
-                    raise TimeoutError("No event has come.")
+                    raise TimeoutError("No event has arrived in time.")
                 self._changed.wait(left)
             event = self._events.popleft()
         if self._loop is not None and not self._room.is_set():
@@ -91,7 +91,7 @@ class Inbox:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the events too early, if something did."""
+        """The error that ended the events too early, if there was one."""
         return self._failure
 
     def _put(self, event: Event) -> int:
@@ -103,7 +103,7 @@ class Inbox:
             return len(self._events)
 
     def _drop_replaced(self, event: Event) -> None:
-        """Drops what the new event says again, better."""
+        """Drop the event that this new one replaces."""
         if event["type"] not in ("partial", "heard"):
             return
         for index in range(len(self._events) - 1, len(self._events) - 1 - _LOOKED_THROUGH, -1):
@@ -113,25 +113,25 @@ class Inbox:
 
 
 class Thread:
-    """An event loop in a thread of its own, which does one thing for as long as that is wanted."""
+    """A thread with an event loop that runs one coroutine until it ends or is stopped."""
 
     def __init__(self, life: Coroutine[Any, Any, None]) -> None:
         self._loop = asyncio.new_event_loop()
-        self._asked = threading.Lock()  # taken by the first who wants the end
-        # A session that is forgotten must not keep a program from ending.
+        self._asked = threading.Lock()  # taken by the first call of `stop`
+        # A daemon: a session that was never closed must not keep the program from ending.
         self._thread = threading.Thread(target=self._run, args=(life,), name="streamer session", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of the work, which is done in that thread."""
+        """Run this work in that thread, and return its result."""
         try:
             future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed
             work.close()
             raise _closed() from None
-        # Ctrl-C ends the wait alone: the work, such as half a message, is done whole.
+        # Ctrl-C ends only the wait. The work is always completed, so no message is sent by half.
         while not wait([future], _LOOK_S).done:
-            if not self._thread.is_alive():  # it was asked in the last moment
+            if not self._thread.is_alive():  # the loop was closed just after the work was given to it
                 raise _closed()
         try:
             return future.result()
@@ -139,8 +139,8 @@ class Thread:
             raise _closed() from None
 
     def stop(self) -> None:
-        """Ends what it does, and the thread; waits for that, unless it is this thread that asks."""
-        if self._asked.acquire(blocking=False):  # once: a second stop would break the order of the end
+        """Stop the work and the thread. Waits until it has ended, unless this thread itself calls."""
+        if self._asked.acquire(blocking=False):  # once: a second stop would interrupt the clean-up
             self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join(END_S)
@@ -158,13 +158,13 @@ class Thread:
 
 
 class BlockingEvents:
-    """The events of something that goes on in a thread of its own."""
+    """The events of something that runs in a thread of its own."""
 
     def __init__(self, life: Life) -> None:
         self._closed = False
         self._inbox = Inbox()
         self._thread = Thread(life(self._inbox))
-        # Also for who forgets to close it. The thread knows nothing of this object, so it can be forgotten.
+        # For callers that forget to close it. The thread has no reference to this object, so it can be collected.
         self._finalizer = weakref.finalize(self, self._thread.stop)
 
     def __iter__(self) -> Iterator[Event]:
@@ -177,17 +177,17 @@ class BlockingEvents:
         return event
 
     def receive(self, timeout: float | None = None) -> Event | None:
-        """The next event, or None after the last; TimeoutError if none comes within so many seconds."""
+        """Return the next event, or None after the last. TimeoutError if none comes within this many seconds."""
         return self._inbox.get(timeout)
 
     def waiting(self) -> Iterator[Event]:
-        """The events that are there already."""
+        """Yield the events that have already arrived."""
         with suppress(TimeoutError):
             while (event := self._inbox.get(0)) is not None:
                 yield event
 
     def close(self) -> None:
-        """Ends it, whatever is still on its way; more than once does no harm."""
+        """Close it at once, even if messages are still on their way. May be called more than once."""
         self._closed = True
         self._inbox.end()
         self._finalizer.detach()
@@ -203,14 +203,14 @@ class BlockingEvents:
 
 
 class BlockingSession(BlockingEvents):
-    """An open session: send audio, and iterate over its events, in one thread or in several.
+    """An open session: send audio and iterate over its events, in one thread or in several.
 
-    Events are gathered while nobody reads them: a whole recording can be sent first. What comes after a session was
-    closed is a SessionError.
+    Events are gathered even while nobody reads them, so a whole recording can be sent first. Any use after `close`
+    raises SessionError.
     """
 
     def __init__(self, opening: Callable[[], Coroutine[Any, Any, Session]]) -> None:
-        """Waits until the session is open; SessionError if it cannot be."""
+        """Wait until the session is open. SessionError if it cannot be opened."""
         opened: Future[Session] = Future()
 
         async def life(inbox: Inbox) -> None:
@@ -233,7 +233,7 @@ class BlockingSession(BlockingEvents):
 
     @property
     def url(self) -> str:
-        """Where the service is."""
+        """The address of the service."""
         return self._session.url
 
     @property
@@ -242,19 +242,19 @@ class BlockingSession(BlockingEvents):
         return self._session.ready
 
     def send(self, audio: Audio) -> None:
-        """Sends audio (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
+        """Send audio: int16 mono 16 kHz unless declared otherwise. Waits while the service does not read."""
         self._do(self._session.send(audio))
 
     def flush(self) -> None:
-        """Asks that everything so far becomes final now; answered by a `flushed` event."""
+        """Ask for everything so far to become final now. A `flushed` event is the answer."""
         self._do(self._session.flush())
 
     def keepalive(self) -> None:
-        """Keeps the session open while there is no audio."""
+        """Keep the session open while there is no audio."""
         self._do(self._session.keepalive())
 
     def stop(self) -> None:
-        """Says that there is no more audio; the remaining events follow."""
+        """Say that there is no more audio. The remaining events follow."""
         self._do(self._session.stop())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -264,17 +264,17 @@ class BlockingSession(BlockingEvents):
         try:
             self._thread.call(work)
         except SessionError as error:
-            # The service may have said what was wrong before it closed, which tells more than that it did.
+            # The service may have said what was wrong before it closed. That says more than "closed".
             raise (self._inbox.failure or error) from None
 
 
 def refuse_in_loop(name: str, instead: str) -> None:
-    """RuntimeError where a plain wait would hold up an event loop, and everything in it."""
+    """RuntimeError if this thread has an event loop: a blocking wait would stop the loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise RuntimeError(f"{name} would hold up the event loop of this thread; in asynchronous code it is `{instead}`.")
+    raise RuntimeError(f"{name} would block the event loop of this thread. Use `{instead}` in asynchronous code.")
 
 
 def _subject(event: Event) -> tuple[object, ...]:
@@ -288,7 +288,7 @@ def _closed() -> SessionError:
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    """The task and all that it left behind are over."""
+    """Cancel the task and everything that it started, and wait until they have ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for each in others | {task}:
         each.cancel()

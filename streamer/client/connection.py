@@ -1,4 +1,4 @@
-"""One connection to a service, from the first attempt to its end; a session may have several, one after the other."""
+"""One connection to a service, from the first attempt to its end. A session may have several, one after the other."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from streamer.wire.native import encode
 
 CONNECT_S: Final = 10.0
 CLOSE_S: Final = 2.0
-# The service reads on, and acknowledges audio twice a second: so much of nothing where something is due is a fault.
+# A service always reads, and acknowledges audio twice a second. If an answer is due, such a long silence is a fault.
 PATIENCE_S: Final = 90.0
-# What a closed connection has for a code when nobody said goodbye, and what something on the way says that goes away or
-# starts again; the service itself says none of these.
+# Close codes of a lost connection: 1006 if nobody said goodbye, the others if a proxy goes away or restarts. The
+# service itself uses none of them.
 LOST_ON_THE_WAY: Final = (1006, 1001, 1012, 1014)
-# With these errors the service itself ends a session that another one may go on from; and codes of a close alone.
+# Error codes after which another session can continue, and codes of a close without an error message.
 ENDED: Final = ("failed", "not_ready", "shutting_down")
 UNEXPLAINED: Final = ("closed", "full")
 
 
 class SessionError(Exception):
-    """The service refused, failed, or is not there: a code word for programs, a sentence for people."""
+    """The service refused, failed, or is not there. `code` is for programs, the message is for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -40,15 +40,15 @@ class SessionError(Exception):
 
 
 async def dial(address: str, key: str) -> Connection:
-    """A connection to a service, to which this key is shown if there is one; SessionError if it cannot be had."""
+    """Connect to a service, and show it this key if there is one. SessionError if that fails."""
     with _clear_errors(shown(address)):
         url = websocket_url(address)
         websocket = await open_websocket(
             url,
             proxy=None if _is_local(url) else True,
-            compression=None,  # audio does not get smaller, and the time is the service's
+            compression=None,  # audio does not get smaller, and trying costs the service time
             open_timeout=CONNECT_S,
-            # A busy service reads no further: a ping would wait behind minutes of audio.
+            # A busy service stops reading, so a ping would wait behind minutes of audio.
             ping_interval=None,
             close_timeout=CLOSE_S,
             additional_headers={"Authorization": f"Bearer {key}"} if key else None,
@@ -57,7 +57,7 @@ async def dial(address: str, key: str) -> Connection:
 
 
 class Connection:
-    """A websocket on which messages go both ways; SessionError says why it has ended."""
+    """A websocket that carries messages both ways. SessionError says why it has ended."""
 
     def __init__(self, url: str, websocket: ClientConnection) -> None:
         self.url = url
@@ -68,14 +68,14 @@ class Connection:
         self._closing: asyncio.Task[None] | None = None
 
     def ended(self, error: SessionError) -> bool:
-        """Whether this error tells that the service shuts down, or that its recogniser has failed."""
-        # Who sends may see the close before anybody has read the message that tells the reason.
+        """Whether this error means that the service is shutting down, or that its recogniser has failed."""
+        # A sender may see the close before the message with the reason has been read.
         closed = error.code in UNEXPLAINED and self._websocket.close_code in (CloseCode.FAILED, CloseCode.TRY_LATER)
         return closed or error.code in ENDED
 
     async def open(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        """Begins a session, or takes one up; the answer, which is `ready`."""
-        # Who is refused may be told so before it has said anything: then the answer is there, and tells why.
+        """Begin a session, or resume one. Returns the answer of the service, which is `ready`."""
+        # The service may refuse before it has read anything. Then sending fails, and the answer says why.
         with suppress(SessionError):
             await self.send(encode({"type": "start", **start}))
         ready = await self.receive(self.patience_s)
@@ -86,7 +86,7 @@ class Connection:
         return ready
 
     async def send(self, message: str | bytes) -> None:
-        """Sends a message; waits while the service reads no more."""
+        """Send a message. Waits while the service does not read."""
         timer = asyncio.get_running_loop().call_later(self.patience_s, self.overdue, "has read nothing")
         try:
             await self._websocket.send(message)
@@ -96,9 +96,9 @@ class Connection:
             timer.cancel()
 
     async def receive(self, limit_s: float) -> dict[str, Any] | None:
-        """The next message; None if there is none within so many seconds, or another task has got it."""
-        # Not with wait_for: before Python 3.12 it can swallow a cancellation that comes together with the result, and a
-        # Ctrl-C would be lost. Nor is a message lost when whoever waits for it is cancelled.
+        """Return the next message. None if none comes within this time, or if another task has taken it."""
+        # Not with wait_for: before Python 3.12 it can swallow a cancellation that comes together with the result, so a
+        # Ctrl-C would be lost. This way no message is lost either when the waiting task is cancelled.
         receiving = self._receiving = self._receiving or asyncio.create_task(self._websocket.recv())
         await asyncio.wait({receiving}, timeout=limit_s)
         if not receiving.done() or self._receiving is not receiving:
@@ -112,17 +112,17 @@ class Connection:
             raise self._ended(error) from error
 
     def overdue(self, complaint: str) -> SessionError:
-        """The service has not done in time what it should: the connection is closed, and all who wait are told why."""
+        """The service has missed a deadline: close the connection, and give all waiting tasks the reason."""
         self._overdue = f"The service at {self.url} {complaint} for {self.patience_s:g} s."
         self._closing = asyncio.create_task(self._websocket.close())
         return SessionError("overdue", self._overdue)
 
     def abort(self) -> None:
-        """Ends it without a goodbye."""
+        """End the connection without a goodbye."""
         self._websocket.transport.abort()
 
     async def close(self) -> None:
-        """Closes it, whatever is still on its way."""
+        """Close the connection, even if messages are still on their way."""
         await self._websocket.close()
         if self._receiving is not None:
             self._receiving.cancel()
@@ -161,18 +161,18 @@ class Connection:
 
 
 def shown(url: str) -> str:
-    """An address for people: without its query, which may hold a key."""
+    """The address as people may see it: without its query, which may hold a key."""
     return url.partition("?")[0]
 
 
 @contextmanager
 def _clear_errors(address: str) -> Iterator[None]:
-    """Everything that can happen while a connection is opened as a SessionError."""
+    """Turn every error of opening a connection into a SessionError."""
     try:
         yield
-    except ssl.SSLCertVerificationError as error:  # a ValueError and an OSError, too
+    except ssl.SSLCertVerificationError as error:  # also a ValueError and an OSError, so it comes first
         untrusted = f"The certificate of {address} is not trusted ({error.verify_message})"
-        raise SessionError("untrusted", f"{untrusted}: SSL_CERT_FILE names a file of roots to trust.") from error
+        raise SessionError("untrusted", f"{untrusted}: set SSL_CERT_FILE to a file of trusted roots.") from error
     except (ValueError, InvalidURI) as error:
         raise SessionError("bad_address", str(error)) from error
     except InvalidStatus as error:
@@ -181,7 +181,7 @@ def _clear_errors(address: str) -> Iterator[None]:
         advice = f"; try again in {later} s" if later else ""
         raise SessionError("refused", f"{address} answered with HTTP status {status}{advice}.") from error
     except InvalidHandshake as error:
-        raise SessionError("no_service", f"{address} is there, but it is no websocket: {error}.") from error
+        raise SessionError("no_service", f"{address} answers, but is not a websocket service: {error}.") from error
     except (asyncio.TimeoutError, TimeoutError) as error:
         raise SessionError("away", f"{address} did not answer within {CONNECT_S:g} s.") from error
     except OSError as error:
@@ -189,7 +189,7 @@ def _clear_errors(address: str) -> Iterator[None]:
 
 
 def _reason(error: OSError) -> str:
-    """The system's words without its numbers."""
+    """What the system says, without its error number."""
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused"
     return (error.strerror or str(error) or type(error).__name__).strip().rstrip(".")

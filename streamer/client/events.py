@@ -1,7 +1,7 @@
-"""What a session tells, typed: `event["type"]` says which of these it is, for a program and for its type checker.
+"""The events of a session as types: `event["type"]` says which one it is, for a program and for its type checker.
 
-docs/reference/protocol.md has the meaning of each but `restarted`, which is the client's own. A service that is newer
-may tell more: what is not known here is passed on.
+docs/reference/protocol.md explains each of them except `restarted`, which comes from the client itself. A newer service
+may send other events; the client passes them on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class PartialWord(TypedDict):
 
 
 class _Spoken(TypedDict, total=False):
-    spoken: str  # with `written`: as it was said
+    spoken: str  # with `written`: the word as it was spoken
 
 
 class Word(PartialWord, _Spoken):
@@ -42,7 +42,7 @@ class Ready(TypedDict):
     session: str
     token: str
     model: str  # the public name that the session asked for
-    triton_model: str  # what serves it at present
+    triton_model: str  # the Triton model that serves it at present
     sample_rate: int
     from_sample: int
 
@@ -53,7 +53,7 @@ class _OfPartial(TypedDict, total=False):
 
 
 class Partial(_OfPartial):
-    """The words of the moment; the first `stable` characters stay."""
+    """The text of the running segment so far. Its first `stable` characters will not change."""
 
     type: Literal["partial"]
     n: int
@@ -68,11 +68,11 @@ class _OfFinal(TypedDict, total=False):
     channel: int  # with `multichannel`
     words: list[Word]  # unless `words` is off
     spoken: str  # with `written`
-    alternatives: list[Alternative]  # where they were asked for
+    alternatives: list[Alternative]  # if they were asked for
 
 
 class Final(_OfFinal):
-    """Words that change no more."""
+    """The text of a finished segment, which never changes."""
 
     type: Literal["final"]
     n: int
@@ -81,7 +81,7 @@ class Final(_OfFinal):
     start_ms: int
     end_ms: int
     audio_ms: int
-    cut_ms: int  # what is heard from here on belongs to later segments
+    cut_ms: int  # audio from here on belongs to later segments
     confidence: float
 
 
@@ -99,7 +99,7 @@ class Speech(_OfSpeech):
 
 
 class Heard(TypedDict):
-    """So much audio has been heard."""
+    """How much audio has been recognised so far."""
 
     type: Literal["heard"]
     n: int
@@ -115,7 +115,7 @@ class Flushed(TypedDict):
 
 
 class Recovered(TypedDict):
-    """The recogniser had failed, and the session goes on."""
+    """The session goes on after the recogniser failed."""
 
     type: Literal["recovered"]
     n: int
@@ -127,9 +127,9 @@ class _OfRestarted(TypedDict, total=False):
 
 
 class Restarted(_OfRestarted):
-    """The client's own: the service has forgotten the session, and another one goes on from there.
+    """From the client itself: the service has lost the session, and another one goes on from `from_ms`.
 
-    Partials of this segment and later ones come anew.
+    Partials of this segment and of later ones are sent again.
     """
 
     type: Literal["restarted"]
@@ -139,7 +139,7 @@ class Restarted(_OfRestarted):
 
 
 class Error(TypedDict):
-    """A complaint after which the session goes on; what ends it is a SessionError."""
+    """An error after which the session goes on. An error that ends it is a SessionError."""
 
     type: Literal["error"]
     n: int
@@ -149,7 +149,7 @@ class Error(TypedDict):
 
 
 class Done(TypedDict):
-    """The end: all of the audio has been heard."""
+    """The end: all of the audio has been recognised."""
 
     type: Literal["done"]
     n: int

@@ -1,8 +1,8 @@
-"""What a client has given to a session, as far as it may be needed again: audio, and where flushes and the end stand.
+"""The audio, flushes and stop that a client has given to a session, as long as they may have to be sent again.
 
-Pure. Audio is kept until no further final can have any of it: until then another session of the service may have to
-hear it again. docs/reference/protocol.md says what a client has to keep. The JavaScript client has the same in
-streamer/web/kept-audio.js. Places are bytes of audio since the start of the session.
+Pure. Audio is kept until no later final can contain any of it, because another session of the service may have to
+recognise it again. docs/reference/protocol.md says what a client has to keep. The JavaScript client has the same in
+streamer/web/kept-audio.js. Offsets are bytes of audio since the start of the session.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 from streamer.wire.native import Flush, Stop
 from streamer.wire.options import Start
 
-# How far the recogniser may be behind what the service says it has heard.
+# How far the recogniser may be behind the audio that the service says it has recognised.
 LAG_MS: Final = 10_000
-# So much audio of a live session may wait in the service once it was resumed; and so much lies in the buffers before.
+# How much audio of a resumed live session may wait in the service, and how much more may lie in buffers on the way.
 MOST_UNHEARD_MS: Final = 50_000
 MOST_BUFFERED: Final = 16 * 1024 * 1024
 # Bytes of audio in one message.
@@ -31,44 +31,44 @@ Entry = bytes | Flush | Stop
 @dataclass(frozen=True)
 class _Kept:
     entry: Entry
-    begin: int  # bytes of audio before it
-    flushes: int  # before it
+    begin: int  # offset: the bytes of audio before this entry
+    flushes: int  # how many flushes come before this entry
 
 
 class KeptAudio:
-    """Entries in order, and how far the present connection has got with them."""
+    """Entries in order, and how many of them were sent over the present connection."""
 
     def __init__(self, start: Start) -> None:
-        """`start`: the options of the session, as far as they are about its audio."""
+        """`start`: the options of the session that describe its audio."""
         self._frame_bytes = start.frame_bytes
         self._sample_rate = start.sample_rate
         self._silence = SILENCE[start.encoding]
         self._most = self.offset(start.endpoint.longest_ms + LAG_MS + MOST_UNHEARD_MS) + MOST_BUFFERED
         self._entries: deque[_Kept] = deque()
-        self._next = 0  # of the entries, the one to be sent next
-        self._skip = 0  # bytes of it that are not to be sent
-        self._begin = 0  # audio before this is not kept,
-        self._dropped = 0  # nor are so many flushes that may not have been answered
+        self._next = 0  # index of the entry to be sent next
+        self._skip = 0  # bytes at its beginning that are not to be sent
+        self._begin = 0  # offset of the first audio that is kept
+        self._dropped = 0  # this many first flushes were dropped, answered or not
         self._end = 0
         self._flushes = 0
-        self._answered = 0  # of the flushes
-        # Where the service's present session began, and where its channels begin to hear what was said.
+        self._answered = 0  # this many flushes were answered
+        # Where the service's present session began, and from where each of its channels has audio instead of silence.
         self._origin = self._origin_flushes = 0
         self._cuts: tuple[int, ...] = (0,)
 
     @property
     def flushes(self) -> int:
-        """How many flushes were asked for."""
+        """How many flushes the client has asked for."""
         return self._flushes
 
     @property
     def given_ms(self) -> float:
-        """Where the audio ends."""
+        """The time at which the given audio ends."""
         return self.milliseconds(self._end)
 
     @property
     def sent_ms(self) -> float:
-        """Where that ends which was sent over the present connection."""
+        """The time up to which audio was sent over the present connection."""
         if self._next == len(self._entries):
             return self.given_ms
         return self.milliseconds(self._entries[self._next].begin + self._skip)
@@ -79,34 +79,34 @@ class KeptAudio:
         return self.milliseconds(self._end - self._begin)
 
     def milliseconds(self, offset: int) -> float:
-        """The time at an offset."""
+        """The time of an offset."""
         return offset * 1000 / (self._frame_bytes * self._sample_rate)
 
     def offset(self, milliseconds: float) -> int:
-        """Where the sample of this time begins."""
+        """The offset of the sample at this time."""
         return int(milliseconds * self._sample_rate // 1000) * self._frame_bytes
 
     def add(self, data: bytes) -> None:
-        """More audio."""
+        """Add audio."""
         for start in range(0, len(data), LARGEST_MESSAGE):
             piece = data[start : start + LARGEST_MESSAGE]
             self._entries.append(_Kept(piece, self._end, self._flushes))
             self._end += len(piece)
-        # Only a service that does not say what it has heard gets here. What is dropped it cannot ask for again.
+        # Only a service that does not report what it has recognised gets here. It cannot ask for what is dropped.
         while self._end - self._begin > self._most and self._next > 0:
             self._drop_first()
 
     def flush(self) -> None:
-        """A flush is asked for here."""
+        """Add a flush at the present end of the audio."""
         self._entries.append(_Kept(Flush(), self._end, self._flushes))
         self._flushes += 1
 
     def stop(self) -> None:
-        """This was all."""
+        """Add the end of the session."""
         self._entries.append(_Kept(Stop(), self._end, self._flushes))
 
     def next(self) -> Entry | None:
-        """What is to be sent next; None if everything was sent."""
+        """Return the next entry to send. None if everything was sent."""
         if self._next == len(self._entries):
             return None
         kept = self._entries[self._next]
@@ -115,21 +115,21 @@ class KeptAudio:
         return self._silenced(kept.entry[self._skip :], kept.begin + self._skip)
 
     def sent(self) -> None:
-        """The next entry has been sent over the present connection."""
+        """Note that the next entry was sent over the present connection."""
         self._next += 1
         self._skip = 0
 
     def let_go(self, milliseconds: float) -> None:
-        """No further final has anything of what was before this."""
+        """Note that no later final contains audio from before this time."""
         offset = min(self.offset(milliseconds), self._end)
-        # An unanswered flush keeps what is behind it; it is answered soon.
+        # An unanswered flush keeps everything after it. It will be answered soon.
         while self._next > 0 and isinstance(first := self._entries[0].entry, bytes):
             if self._begin + len(first) > offset:
                 return
             self._drop_first()
 
     def answered(self, flushes: int) -> None:
-        """So many flushes have been answered."""
+        """Note that this many flushes have been answered."""
         if flushes > self._answered:
             self._answered = flushes
             done = [number for number, kept in enumerate(self._entries) if _is_flush_before(kept, flushes)]
@@ -137,14 +137,17 @@ class KeptAudio:
             self._entries = deque(kept for kept in self._entries if not _is_flush_before(kept, flushes))
 
     def resume(self, from_sample: int, flushes: int) -> bool:
-        """Another connection: the service's session has so many samples and flushes; False if what follows is gone."""
+        """Continue over another connection: the service already has this many samples and flushes.
+
+        Returns False if something that comes after them is not kept any more.
+        """
         return self._rewind(self._origin + from_sample * self._frame_bytes, self._origin_flushes + flushes)
 
     def restart(self, cuts_ms: Sequence[float]) -> float | None:
-        """Another session of the service: it hears each channel from its cut on; None if that is gone.
+        """Continue in another session of the service, which gets each channel from its cut on.
 
-        It begins at the earliest cut, which is returned. A channel with a later one has silence until there: what was
-        said in it is final already.
+        The session begins at the earliest cut, and this time is returned; None if its audio is not kept any more. A
+        channel with a later cut gets silence until there, because what was said in it is already final.
         """
         cuts = tuple(map(self.offset, cuts_ms))
         if not self._rewind(min(cuts), self._answered):
@@ -153,7 +156,7 @@ class KeptAudio:
         return self.milliseconds(self._origin)
 
     def _rewind(self, offset: int, flushes: int) -> bool:
-        """What follows this offset and so many flushes is to be sent; False if it is not here."""
+        """Send everything after this offset and this many flushes again. False if some of it is not kept any more."""
         if not self._begin <= offset <= self._end or flushes < self._dropped:
             return False
         self._next = self._skip = 0

@@ -1,7 +1,8 @@
-"""How far a session has got, over several sessions of the service if need be: what was told, and what may come again.
+"""How far a session has come: what the client has passed on, and what will come again after a restart.
 
-Pure: messages of the service in; events out, in the times, segments and numbers of one session. The JavaScript client
-has the same in streamer/web/progress.js.
+A session of the client may use several sessions of the service, one after the other. This module turns their messages
+into events with the times, segments and numbers of one session. It is pure. The JavaScript client has the same in
+streamer/web/progress.js.
 """
 
 from __future__ import annotations
@@ -15,46 +16,46 @@ from streamer.client.kept_audio import LAG_MS
 from streamer.wire.options import Start
 
 Message = dict[str, Any]
-# A final whose last word ends so shortly before what was heard was not ended by a pause.
+# If the last word of a final ends so shortly before the end of the recognised audio, no pause has ended the segment.
 ABRUPT_MS: Final = 400
-# Milliseconds that are no times of the audio.
+# Fields in milliseconds that are durations, not times.
 DURATIONS: Final = ("gap_ms", "unrecognised_ms")
 
 
 class Progress:
-    """What the service has said, what of it was told, and from where on another session would have to hear again."""
+    """What the service has said, what of it was passed on, and from where another session must recognise again."""
 
     def __init__(self, start: Start) -> None:
-        """`start`: the options of the session, as far as they are about channels and segments."""
-        self.seen = 1  # the number of the last message; the first is the greeting
+        """`start`: the options of the session that describe its channels and segments."""
+        self.seen = 1  # the number of the last message; `ready` has the first one
         self.heard_ms = 0.0
-        self.flushes = 0  # how many were answered
+        self.flushes = 0  # how many flushes were answered
         self.done = False
         self.restarts = 0  # how often the service's session was replaced since the last final
         self._multichannel = start.multichannel
         window_ms = start.endpoint.longest_ms + LAG_MS
         self._channels = [_Channel(window_ms) for _ in range(start.channels if start.multichannel else 1)]
         self._doubtful = _Doubtful()
-        self._from_ms = 0.0  # where the service's present session began in ours,
-        self._n = 0  # and what is added to its numbers
+        self._from_ms = 0.0  # the time in our session at which the service's present session began
+        self._n = 0  # what is added to the numbers of its messages
 
     @property
     def cuts_ms(self) -> list[float]:
-        """For each channel, from where on audio may become part of a final: another session would begin there."""
+        """For each channel, the time after which audio may still become part of a final."""
         return [channel.cut_ms for channel in self._channels]
 
     @property
     def after(self) -> int:
-        """The service's own number of the last message."""
+        """The number that the service itself gave to the last message."""
         return self.seen - self._n
 
     @property
     def doubtful(self) -> bool:
-        """Whether something waits to be told because the service may be about to end the session."""
+        """Whether messages are held back because the service may be about to end the session."""
         return bool(self._doubtful.kept)
 
     def receive(self, message: Message, *, asked: bool) -> list[Message]:
-        """What may be told now; `asked`: the client has asked for the end of a segment."""
+        """Take a message, and return what may be passed on. `asked`: the client has asked for the end of a segment."""
         message = self._shifted(message)
         number = message.get("n")
         if isinstance(number, int):
@@ -66,18 +67,18 @@ class Progress:
             return []
         told = [*self.believe(), *self._told([message])]
         if not told and number is not None:
-            # It was told before a restart: the next one has its number.
+            # It was passed on before a restart: the next message gets its number.
             self.seen -= 1
             self._n -= 1
         return told
 
     def believe(self) -> list[Message]:
-        """The service goes on: what may be told now of that which was doubtful."""
+        """The service goes on: return the messages that were held back and may be passed on now."""
         return self._told(self._doubtful.take())
 
     def restart(self, from_ms: float) -> list[Message]:
-        """Another session of the service goes on from there; the events that say so, one for each channel."""
-        # What was not told is heard again: its numbers are free.
+        """Go on from this time in another session of the service. Returns an event for each channel that says so."""
+        # What was held back will be recognised again, so its numbers are free.
         again = [message["n"] for message in self._doubtful.take() if "n" in message]
         self.seen = min(again, default=self.seen + 1) - 1
         self.restarts += 1
@@ -85,7 +86,7 @@ class Progress:
         return [self._restarted(number, channel) for number, channel in enumerate(self._channels)]
 
     def _restarted(self, number: int, channel: _Channel) -> Message:
-        # The last of these events has the number of the new greeting.
+        # The last of these events takes the number of the new session's `ready`.
         self._n = self.seen
         self.seen += 1
         segment = channel.restart()
@@ -122,25 +123,25 @@ class Progress:
 
 @dataclass
 class _Channel:
-    """What was told of one channel, or of all of them if they are mixed."""
+    """What was passed on for one channel, or for all channels if they are mixed."""
 
-    window_ms: int  # no final has audio in it from so long before what was heard
+    window_ms: int  # a final never contains audio from longer ago than this
     cut_ms: float = 0
     heard_ms: float = 0
-    first_segment: int = 0  # of the service's present session
+    first_segment: int = 0  # the number of the first segment in the service's present session
     _segments: int = 0
     _speaking: bool = False
-    _changed_ms: float = -1  # when that last changed
-    _again_until_ms: float | None = None  # what comes again of that after a restart
+    _changed_ms: float = -1  # when `_speaking` last changed
+    _again_until_ms: float | None = None  # after a restart: changes up to this time come again
 
     def restart(self) -> int:
-        """Another session of the service goes on at the cut; its first segment."""
+        """Another session of the service goes on at the cut. Returns the number of its first segment."""
         self.first_segment = self._segments
         self._again_until_ms = self._changed_ms
         return self.first_segment
 
     def tell(self, message: Message) -> bool:
-        """Notes what is about to be told; False if it was told before."""
+        """Note that a message is about to be passed on. False if it was passed on before."""
         kind = message["type"]
         if kind == "speech":
             return self._tell_speech(message)
@@ -161,17 +162,19 @@ class _Channel:
 
 
 class _Doubtful:
-    """Messages from a final on that may have been cut in a word, because the service shuts down: it says so next.
+    """Holds back messages while the service may be about to shut down.
 
-    They are not told before it is known whether the service goes on; if it does not, another session hears it again.
+    A service that shuts down ends its segments, perhaps within a word, and says so in its next message. So a final that
+    may be such an end is held back, with everything after it, until it is known whether the service goes on. If it does
+    not, another session recognises the audio again.
     """
 
     def __init__(self) -> None:
         self.kept: list[Message] = []
-        self._doubts: dict[object, float] = {}  # of which channels, and how much these had heard
+        self._doubts: dict[object, float] = {}  # such channels, and how much of each had been recognised
 
     def keep(self, message: Message, *, asked: bool) -> bool:
-        """Whether it is not to be told yet; `asked`: the client has asked for the end of a segment."""
+        """Whether to hold this message back. `asked`: the client has asked for the end of a segment."""
         kind, channel, heard_ms = message["type"], message.get("channel"), message.get("audio_ms", 0)
         if kind == "final" and not asked and heard_ms - message.get("end_ms", 0) < ABRUPT_MS:
             self._doubts[channel] = heard_ms
@@ -184,13 +187,13 @@ class _Doubtful:
         return bool(self._doubts)
 
     def take(self) -> list[Message]:
-        """What was kept; nothing is any more."""
+        """Return the messages that were held back, and hold back none of them any more."""
         kept, self.kept, self._doubts = self.kept, [], {}
         return kept
 
 
 def _later(value: Any, ms: float) -> Any:
-    """A copy whose times are later."""
+    """Return a copy in which all times are later."""
     if isinstance(value, list):
         return [_later(each, ms) for each in value]
     if not isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""How a session goes on that has lost its connection or its service.
+"""Continues a session that has lost its connection or its service.
 
-Over another connection the service resumes it. A service that does not know it, because it was started anew, gets
-another session, which begins at the last cut and hears again what is not final.
+The service resumes the session over another connection. If the service does not know it any more, for example because
+it was restarted, a new session begins at the last cut and recognises again what is not final.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from streamer.client.connection import Connection, SessionError
 from streamer.client.kept_audio import KeptAudio
 from streamer.client.progress import Message, Progress
 
-# For so long it is tried, with pauses that grow.
+# How long attempts are repeated, with growing pauses between them.
 REOPEN_S: Final = 60.0
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 3.0
-# Audio on which the recogniser fails again and again is not played to it for ever.
+# If the recogniser fails on some audio again and again, that audio is not sent for ever.
 MOST_RESTARTS: Final = 3
 
-REFUSED_FOR_NOW: Final = ("full", "too_many_sessions")  # which passes, also for a session that is there already
-# What else passes: nobody answers yet, or something on the way does, or a service that starts or ends.
+REFUSED_FOR_NOW: Final = ("full", "too_many_sessions")  # a refusal that passes, even for a session that is already open
+# Other errors that pass: no service answers yet, a proxy answers for it, or the service is starting or shutting down.
 PASSING: Final = (*REFUSED_FOR_NOW, "away", "refused", "no_service", "lost", "overdue", "not_ready", "shutting_down")
-# With these the service says that it does not know the session.
+# Errors by which the service says that it does not know the session.
 FORGOTTEN: Final = ("unknown_token", "bad_resume")
 
 Dial = Callable[[], Awaitable[Connection]]
 
 
 class Reopening:
-    """Opens a session again, where it was."""
+    """Opens a session again at the point that it had reached."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Reopening:
         resume: bool,
         restart: bool,
     ) -> None:
-        """`resume`: whether the session may outlive its connection, and `restart`: the service."""
-        self.unwanted = False  # nobody waits for it any more
+        """`resume`: whether the session may survive its connection. `restart`: whether it may survive the service."""
+        self.unwanted = False  # the session was closed in the meantime
         self._dial = dial
         self._options = options
         self._token = token
@@ -55,10 +55,10 @@ class Reopening:
         self._restart = restart
 
     async def connection(self, error: SessionError, *, ended: bool) -> tuple[Connection, list[Message]]:
-        """Another connection, ready for what is kept, and the events that tell of another session.
+        """Return another connection that is ready for the kept audio, and the events of a restart if there was one.
 
-        The error says how the last connection ended, and `ended` whether the service has ended its session with it.
-        That is raised, or what has followed from it, if there is no other connection.
+        `error`: how the last connection ended. `ended`: whether the service ended its session too. If there is no other
+        connection, this error is raised, or a later one.
         """
         if ended:
             self._token = ""
@@ -94,7 +94,7 @@ class Reopening:
             ready = await connection.open({"resume": resume} if self._token else self._options)
             if self.unwanted:
                 raise SessionError("closed", "The session has been closed.")
-            # From here on nobody else may come between: whoever sends or reads finds all of it changed, or nothing.
+            # No `await` from here on: other tasks that send or read must see either none of this change or all of it.
             return connection, self._resumed(ready) if self._token else self._restarted(ready)
         except BaseException:
             await connection.close()
@@ -116,7 +116,7 @@ class Reopening:
 
 
 def _forgotten(error: SessionError) -> SessionError:
-    why = "it was started anew, or too much time has passed"
+    why = "it was restarted, or too much time has passed"
     return SessionError(error.code, f"{error} The service does not know the session any more: {why}.")
 
 

@@ -1,4 +1,4 @@
-"""A source of audio on its way to a session: in pieces, paced if wanted, read beside the event loop."""
+"""Sends audio from a source to a session: in pieces, at the pace of speech if asked for, and without blocking."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ LONGEST_MS: Final = 1_000
 
 
 class Sink(Protocol):
-    """What audio is sent to: a session."""
+    """What the audio is sent to, which is a session."""
 
     async def send(self, audio: Audio) -> None:
-        """Takes a piece of audio."""
+        """Take a piece of audio."""
 
     async def keepalive(self) -> None:
-        """There is no audio at present."""
+        """Note that there is no audio at present."""
 
     async def stop(self) -> None:
-        """There is no more."""
+        """Note that there is no more audio."""
 
 
 def declared(options: Mapping[str, Any]) -> Start:
-    """What the options of a session that was accepted say of its audio, and of the length of its segments."""
+    """What the accepted options of a session say about its audio and the length of its segments."""
     given: Any = options.get("endpoint")
     longest_ms = given.get("longest_ms") if isinstance(given, Mapping) else None
     endpoint = Endpoint() if longest_ms is None else Endpoint(longest_ms=longest_ms)
@@ -42,7 +42,7 @@ def declared(options: Mapping[str, Any]) -> Start:
 
 
 async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], start: Start, paced: bool) -> None:
-    """Sends a whole source and `stop`, also when the source fails; `start` says what its audio is like."""
+    """Send a whole source and then `stop`, even if the source fails. `start` describes its audio."""
     measure, loop = _Measure(start.sample_rate, start.frame_bytes), asyncio.get_running_loop()
     began = active = loop.time()
     sent_s = 0.0
@@ -61,7 +61,7 @@ async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], s
                     await sink.send(piece)
                 active = loop.time()
     except SessionError:
-        return  # the events end with the same trouble, and tell it better
+        return  # the events end with the same error, and with more details
     except Exception:
         with suppress(SessionError):
             await sink.stop()
@@ -72,7 +72,7 @@ async def send_all(sink: Sink, blocks: Iterable[Audio] | AsyncIterable[Audio], s
 
 @dataclass(frozen=True)
 class _Measure:
-    """How long audio is: an array has a row for each sample, bytes have a frame."""
+    """Measures the length of audio. An array has a row for each sample, bytes have a frame."""
 
     sample_rate: int
     frame_bytes: int
@@ -89,7 +89,7 @@ class _Measure:
 
 
 async def _read(blocks: Iterable[Audio] | AsyncIterable[Audio]) -> AsyncGenerator[Audio, None]:
-    """The blocks, read beside the event loop: a slow disk or a pipe must hold up nobody else."""
+    """Yield the blocks. A thread reads them, because a slow disk or pipe must not block the event loop."""
     if isinstance(blocks, AsyncIterable):
         async for block in blocks:
             yield block
@@ -101,7 +101,7 @@ async def _read(blocks: Iterable[Audio] | AsyncIterable[Audio]) -> AsyncGenerato
         try:
             following = await asyncio.shield(reading)
         except asyncio.CancelledError:
-            # The thread is still in the file, which is closed as soon as we return.
+            # The thread still reads from the file, and the file is closed as soon as this returns.
             with suppress(Exception):
                 await reading
             raise

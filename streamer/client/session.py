@@ -1,4 +1,4 @@
-"""An open session of the native protocol, asynchronous: audio in, events out, over as many connections as it takes."""
+"""An open session of the native protocol, asynchronous. It uses several connections if some of them are lost."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from streamer.client.sending import Audio, declared
 from streamer.wire.native import encode, name_of
 from streamer.wire.options import Start
 
-# What a service that shuts down says after its last finals follows at once.
+# If the service is shutting down, it says so within this time after its last finals.
 DOUBT_S: Final = 0.3
-# What was given before a connection began is sent over it at once; but the service closes a live session when 20 s wait
-# there.
+# A new connection first sends again what was given before. The service closes a live session when 20 s of audio wait,
+# so at most this much is sent ahead.
 MOST_LIVE_MS: Final = 15_000
 LIVE_PAUSE_S: Final = 0.05
-# What is less than a step waits for more.
+# The service waits for more audio when it has less than a step.
 LONGEST_STEP_MS: Final = 1_000
 
 
@@ -38,19 +38,19 @@ class Session:
         self._reopening: Reopening | None = None
         self._kept = KeptAudio(Start())
         self._progress = Progress(Start())
-        self._told: deque[Message] = deque()  # what nobody has read yet
+        self._told: deque[Message] = deque()  # read from the service, but not by the caller yet
         self._doubt_until = 0.0
         self._live = False
         self._stopping = False
         self._sending = asyncio.Lock()
-        self._mending = asyncio.Lock()
+        self._reconnecting = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
-        self._behind_ms = 0.0  # audio up to here was given before the present connection began
-        self._failure: SessionError | None = None  # why there is no other connection,
-        self._over = False  # and whether all that came before it has been read
+        self._behind_ms = 0.0  # the audio before this was given before the present connection began
+        self._failure: SessionError | None = None  # why there is no other connection
+        self._over = False  # whether all messages before the failure were read
 
     async def start(self, options: Mapping[str, Any], dial: Dial, *, resume: bool, restart: bool) -> None:
-        """Opens the session on its first connection; `connect` has done it. `dial` makes the others."""
+        """Open the session on its first connection; `connect` does this. `dial` opens further connections."""
         ready = await self._connection.open(options)
         start, token = declared(options), ready.get("token", "")
         self.ready = cast(Ready, ready)
@@ -60,27 +60,27 @@ class Session:
             self._reopening = Reopening(dial, options, token, kept, progress, resume=resume, restart=restart)
 
     async def send(self, audio: Audio) -> None:
-        """Sends audio (int16 mono 16 kHz unless declared otherwise); waits while the service reads no more."""
+        """Send audio: int16 mono 16 kHz unless declared otherwise. Waits while the service does not read."""
         self._kept.add(audio if isinstance(audio, bytes) else audio.astype("<i2", copy=False).tobytes())
         await self._catch_up()
 
     async def flush(self) -> None:
-        """Asks that everything so far becomes final now; answered by a `flushed` event."""
+        """Ask for everything so far to become final now. A `flushed` event is the answer."""
         self._kept.flush()
         await self._catch_up()
 
     async def keepalive(self) -> None:
-        """Keeps the session open while there is no audio."""
+        """Keep the session open while there is no audio."""
         await self._send(self._connection, encode({"type": "keepalive"}))
 
     async def stop(self) -> None:
-        """Says that there is no more audio; the remaining events follow."""
+        """Say that there is no more audio. The remaining events follow."""
         self._stopping = True
         self._kept.stop()
         await self._catch_up()
 
     async def close(self) -> None:
-        """Closes the connection, whatever is still on its way."""
+        """Close the connection, even if messages are still on their way."""
         if self._reopening is not None:
             self._reopening.unwanted = True
         await self._connection.close()
@@ -110,16 +110,16 @@ class Session:
 
     @property
     def _asked(self) -> bool:
-        """Whether the end of a segment was asked for, and has not come."""
+        """Whether the client waits for the end of a segment that it asked for."""
         return self._stopping or self._kept.flushes > self._progress.flushes
 
     @property
     def _due(self) -> bool:
-        """Whether the service has something to say."""
+        """Whether the service owes an answer."""
         return self._asked or self._kept.given_ms - self._progress.heard_ms > LONGEST_STEP_MS
 
     async def _hear(self) -> None:
-        """Takes the next message, if one comes."""
+        """Take the next message, if one comes."""
         connection, doubtful, due = self._connection, self._progress.doubtful, self._due
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -127,21 +127,21 @@ class Session:
             message = await connection.receive(self._doubt_until - began if doubtful else connection.patience_s)
         except SessionError as error:
             try:
-                await self._mend(connection, error)
+                await self._reconnect(connection, error)
             except SessionError as failure:
                 self._failure = failure
                 self._tell(self._progress.believe())
                 self._over = True
             return
         if connection is not self._connection:
-            return  # what it said comes again
+            return  # the new connection brings this message again
         if message is not None:
             self._tell(self._progress.receive(message, asked=self._asked))
             if not doubtful:
                 self._doubt_until = loop.time() + DOUBT_S
         elif doubtful:
             self._tell(self._progress.believe())
-        elif due and self._due and loop.time() - began > connection.patience_s / 2:  # nobody else has got it
+        elif due and self._due and loop.time() - began > connection.patience_s / 2:  # and no other task has taken it
             connection.overdue("has sent nothing")
 
     def _tell(self, messages: Iterable[Message]) -> None:
@@ -150,18 +150,18 @@ class Session:
         self._kept.let_go(min(self._progress.cuts_ms))
 
     async def _catch_up(self) -> None:
-        """Sends what is kept and was not sent, over as many connections as it takes."""
+        """Send what was kept and not sent yet, over further connections if some are lost."""
         async with self._sending:
             while (entry := self._kept.next()) is not None:
                 connection = self._connection
                 if self._live and not await self._may_send(connection):
                     continue
-                # What went into a connection that has been replaced meanwhile is sent again.
+                # If the connection was replaced meanwhile, the entry is sent again.
                 if await self._send(connection, _message(entry)) and connection is self._connection:
                     self._kept.sent()
 
     async def _may_send(self, connection: Connection) -> bool:
-        """Waits until the service has heard enough of what a live session sends again; False if it is another one."""
+        """Wait until the service has recognised enough of what a live session sends again. False if it was replaced."""
         loop = asyncio.get_running_loop()
         until = loop.time() + connection.patience_s
         while connection is self._connection and self._failure is None and loop.time() < until:
@@ -172,17 +172,17 @@ class Session:
         return connection is self._connection
 
     async def _send(self, connection: Connection, message: str | bytes) -> bool:
-        """Whether it could be sent; if not, there is another connection now."""
+        """Send a message. If that fails, open another connection and return False."""
         try:
             await connection.send(message)
         except SessionError as error:
-            await self._mend(connection, error)
+            await self._reconnect(connection, error)
             return False
         return True
 
-    async def _mend(self, connection: Connection, error: SessionError) -> None:
-        """Another connection in the place of this one, which has ended; SessionError if there is none to be had."""
-        async with self._mending:
+    async def _reconnect(self, connection: Connection, error: SessionError) -> None:
+        """Replace this connection, which has ended. SessionError if no other one can be opened."""
+        async with self._reconnecting:
             if self._connection is not connection:
                 return
             if self._failure is not None:
@@ -198,19 +198,19 @@ class Session:
             self._told.extend(events)
             self._behind_ms = self._kept.given_ms
         if self._catching_up is None or self._catching_up.done():
-            # Beside the one who reads: the service may read no further before its events are read.
+            # In a task of its own: the service may not read on before the caller has read its events.
             self._catching_up = asyncio.create_task(self._catch_up_quietly())
         await connection.close()
 
     def _failed(self) -> SessionError:
-        """The failure, for each task that is told of it."""
+        """The failure as a new exception, one for each task that gets it."""
         assert self._failure is not None
         error = SessionError(self._failure.code, str(self._failure))
         error.__cause__ = self._failure
         return error
 
     async def _catch_up_quietly(self) -> None:
-        with suppress(SessionError):  # whoever reads is told
+        with suppress(SessionError):  # the reader of the events gets it
             await self._catch_up()
 
 

@@ -1,1 +1,1 @@
-"""The commands of the command line, and what several of them need: arguments, a service to use, an end in order."""
+"""The commands of the command line, and what several of them need: arguments, a service, and an orderly end."""

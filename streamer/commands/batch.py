@@ -1,4 +1,4 @@
-"""Recordings through a session each, some at the same time; what is wrong with one does not stop the others."""
+"""Transcribes recordings, several at the same time, each in a session. A failed one does not stop the others."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from streamer.commands.interrupt import AGAIN, off_signal, on_signal
 from streamer.terminal.transcript_output import OutputError, RecordingOutput, TranscriptOutput
 from streamer.timing import Timing
 
-# With these no other recording can succeed either.
+# After these errors no other recording can succeed either.
 _HOPELESS: Final = ("away", "bad_address", "bad_origin", "no_service", "refused", "unauthorized", "untrusted")
 
-# The service is asked again for room that a session of ours takes, and for so long after that has ended.
+# If the service is full because of our own sessions, it is asked again after _AGAIN_S. A session of ours may still take
+# its place for _LEAVING_S after it has ended.
 _AGAIN_S: Final = 0.2
 _LEAVING_S: Final = 5.0
 
@@ -36,19 +37,19 @@ INTERRUPTED: Final = 130
 _MOMENTS: Final = {"ready": "session open", "partial": "first partial", "final": "first final"}
 
 
-# What is nowhere louder than this holds no speech: about -60 dB of full scale.
+# Audio that is never louder than this (about -60 dB of full scale) contains no speech.
 _SILENT: Final = 32
-# Who waits for longer is told what for.
+# A wait that is longer than this is explained to the user.
 _SOON_S: Final = 2.0
 
 
 class _Audio:
-    """A recording that was opened, and its length if that is known."""
+    """An open recording, and its length if that is known."""
 
     def __init__(self, chunks: Iterator[Int16Samples], channels: int, duration_ms: int | None) -> None:
         self.channels = channels
         self.duration_ms = duration_ms
-        self.loudest = 0  # of the samples so far
+        self.loudest = 0  # the highest amplitude so far
         self._chunks = chunks
 
     def chunks(self) -> Iterator[Int16Samples]:
@@ -59,7 +60,7 @@ class _Audio:
 
 
 class Batch:
-    """The recordings of one command line, with the service for them."""
+    """The recordings of one command line, and the service for them."""
 
     def __init__(
         self, options: argparse.Namespace, output: TranscriptOutput, timing: Timing, ready_service: ReadyService
@@ -79,17 +80,17 @@ class Batch:
         self._options = {"partials": output.wants_partials or options.timing, **session_options(options)}
         self._url = ""
         self._opening = asyncio.Lock()
-        self._next = 0  # of the recordings, the one that begins next
-        self._speaking = 0  # how many have a session or ask for one
-        self._ended_at = float("-inf")  # when one of them ended
-        self._changed = asyncio.Event()  # a recording has come to its end
+        self._next = 0  # index of the recording that begins next
+        self._speaking = 0  # how many recordings have a session or ask for one
+        self._ended_at = float("-inf")  # when the last of their sessions ended
+        self._changed = asyncio.Event()  # set when a recording has ended
         self._input_ended = threading.Event()
         self._failed = 0
-        self._told: set[str] = set()  # the troubles that no other recording can escape
+        self._told: set[str] = set()  # the errors that concern all recordings and were reported
         self._hopeless = False
 
     async def run(self) -> int:
-        """0 if all of them were transcribed, else 1."""
+        """Transcribe all. Returns 0 if every recording was transcribed, else 1."""
         recordings = self._output.recordings
         async with AsyncExitStack() as service:
             workers = [
@@ -113,13 +114,13 @@ class Batch:
         return int(self._failed > 0)
 
     def interrupt(self) -> None:
-        """Ctrl-C or SIGTERM was received: says at once what there is to wait for."""
+        """Ctrl-C or SIGTERM was received: tell the user what the program waits for."""
         self._output.tally.interrupted = True
         waits = "saving what was recognised so far, and ending what this command started"
         self._output.say(f"streamer: stopping: {waits}. {AGAIN}")
 
     def _ending_input(self, recordings: list[ListedRecording]) -> ExitStack:
-        """Ctrl-C ends standard input, if that is all: the last words still come. A second one does not wait."""
+        """If there is only standard input, Ctrl-C ends it and the last words still come. A second one does not wait."""
         stack = ExitStack()
         if [recording.name for recording in recordings] == [STDIN]:
 
@@ -133,7 +134,7 @@ class Batch:
         return stack
 
     async def _work(self, recordings: list[ListedRecording], service: AsyncExitStack) -> None:
-        """Takes one recording after the other."""
+        """Transcribe one recording after the other."""
         while self._next < len(recordings) and not self._hopeless:
             index = self._next
             if not self._output.may_begin(index):
@@ -146,10 +147,10 @@ class Batch:
             self._changed.set()
 
     async def _try(self, recording: ListedRecording, transcript: RecordingOutput, service: AsyncExitStack) -> None:
-        """Transcribes a recording, or says why it cannot be."""
+        """Transcribe a recording, or print why that is not possible."""
         try:
             async with self._opened(recording.name) as audio:
-                # Only now: a server need not become ready for what turns out to be no audio.
+                # Only now, so that no server has to become ready for a file that turns out not to be audio.
                 url = await self._service(service)
                 transcript.begin(audio.duration_ms)
                 while not await self._transcribe(audio, transcript, url):
@@ -163,7 +164,7 @@ class Batch:
         except AudioError as error:
             self._failed += 1
             self._output.say(f"streamer: {error}")
-            transcript.break_off()  # what came before the damage
+            transcript.break_off()  # keeps what came before the damage
         except OutputError as error:
             if self._output.files.shared:
                 raise
@@ -176,7 +177,8 @@ class Batch:
             if error.code in _HOPELESS:
                 self._told.add(error.code)
                 self._hopeless = True
-            if recording.name == STDIN or not self._output.files.shared:  # it cannot be read again, or says by its name
+            # Standard input cannot be read again. A separate file shows by its name that it is not complete.
+            if recording.name == STDIN or not self._output.files.shared:
                 transcript.break_off()
 
     async def _service(self, stack: AsyncExitStack) -> str:
@@ -185,7 +187,7 @@ class Batch:
         return self._url
 
     async def _transcribe(self, audio: _Audio, transcript: RecordingOutput, url: str) -> bool:
-        """False if the service has no room beside our other sessions."""
+        """Transcribe in a session. False if our other sessions leave no room for it in the service."""
         options = self._options
         if self._separate:
             options = {**options, "channels": audio.channels, "multichannel": True}
@@ -212,19 +214,19 @@ class Batch:
         return True
 
     async def _room(self) -> None:
-        """Waits until one of our sessions has ended, and a moment more: the service may not have noticed yet."""
+        """Wait until one of our sessions has ended, and a moment longer, as the service may notice it later."""
         if self._speaking:
             self._changed.clear()
             await self._changed.wait()
         await asyncio.sleep(_AGAIN_S)
 
     async def _measure(self, recordings: list[ListedRecording]) -> None:
-        """Tells the display how long the recordings are that have not begun."""
+        """Tell the display how long the recordings are that have not begun."""
         if not self._output.display.shows_all:
             return
         for index, recording in enumerate(recordings):
             if index >= self._next and recording.name != STDIN and not must_be_fetched(recording.name):
-                with suppress(AudioError):  # whoever transcribes it says so
+                with suppress(AudioError):  # reported when it is transcribed
                     if (length := await asyncio.to_thread(_length_of, recording.name)) is not None:
                         self._output.display.expect(index, length)
 
@@ -248,7 +250,7 @@ class Batch:
         return _Audio(recording.chunks(), recording.channels, _length_ms(recording))
 
     async def _fetch(self, name: str, recording: TemporaryRecording) -> None:
-        """What is at an address or comes through a pipe; in a thread that nobody waits for after Ctrl-C."""
+        """Fetch from an address or a pipe. Uses a thread for which nobody waits after Ctrl-C."""
         loop, stop = asyncio.get_running_loop(), threading.Event()
         done: asyncio.Future[Exception | None] = loop.create_future()
 

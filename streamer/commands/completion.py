@@ -1,7 +1,7 @@
-"""The command `streamer completion`, and what the Tab key in bash, zsh and fish asks this program.
+"""The command `streamer completion`, and the answers to the Tab key in bash, zsh and fish.
 
-argcomplete does it (docs/decisions/command-completion.md): what is printed for a shell runs this program at every Tab,
-and the answer comes from the parsers themselves. Here is what they do not say: which values are files.
+This uses argcomplete (docs/decisions/command-completion.md). The printed script runs this program at every Tab, and the
+answer comes from the parsers. This module adds what the parsers do not say: which values are files.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
 EXAMPLES: Final = """\
-Put the line for your shell where it is read at every start:
+Put the line for your shell where the shell reads it at every start:
 
   bash, into ~/.bashrc                     eval "$(streamer completion bash)"
   zsh, into ~/.zshrc after compinit        eval "$(streamer completion zsh)"
   fish, once:
     streamer completion fish > ~/.config/fish/completions/streamer.fish
 
-It needs no change when Streamer does: the shell asks the program itself."""
+It needs no change after an update of Streamer, because the shell asks the program itself."""
 
 SHELLS: Final = ("bash", "zsh", "fish")
-# What a value is, by the word that stands for it in --help.
+# The words in --help by which values that are files or folders can be known.
 _FILES: Final = ("FILE", "PATH", "MANIFEST")
 _FOLDERS: Final = ("FOLDER",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which shell."""
+    """Add the arguments of `streamer completion`."""
     parser.add_argument("shell", choices=SHELLS, help="which shell the script is for")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the script for the shell; the exit status."""
-    # Without bash's own defaults, which are files: not every value is one.
+    """Print the script for the shell. Returns the exit status."""
+    # Without bash's own defaults: they are files, and not every value is a file.
     print(shellcode(["streamer"], shell=options.shell, complete_arguments=["-o", "nospace"]))
     return 0
 
@@ -53,13 +53,13 @@ class Completed(Protocol):
         """What it does, in one sentence."""
 
     def load(self) -> Any:
-        """Imports its module."""
+        """Import its module."""
 
 
 def answer(known: Mapping[str, Completed], parser_of: Callable[[None], argparse.ArgumentParser]) -> None:
-    """Tells the shell what the word before the cursor may become, and ends the program.
+    """Print what the word before the cursor may become, and end the program.
 
-    `parser_of` makes the parser of `streamer FILE…`, which has no name.
+    `parser_of` makes the parser of a command; the parser of `streamer FILE…` is that of None.
     """
     _, _, _, words, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
     before = words[1:]
@@ -67,7 +67,7 @@ def answer(known: Mapping[str, Completed], parser_of: Callable[[None], argparse.
         parser = argparse.ArgumentParser(allow_abbrev=False)
         known[before[0]].load().add_arguments(parser.add_subparsers().add_parser(before[0], allow_abbrev=False))
     elif "--" in before:
-        # Everything after it is a file, whatever it begins with.
+        # Everything after it is a file, even if it begins with a dash.
         parser = argparse.ArgumentParser(prefix_chars="\0", add_help=False)
         parser.add_argument("files", nargs="*", metavar="FILE")
     else:
@@ -77,14 +77,14 @@ def answer(known: Mapping[str, Completed], parser_of: Callable[[None], argparse.
 
 
 class _Values(BaseCompleter):
-    """The values of arguments that have no choices: files, folders, or nothing that could be known."""
+    """The values of arguments without choices: files, folders, or nothing."""
 
     def __init__(self, commands: Mapping[str, str]) -> None:
-        """`commands` may stand where the first file does; each with what it does."""
+        """`commands`: the names that may stand where the first file does, and what each of them does."""
         self._commands = commands
 
     def __call__(self, *, prefix: str, action: argparse.Action, **about: Any) -> Iterable[str]:
-        """The values that begin like this, perhaps with their meanings."""
+        """The values that begin with this prefix, perhaps with their meanings."""
         if action.metavar in _FOLDERS:
             return DirectoriesCompleter()(prefix=prefix)
         if action.metavar not in _FILES and action.type is not Path:

@@ -1,4 +1,4 @@
-"""One live session: sound from a microphone to a service, its words to a transcript, until somebody ends it."""
+"""One live session: audio from a microphone goes to a service and its words to a transcript, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from streamer.terminal.output_file import OutputError
 
 REDRAW_S: Final = 0.1
 PAUSE_KEYS: Final = (" ", "p")
-# A device that throws sound away does so again and again: it is said now and then, and what it was at the end.
+# A device that drops audio usually does so again and again. It is reported at most this often, and once at the end.
 _COMPLAIN_S: Final = 10.0
-# The noise of a quiet room is above this (-80 dB of full scale).
+# Even a quiet room has more noise than this (-80 dB of full scale).
 _NOISE: Final = 1e-4
 _MUTE_S: Final = 5.0
 
 
 class Dictation:
-    """What is said from now on; Ctrl-C or SIGTERM ends it with the last words."""
+    """Transcribes what is said from now on. Ctrl-C or SIGTERM ends it after the last words."""
 
     def __init__(
         self, make_microphone: Callable[[], Microphone], transcript: LiveTranscript, options: Mapping[str, Any]
     ) -> None:
-        """`options` are those of the session."""
+        """`options`: those of the session."""
         self._make_microphone = make_microphone
         self._transcript = transcript
         self._options = options
@@ -47,10 +47,10 @@ class Dictation:
         self._told_quiet = False
 
     async def run(self, ready_service: ReadyService) -> int:
-        """0 if all that was said was heard by the service, else 1."""
+        """Return 0 if the service has recognised everything that was said, else 1."""
         try:
             microphone = self._make_microphone()
-            # It listens before the service is ready: who speaks at once is heard, a little later.
+            # The microphone is opened before the service is ready, so nothing is lost if somebody speaks at once.
             with microphone:
                 drawing = asyncio.create_task(self._draw(microphone))
                 try:
@@ -71,7 +71,7 @@ class Dictation:
         return 0
 
     def stop(self) -> None:
-        """Ctrl-C or SIGTERM came before there was a session: says at once what there is to wait for."""
+        """Ctrl-C or SIGTERM came before there was a session: tell the user what the program waits for."""
         self._transcript.say(f"streamer: stopping: ending what this command started. {AGAIN}")
 
     async def _listen(self, microphone: Microphone, url: str) -> None:
@@ -100,7 +100,7 @@ class Dictation:
                     await session.close()
                     await asyncio.gather(sending, return_exceptions=True)
                     self._complain(microphone, at_once=True)
-                    # An hour of words is not lost with a connection.
+                    # The words so far are saved, even if the connection was lost after an hour.
                     self._transcript.end()
 
     async def _sound(self, microphone: Microphone, session: Session) -> AsyncGenerator[Int16Samples, None]:
@@ -122,7 +122,7 @@ class Dictation:
             await asyncio.sleep(REDRAW_S)
 
     def _notice_silence(self, microphone: Microphone, peak: float) -> None:
-        """A microphone that is muted gives no noise at all: that is told once."""
+        """Report once if the microphone gives no noise at all, because then it is probably muted."""
         now = asyncio.get_running_loop().time()
         if peak >= _NOISE or microphone.paused or self._state != "listening":
             self._quiet_since = None
@@ -131,7 +131,7 @@ class Dictation:
         elif now - self._quiet_since >= _MUTE_S and not self._told_quiet:
             self._told_quiet = True
             name = microphone.device.name
-            self._transcript.say(f"streamer: {name} gives nothing but silence: is it muted? --devices lists others.")
+            self._transcript.say(f"streamer: {name} gives only silence: is it muted? --devices lists others.")
 
     def _complain(self, microphone: Microphone, *, at_once: bool = False) -> None:
         losses = (microphone.overflows, microphone.lost_s)
@@ -142,9 +142,9 @@ class Dictation:
         said = []
         if microphone.overflows:
             times = "once" if microphone.overflows == 1 else f"{microphone.overflows} times"
-            said.append(f"{microphone.device.name} threw sound away {times}, as this machine was too busy")
+            said.append(f"{microphone.device.name} dropped audio {times} because this machine was too busy")
         if microphone.lost_s:
-            said.append(f"{microphone.lost_s:.1f} s of sound were lost, as the service took it too slowly")
+            said.append(f"{microphone.lost_s:.1f} s of audio were lost because the service was too slow")
         self._transcript.say(f"streamer: overflow: {'; '.join(said)}.")
 
     def _pressed(self, microphone: Microphone, key: str) -> None:
@@ -152,7 +152,7 @@ class Dictation:
             microphone.paused = not microphone.paused
 
     def _interrupted(self, microphone: Microphone) -> None:
-        """The first Ctrl-C; a second one does not wait for the last words."""
+        """The first Ctrl-C. A second one does not wait for the last words."""
         off_signal(signal.SIGINT)
         self._finish(microphone)
         self._transcript.say(f"streamer: stopping: waiting for the last words. {AGAIN}")

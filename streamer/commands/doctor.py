@@ -1,4 +1,4 @@
-"""The command `streamer doctor`: what works on this machine, what does not, and how to mend it."""
+"""The command `streamer doctor`: says what works on this machine, what does not, and how to repair it."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from streamer.terminal.status_lines import is_terminal
 
 EXAMPLES: Final = """\
 ✓ is fine. ! is a warning: something is missing or slow, but recordings can be transcribed. ✗ is a problem: recordings
-cannot be transcribed, or the service cannot run. What mends it stands after the arrow. The exit status is 1 if there is
-a ✗, else 0. Where only the light client is installed, a service elsewhere does the work: name it with --server.
+cannot be transcribed, or the service cannot run. The remedy stands after the arrow. The exit status is 1 if there is
+a ✗, else 0. If only the light client is installed, it needs a service elsewhere: name it with --server.
 
 examples:
   streamer doctor                             all checks; the last one recognises a recording
-  streamer doctor --quick                     without that and without torch; nothing is started
-  streamer doctor --server wss://example.org  also whether that service can be used from here
+  streamer doctor --quick                     without that check and without torch; starts nothing
+  streamer doctor --server wss://example.org  also checks whether that service can be used from here
   streamer doctor --json > doctor.json        for a bug report
 
 Keys are not shown, and the home folder is shown as ~. Nothing is changed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `streamer doctor` accepts."""
+    """Add the arguments of `streamer doctor`."""
     add = parser.add_argument
-    add("--json", action="store_true", help="one JSON object, for a program or a bug report")
-    add("--quick", action="store_true", help="only what takes no more than a second")
+    add("--json", action="store_true", help="print one JSON object, for a program or a bug report")
+    add("--quick", action="store_true", help="only checks that take no longer than a second")
     add("--server", metavar="URL", type=server, help="a service to check, as ws://host:port or host:port")
     add_key_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks everything; 1 if there is a problem."""
+    """Check everything. Returns 1 if there is a problem, else 0."""
     colour = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     examination = Examination(options.server, quick=options.quick)

@@ -1,6 +1,6 @@
-"""The command `streamer evaluate`: has a manifest heard, prints the report, and writes it into files.
+"""The command `streamer evaluate`: recognises the recordings of a manifest, and reports on the results.
 
-The library behind it is imported only when it runs: it needs packages that not everybody has.
+The library for this is imported only when the command runs: it needs packages that are not always installed.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ if TYPE_CHECKING:
     from streamer.evaluate.results import EvaluationRun
 
 EXAMPLES: Final = """\
-A manifest is a table with tabs and a header: `file` and `text`, and perhaps `corpus` and `speaker`; or `shard`,
-`member` and `text` for audio inside tar files. Paths are relative to it. docs/how-to/evaluation.md says the rest:
-what counts as the same word, and what the figures mean.
+A manifest is a table with tabs and a header: `file` and `text`, and optionally `corpus` and `speaker`; or `shard`,
+`member` and `text` for audio inside tar files. Paths are relative to the manifest. docs/how-to/evaluation.md explains
+which words count as the same, and what the figures mean.
 
 examples:
   streamer evaluate audio_samples/samples.tsv
   streamer evaluate dev.tsv --limit 100 --worst 10        a part of it, evenly spread
-  streamer evaluate dev.tsv --engine --step-ms 640        without Triton: the same words, sooner
+  streamer evaluate dev.tsv --engine --step-ms 640        without Triton: the same words, faster
   streamer evaluate dev.tsv --json a.json --hypotheses a.jsonl
   streamer evaluate dev.tsv --paced --sessions 32 --alignment dev.phones.jsonl
   streamer evaluate dev.tsv --engine --half second --alignment dev.phones.jsonl --compare step-ms=160,320,640
 
-The exit status is 0 only if every utterance was heard to its end."""
+The exit status is 0 only if every utterance was recognised to its end."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `evaluate` accepts."""
+    """Add the arguments of `evaluate`."""
     add_hearing_arguments(parser)
     add = parser.add_argument
-    add("--paced", action="store_true", help="as fast as it was spoken, live: real delays, not only real words")
-    add("--alignment", metavar="FILE", help="where words lie, as JSON lines or CTM: judges times, tells delays")
+    add("--paced", action="store_true", help="send the audio as fast as it was spoken, to measure delays too")
+    add("--alignment", metavar="FILE", help="the times of the words, as JSON lines or CTM, to measure times and delays")
     add(
         "--compare",
         action="append",
         default=[],
         metavar="NAME=VALUE,VALUE…",
-        help="a table with a line for each value of another option, such as step-ms=160,320,640; of several: "
-        "for each combination",
+        help="a table with a line for each value of another option, such as step-ms=160,320,640; given several times, "
+        "a line for each combination",
     )
-    add("--worst", type=number, metavar="N", default=5, help="show so many recordings with the most errors (5)")
-    add("--json", metavar="PATH", help="write the report for a program")
-    add("--hypotheses", metavar="PATH", help="write what was understood of every recording, a JSON object a line")
+    add("--worst", type=number, metavar="N", default=5, help="show this many recordings with the most errors (5)")
+    add("--json", metavar="PATH", help="write the report as JSON")
+    add("--hypotheses", metavar="PATH", help="write what was recognised in every recording, one JSON object on a line")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluates; 0 only if every utterance was heard to its end."""
+    """Evaluate. Returns 0 only if every utterance was recognised to its end."""
     try:
         from streamer.client import SessionError
         from streamer.evaluate.manifest import ManifestError
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) -> EvaluationRun:
-    """The utterances through what is asked for, with the progress on a terminal; a signal ends the program in order."""
+    """Recognise the utterances, with progress on a terminal. A signal ends the program in order."""
     from streamer.evaluate.evaluation import hear_through_engine, hear_through_service
 
     progress = _Progress(utterances)
@@ -114,20 +114,20 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
 
 
 def _check(options: argparse.Namespace, compared: Sequence[Setting]) -> None:
-    """ValueError for arguments that do not go together."""
+    """ValueError if arguments contradict each other."""
     if not options.engine and (options.bundle or options.precision):
-        raise ValueError("--bundle and --precision are about the bare engine: add --engine")
+        raise ValueError("--bundle and --precision are only for the bare engine: add --engine")
     if options.engine and options.paced:
-        raise ValueError("--paced is about a service: the bare engine hears as fast as it can")
+        raise ValueError("--paced is only for a service: the bare engine is always as fast as it can be")
     for path in (options.json, options.hypotheses):
         if path and not Path(path).parent.is_dir():
-            raise ValueError(f"{path}: there is no folder {Path(path).parent}")
+            raise ValueError(f"{path}: the folder {Path(path).parent} does not exist")
     if compared[0] and options.hypotheses:
-        raise ValueError("--hypotheses are those of one setting: leave --compare out")
+        raise ValueError("--hypotheses needs a single setting: leave out --compare")
 
 
 def _with(options: argparse.Namespace, setting: Setting) -> argparse.Namespace:
-    """The same options but for some of them; the program ends where these are none."""
+    """The same options with some of them changed. Ends the program if these are wrong."""
     parser = Parser(prog="streamer evaluate", allow_abbrev=False)
     add_hearing_arguments(parser)
     return parser.read([options.manifest, *setting], argparse.Namespace(**vars(options)))
@@ -176,12 +176,12 @@ def _report(options: argparse.Namespace, found: Sequence[tuple[Setting, Evaluati
     if failed:
         return _fail(f"{failed} of {len(evaluation.scored)} utterances failed; the report names them.")
     if broken:
-        return _fail(f"{broken} words that were shown as stable did not stay: this must never happen.")
+        return _fail(f"{broken} words that were shown as stable changed later: this must never happen.")
     return 0
 
 
 class _Progress:
-    """How far it is, on a terminal only."""
+    """Shows on a terminal how many utterances are done."""
 
     def __init__(self, utterances: Sequence[Utterance]) -> None:
         self._line = StatusLines(sys.stderr) if is_terminal(sys.stderr) else None
@@ -196,7 +196,7 @@ class _Progress:
             self._line.show([f"{self._done} of {self._all} utterances, {self._seconds / 60:.1f} min"])
 
     def stop(self) -> None:
-        """Ctrl-C or SIGTERM came: says at once what there is to wait for."""
+        """Ctrl-C or SIGTERM came: tell the user what the program waits for."""
         self.clear()
         print(
             f"streamer: stopping: ending the sessions and what this command started. {AGAIN}",
@@ -210,7 +210,7 @@ class _Progress:
 
 
 def _write(name: str, lines: Iterable[str]) -> None:
-    """Whole or not at all: an earlier report is only replaced by a complete one."""
+    """Write the whole file or nothing: only a complete report replaces an earlier one."""
     path = Path(name)
     if path.exists() and not path.is_file():
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")  # a pipe, a terminal

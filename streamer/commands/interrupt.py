@@ -1,4 +1,4 @@
-"""Runs a command's work until it is done or the user has had enough; either way it ends in order."""
+"""Runs the work of a command until it is done or a signal comes. Both ways it ends in order."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def run_until_signal(
     refresh: Callable[[], None] | None = None,
     tell: Callable[[], None] | None = None,
 ) -> int:
-    """The exit status of the work; 130 after Ctrl-C and 143 after SIGTERM, which cancel it.
+    """Return the exit status of the work; 130 after Ctrl-C and 143 after SIGTERM, which cancel it.
 
-    `tell` is called at the first signal, to say what there is to wait for. A second Ctrl-C does not wait for the order.
-    With `hurry` a second signal, whichever, only calls that: the work then ends soon, still in order; a Ctrl-C after it
-    does not wait.
+    `tell` is called at the first signal, to tell the user what the program waits for. A second Ctrl-C ends it at once.
+    With `hurry`, a second signal of any kind only calls that; the work then ends soon and in order. A Ctrl-C after that
+    ends it at once.
 
-    With `refresh` SIGHUP calls that and ends nothing. Only if it comes because the terminal is closed, it cancels, too
-    (129); not even then if the command was started to outlive it (nohup).
+    With `refresh`, SIGHUP calls that and ends nothing. But if it comes because the terminal was closed, it cancels the
+    work (129), unless the command was started with nohup.
     """
     return asyncio.run(_watched(work, hurry, refresh, tell))
 
@@ -41,7 +41,7 @@ async def _watched(
 
     def cancel(number: signal.Signals) -> None:
         received.append(number)
-        if len(received) == 1:  # a second cancellation would break the order that the first one began
+        if len(received) == 1:  # a second cancellation would interrupt the clean-up after the first
             task.cancel()
             if tell is not None:
                 tell()
@@ -67,7 +67,7 @@ async def _watched(
 
 
 def _on_hangup(refresh: Callable[[], None], end: Callable[[], None]) -> Callable[[], None]:
-    """Reacts to SIGHUP; what is returned puts an end to that."""
+    """Handle SIGHUP. Returns a function that stops this."""
     before = signal.getsignal(signal.SIGHUP)
     ends_with_terminal = before is not signal.SIG_IGN and _has_terminal()
 
@@ -75,7 +75,7 @@ def _on_hangup(refresh: Callable[[], None], end: Callable[[], None]) -> Callable
         if not ends_with_terminal or _has_terminal():
             refresh()
         else:
-            end()  # shells send it twice, and mean no hurry
+            end()  # shells send it twice, which must not count as a second signal
 
     def let_go() -> None:
         off_signal(signal.SIGHUP)
@@ -86,7 +86,7 @@ def _on_hangup(refresh: Callable[[], None], end: Callable[[], None]) -> Callable
 
 
 def on_signal(number: signal.Signals, react: Callable[[], None]) -> None:
-    """Has this called in the running loop whenever the signal comes."""
+    """Call this in the running loop whenever the signal comes."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(number, react)
@@ -95,7 +95,7 @@ def on_signal(number: signal.Signals, react: Callable[[], None]) -> None:
 
 
 def off_signal(number: signal.Signals) -> None:
-    """What the signal does without us is done again."""
+    """Restore what the signal does by default."""
     loop = asyncio.get_running_loop()
     try:
         loop.remove_signal_handler(number)

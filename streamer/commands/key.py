@@ -11,23 +11,23 @@ from streamer.commands.arguments.parser import USAGE
 
 EXAMPLES: Final = """\
 The line for the file of `serve --keys` goes to standard output. The key itself goes to standard error and is shown only
-once: the file has nothing but its hash.
+once, because the file contains only its hash.
 
 example:
-  streamer key alice >> keys          shows the key of alice, and lets her in without a restart
+  streamer key alice >> keys          shows the key of alice; the service accepts it without a restart
   streamer serve --keys keys
   STREAMER_KEY=streamer_… streamer --server wss://example.org talk.wav
 
-To end a key, take its line out of the file."""
+To revoke a key, remove its line from the file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whose key it is."""
-    parser.add_argument("name", metavar="NAME", help="whose key it is: letters, digits and . _ -")
+    """Add the arguments of `streamer key`."""
+    parser.add_argument("name", metavar="NAME", help="the name of its owner: letters, digits and . _ -")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Makes a key: its line for the file on standard output, the key itself on standard error; the exit status."""
+    """Make a key: print its line for the file on standard output, and the key itself on standard error."""
     try:
         key = make_key(options.name)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The command `streamer mic`: what is said into a microphone, written down while it is said."""
+"""The command `streamer mic`: transcribes what somebody says into a microphone while they speak."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ CHANNELS: Final = ("mix", "separate")
 EXAMPLES: Final = """\
 examples:
   streamer mic                             words as they are spoken; space pauses, Ctrl-C ends
-  streamer mic --devices                   which microphones there are
-  streamer mic --device usb                the one with this in its name; a number works as well
+  streamer mic --devices                   a list of the microphones
+  streamer mic --device usb                the microphone with this in its name; a number works as well
   streamer mic -o notes.txt                each sentence into a file, and on the terminal
-  streamer mic -o notes.txt --append       behind what is in it already
+  streamer mic -o notes.txt --append       the same, at the end of the existing file
   streamer mic --format srt -o talk.srt    subtitles that grow while somebody speaks
-  streamer mic --server example.org:8080   a service that runs elsewhere does the work
-  streamer mic --input-channels 2 --channels separate   two microphones, a speaker each
+  streamer mic --server example.org:8080   with a service that runs elsewhere
+  streamer mic --input-channels 2 --channels separate   two microphones, with a speaker at each
 
-Ctrl-C ends it with the last words; a second one does not wait for them. Transcripts go to standard output,
-everything else to standard error."""
+Ctrl-C ends the session after the last words; a second Ctrl-C does not wait for them. Transcripts go to standard
+output, everything else to standard error."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `streamer mic` accepts."""
+    """Add the arguments of `streamer mic`."""
     add = parser.add_argument
-    add("--devices", action="store_true", help="list the microphones, and do nothing else")
-    add("--device", metavar="NUMBER|NAME", help="the microphone, or a part of its name (the system's default)")
-    add_output_arguments(parser, "a file, or a folder (a new one with a / at its end), where it is called microphone")
+    add("--devices", action="store_true", help="list the microphones and exit")
+    add("--device", metavar="NUMBER|NAME", help="number of the microphone, or part of its name (the system's default)")
+    add_output_arguments(parser, "a file, or a folder (new ones end with /) in which the file is called microphone")
     add_server_argument(parser, "the service to use")
     add_key_argument(parser)
-    add("--input-channels", type=option("channels", int), default=1, metavar="N", help="of the microphone (1)")
+    add("--input-channels", type=option("channels", int), default=1, metavar="N", help="its number of channels (1)")
     add(
         "--channels",
         choices=CHANNELS,
         default=CHANNELS[0],
-        help="mix them, or recognise each on its own and say which one it was (mix)",
+        help="mix the channels, or recognise each separately and show its number (mix)",
     )
-    add_recognition_arguments(parser.add_argument_group("what is recognised, and how it is told"))
+    add_recognition_arguments(parser.add_argument_group("recognition"))
 
 
 def run(options: argparse.Namespace) -> int:
-    """Listens until it is told to stop; the exit status."""
+    """Transcribe until a signal ends it. Returns the exit status."""
     from streamer.audio.microphone import MicrophoneError, choose_device, input_devices, quiet_libraries
 
     with quiet_libraries():

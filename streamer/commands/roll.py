@@ -1,4 +1,4 @@
-"""The command `streamer roll`: another model takes over in a service that runs, and no session is cut."""
+"""The command `streamer roll`: replaces the model of a running service without interrupting a session."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from streamer.limits import DEFAULT_MODEL, RETIRE_BOUNDS_S, RETIRE_LIMIT_S
 from streamer.settings.kinds import Number
 from streamer.triton import check_name
 
-# The longest that a service is silent on its way: a model that others use, too, is watched for ten minutes.
+# The longest silence of a service between two reports: a model that others use too is watched for ten minutes.
 SILENCE_S: Final = 700.0
 
 EXAMPLES: Final = """\
 NAME is the folder of the new model in Triton's model repository, beside the folder of the present one. Each Triton that
-can load models loads it, and it has to answer a short sequence there. Then new sessions go to it, the others move to it
-at their next cut, and the former model is unloaded. If it fails, nothing changes. docs/how-to/operations.md has
-the rest.
+can load models loads it, and the new model has to answer a short test there. Then new sessions use it, other sessions
+change to it at their next cut, and the former model is unloaded. If anything fails, nothing changes.
+docs/how-to/operations.md explains more.
 
 examples:
   cp -r better/ models/streaming_asr_2 && streamer roll streaming_asr_2
-  streamer roll streaming_asr                              back to the former one
-  streamer roll streaming_asr_2 --port 9000                of the service on another port
+  streamer roll streaming_asr                              back to the former model
+  streamer roll streaming_asr_2 --port 9000                in the service on another port
   kubectl exec bridge-0 -- streamer roll streaming_asr_2
 
-It has to run on the machine (or in the container) of the service, as the same user. The exit status is 0 once the new
-model is in use; start the service with `--model NAME` from then on."""
+It must run on the machine (or in the container) of the service, as the same user. The exit status is 0 when the new
+model is in use. Start the service with `--model NAME` from then on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which model, and in which service."""
+    """Add the arguments of `streamer roll`."""
     add = parser.add_argument
-    add("model", metavar="NAME", help="the model that takes over")
+    add("model", metavar="NAME", help="the new model")
     add("--port", type=port, default=DEFAULT_PORT, help=f"the port of the service ({DEFAULT_PORT})")
-    add("--control", type=Path, metavar="PATH", help="the socket that the service was given by --control")
+    add("--control", type=Path, metavar="PATH", help="the socket, if the service was started with --control")
     add(
         "--name",
         default=DEFAULT_MODEL,
         metavar="PUBLIC",
-        help=f"the public name that is to stand for the model from then on ({DEFAULT_MODEL})",
+        help=f"the public name that will stand for the new model ({DEFAULT_MODEL})",
     )
     add(
         "--limit",
         type=argument(Number(*RETIRE_BOUNDS_S)),
         metavar="SECONDS",
-        help="how long sessions may take to get to a cut; then they are moved as if the former model had failed "
+        help="how long sessions may take to reach a cut; then they are moved as if the former model had failed "
         f"({RETIRE_LIMIT_S:g})",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Asks for it and prints what the service says; the exit status."""
+    """Ask the service for the change, and print its reports. Returns the exit status."""
     from streamer.bridge.control import default_path
 
     path = options.control or default_path(options.port)

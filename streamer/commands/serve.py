@@ -1,4 +1,4 @@
-"""The command `streamer serve`: the service in the foreground, until it is told to stop."""
+"""The command `streamer serve`: runs the service in the foreground until a signal ends it."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
     from streamer.bridge.service import Service
     from streamer.triton.dialer import Dialer
 
-# The slots of the model as it is shipped. With fewer, sessions that start anew after a failure might find none.
+# The slots of the shipped model. With fewer, sessions that have to continue after a failure might find no slot.
 USUAL_SLOTS: Final = 64
 
 EXAMPLES: Final = """\
 examples:
-  streamer serve                          for programs and pages of this machine: http://127.0.0.1:8080
-  streamer serve --port 9000 --sessions auto   no more sessions than this machine carries
+  streamer serve                          for programs and pages on this machine: http://127.0.0.1:8080
+  streamer serve --port 9000 --sessions auto   no more sessions than this machine can serve
   streamer key alice >> keys
   streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for other machines, with a key
   streamer serve --triton gpu1:8001,gpu2:8001                     in front of Tritons that run already
-  streamer serve --repository models --model mine_1               then `streamer roll mine_2` changes the model
+  streamer serve --repository models --model mine_1               then `streamer roll mine_2` replaces the model
   streamer serve --port 9000 --print-config > streamer.toml       the settings as a file
   streamer serve --config streamer.toml --log-level debug
   STREAMER_SERVE_PORT=9000 streamer serve
 
-Each setting is a flag, a variable STREAMER_SERVE_… or a line of a file; the flag is the strongest, the file the weakest
-(docs/reference/settings.md). The service stays in the foreground until Ctrl-C or SIGTERM; `/readyz` tells when it is
-ready. docs/how-to/operations.md says what to watch, docs/how-to/security.md who may come in. The exit status is 0 after
-SIGTERM. SIGHUP has keys and certificate read again and ends nothing."""
+Each setting is a flag, a variable STREAMER_SERVE_… or a line of a file. A flag overrides a variable, and a variable
+overrides the file (docs/reference/settings.md). The service runs in the foreground until Ctrl-C or SIGTERM. `/readyz`
+says when it is ready. docs/how-to/operations.md says what to watch, docs/how-to/security.md who may use the service.
+The exit status is 0 after SIGTERM. After SIGHUP the service reads keys and certificate again, and goes on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A flag for each setting."""
+    """Add a flag for each setting."""
     add_setting_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs the service; the exit status, which is 0 after a single SIGTERM."""
-    # Here and below, what only a service needs is imported when one is run: --help and the Tab key are quick.
+    """Run the service. Returns the exit status, which is 0 after a single SIGTERM."""
+    # Here and below, modules that only a service needs are imported when one runs, so --help and the Tab key are quick.
     from streamer.commands.arguments.access import PortPolicyError, is_local, port_policy, triton_dial
 
     try:
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         settings = configuration.settings
         if settings.repository and settings.triton:
             named = configuration.named("repository")
-            raise PortPolicyError(f"{named} is for the embedded Triton: it does not go together with --triton.")
+            raise PortPolicyError(f"{named} is only for the embedded Triton: it cannot be combined with --triton.")
         models = _models(configuration)
     except (SettingsError, PortPolicyError) as error:
         for sentence in str(error).splitlines():
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         return USAGE
     logs.configure(settings.log_format, settings.log_level)
     if not settings.tls_cert and not settings.behind_proxy and not is_local(settings.host):
-        logs.say("without TLS anybody on the way can listen in: give --tls-cert, or put a proxy with TLS in front.")
+        logs.say("without TLS, others on the network can listen in: give --tls-cert, or put a proxy with TLS in front.")
     try:
         return _serve(settings, models, policy, dial)
     except TritonError as error:
@@ -104,12 +104,12 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
         )
         triton.start()
     try:
-        # While Triton's processes import torch, this one imports the rest.
+        # While Triton's processes import torch, this process imports the rest.
         try:
             from streamer.bridge.control import ControlError
             from streamer.bridge.server import PortError
             from streamer.bridge.service import Service
-            from streamer.bridge.session.session import Limits
+            from streamer.bridge.session.deadlines import Limits
             from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.triton.link import LinkError
         except ImportError as error:
@@ -151,13 +151,13 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
                 async with service, _controlled(service, settings.control):
                     page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
                     logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
-                    await asyncio.Event().wait()  # for a signal: a recogniser that has gone comes back
+                    await asyncio.Event().wait()  # until a signal comes: a recogniser that was lost comes back
             except (PortError, LinkError, ControlError) as error:
                 return _fail(error)
             return 0
 
         def hurry() -> None:
-            logs.say("a second signal: what is still open is cut off.", logging.WARNING)
+            logs.say("a second signal: open sessions are ended now.", logging.WARNING)
             hurrying.append(asyncio.ensure_future(service.hurry()))
 
         def refresh() -> None:
@@ -174,7 +174,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
 
 
 def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
-    """The models by public name; SettingsError if the service cannot have them."""
+    """The models by public name. SettingsError if the service cannot have them."""
     settings = configuration.settings
     try:
         models = by_public_name(settings.model)
@@ -190,7 +190,7 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
 
 @asynccontextmanager
 async def _controlled(service: Service, given: Path | None) -> AsyncIterator[None]:
-    """Listens for whoever runs the service; ControlError if that is not possible where they said."""
+    """Listen for `streamer roll`. ControlError if that is not possible at the given path."""
     from streamer.bridge.control import Control, ControlError, default_path
     from streamer.bridge.telemetry.metrics import CONTROL
 
@@ -206,7 +206,7 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
 
 
 def _slots(settings: ServeSettings) -> int | None:
-    """For each instance as many as the sessions need, and one for the probe; None if that is for the model to say."""
+    """How many slots each instance needs for the sessions, and one for the probe. None if the model decides."""
     from streamer.commands.session_limit import SLOTS
 
     if settings.sessions is None:

@@ -1,7 +1,7 @@
-"""How many sessions this machine carries: measured when `serve --sessions auto` starts, and remembered.
+"""How many sessions this machine can serve. It is measured when `serve --sessions auto` starts, and remembered.
 
-It is remembered for a model, a machine and the settings that it was measured with; if one of them changes, or the file
-is removed, it is measured anew.
+The result is remembered for a model, a machine and the settings of the measurement. It is measured again if one of them
+changes or the file is removed.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
 
 # Speech: silence would be computed faster.
 SPEECH: Final = "audio_samples/quilter.ogg"
-# Places that are there while it is measured, unless others are asked for: what no present machine carries costs memory.
+# Slots during the measurement, unless --slots is given. More would only cost memory: no present machine needs them.
 SLOTS: Final = 256
 MOST_REMEMBERED: Final = 32
 
 
 class Capacities:
-    """The file of what was measured on this machine; one that cannot be read or written is as if it were empty."""
+    """A file with the results for this machine. If it cannot be read, nothing is remembered."""
 
     def __init__(self, path: Path | None = None) -> None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.path = path or folder / "streamer" / "capacity.json"
 
     def get(self, circumstances: Mapping[str, Any]) -> int | None:
-        """The sessions that were carried under these circumstances, if that is known."""
+        """Return the number of sessions under these circumstances, if it is known."""
         sessions = self._read().get(_key(circumstances), {}).get("sessions")
         return sessions if isinstance(sessions, int) and sessions > 0 else None
 
     def put(self, circumstances: Mapping[str, Any], sessions: int) -> bool:
-        """Remember it; False if that is not possible."""
+        """Remember the number. False if the file cannot be written."""
         known = self._read()
         known.pop(_key(circumstances), None)
         measured = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         known[_key(circumstances)] = {"sessions": sessions, "measured": measured, **circumstances}
         for oldest in list(known)[:-MOST_REMEMBERED]:
             del known[oldest]
-        # Beside it and then in its place: whoever reads at this moment gets the old one or the new one.
+        # Written beside the file and then renamed, so a reader gets either the old file or the new one.
         beside = self.path.with_suffix(f".{os.getpid()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,15 +71,15 @@ class Capacities:
 
 
 class Finding:
-    """What the service asks when its recognisers are there and nobody else is."""
+    """Determines the number of sessions for a service, when its recognisers are ready and nobody uses them."""
 
     def __init__(self, circumstances: Mapping[str, Any] | None, capacities: Capacities | None = None) -> None:
-        """Without circumstances, as for a Triton on another machine, nothing is remembered."""
+        """Without circumstances, as for Tritons on other machines, nothing is remembered."""
         self._circumstances = circumstances
         self._capacities = capacities or Capacities()
 
     async def __call__(self, pool: UpstreamPool) -> int | None:
-        """So many sessions; None for all that there are slots for, if it cannot be found out."""
+        """Return the number of sessions, or None for as many as there are slots, if measuring fails."""
         from streamer.audio.audio_file import read_audio
         from streamer.audio.recording_check import AudioError
         from streamer.bridge.upstreams.capacity import SHARE, STEP_S, measure
@@ -87,16 +87,16 @@ class Finding:
 
         where, known = self._capacities.path, self._circumstances
         if known is not None and (sessions := self._capacities.get(known)) is not None:
-            logs.say(f"{sessions} sessions at a time, as {where} remembers of this machine")
+            logs.say(f"{sessions} sessions at a time, as measured before (see {where})")
             return sessions
-        logs.say("measuring how many sessions this machine carries: some ten seconds")
+        logs.say("measuring how many sessions this machine can serve; this takes about ten seconds")
         try:
             found = await measure(pool, read_audio(shipped(SPEECH)).tobytes())
         except (LinkError, AudioError, OSError) as error:
-            logs.say(f"that failed ({error}): as many sessions as there are slots", logging.WARNING)
+            logs.say(f"the measurement failed ({error}): as many sessions as there are slots", logging.WARNING)
             return None
-        more = "; all slots there are, --slots gives more" if found.limited else ""
-        told = f"{found.sessions} sessions at a time: a step of each takes {found.step_s:.2f} s, which may be"
+        more = "; more slots (--slots) may allow more" if found.limited else ""
+        told = f"{found.sessions} sessions at a time: a step of all takes {found.step_s:.2f} s, and may take"
         logs.say(f"{told} {SHARE * STEP_S:.2f} s{more}")
         if known is not None and not self._capacities.put(known, found.sessions):
             logs.say(f"{where} cannot be written: it will be measured again", logging.WARNING)
@@ -104,7 +104,7 @@ class Finding:
 
 
 def circumstances(folder: Path, instances: int | None, slots: int | None) -> dict[str, Any]:
-    """All that the capacity of this machine for the model in this folder depends on."""
+    """Everything on which the capacity of this machine for the model in this folder depends."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return {

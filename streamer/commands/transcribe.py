@@ -1,7 +1,7 @@
-"""The command `streamer FILE…`: which recordings there are, and which service transcribes them.
+"""The command `streamer FILE…`: finds the recordings, and the service that transcribes them.
 
-Only light modules are imported at the top. The files are looked at first, then a server is spawned if one is
-needed, and the rest is imported while that one starts.
+Only light modules are imported at the top. The files are checked first. Then a server is spawned if one is needed, and
+the rest is imported while it starts.
 """
 
 from __future__ import annotations
@@ -25,71 +25,71 @@ from streamer.triton import TritonError
 from streamer.wire.options import ENCODINGS
 
 CHANNELS: Final = ("mix", "separate")
-# The service computes what several streams have to say as one batch: on two cores eight at a time are done about twice
-# as fast as one after the other, and more are hardly faster.
+# The service computes the streams that have audio as one batch. On two cores, eight at a time take about half as long
+# as one after the other, and more than eight are hardly faster.
 JOBS: Final = 8
 
 EXAMPLES: Final = """\
 examples:
-  streamer talk.wav                        the words as they come
+  streamer talk.wav                        the words as they are recognised
   streamer lecture.mp4                     the sound of a video, if ffmpeg is installed
   streamer calls/ notes.wav                all recordings in a folder and below it, and one more
-  streamer --format srt -o subs/ *.mp4     subtitles for each, into a folder
+  streamer --format srt -o subs/ *.mp4     subtitles for each video, in a folder
   streamer --format srt,json -o out/ --skip-existing calls/
-                                           two files for each; what an earlier run has done is left alone
-  streamer --format json a.flac b.ogg      one JSON object a recording, in this order
-  streamer --jobs 32 --server example.org:8080 calls/        a larger service elsewhere does the work
-  streamer --server wss://example.org --key-file ~/key a.wav   … which asks for a key
+                                           two files for each; finished recordings are skipped
+  streamer --format json a.flac b.ogg      a JSON object for each recording, in this order
+  streamer --jobs 32 --server example.org:8080 calls/        with a larger service elsewhere
+  streamer --server wss://example.org --key-file ~/key a.wav   with a service that needs a key
   arecord -t raw -f S16_LE -r 16000 -c 1 | streamer -
-                                           sound from another program: raw PCM, int16, mono, 16 kHz
+                                           audio from another program: raw PCM, int16, mono, 16 kHz
   curl -s https://example.org/talk.mp3 | streamer -
                                            or any recording
   streamer https://example.org/talk.mp3    the same
   … | streamer --encoding mulaw --sample-rate 8000 -
-                                           the sound of a telephone
-  streamer --channels separate call.wav    a speaker a side: each line tells its channel, counted from 1
+                                           audio of a telephone
+  streamer --channels separate call.wav    a speaker on each side: each line shows its channel, counted from 1
   streamer --hotword kubernetes --written talk.wav
-  streamer ./serve                         a recording that is named like a command
+  streamer ./serve                         a recording with the name of a command
 
-Transcripts go to standard output, everything else to standard error. The exit status is 0 only if every
-recording was transcribed; 1 if one was not, 2 for a wrong command line, 130 after Ctrl-C."""
+Transcripts go to standard output, everything else to standard error. The exit status is 0 only if every recording was
+transcribed; 1 if one was not, 2 for a wrong command line, 130 after Ctrl-C."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `streamer FILE…` accepts."""
+    """Add the arguments of `streamer FILE…`."""
     add = parser.add_argument
     add(
         "files",
         nargs="*",
         metavar="FILE",
-        help="WAV, FLAC, OGG/Opus or MP3; a video or what else ffmpeg reads; a folder for all recordings in it and "
-        "below; a pipe, or an address such as https://…; - is standard input: any of these, or raw PCM",
+        help="WAV, FLAC, OGG/Opus or MP3; a video or anything else that ffmpeg reads; a folder, for all recordings in "
+        "it and below; a pipe; an address such as https://…; or - for standard input, with any of these or raw PCM",
     )
     add_output_arguments(
         parser,
-        "a file, or a folder for a file each, in the folders they come from; a folder is made if it is not there",
+        "a file, or a folder with a file for each recording, in the same subfolders; the folder is made if necessary",
         skip=True,
     )
-    add("--jobs", type=count, default=JOBS, metavar="N", help=f"recordings at a time ({JOBS})")
-    add("--paced", action="store_true", help="as fast as it was spoken, instead of as fast as possible")
+    add("--jobs", type=count, default=JOBS, metavar="N", help=f"how many recordings at the same time ({JOBS})")
+    add("--paced", action="store_true", help="recognise as fast as it was spoken, not as fast as possible")
     add_server_argument(parser, "the service to use")
     add_key_argument(parser)
-    add("--timing", action="store_true", help="say on standard error where the time goes")
+    add("--timing", action="store_true", help="print on standard error where the time goes")
     add(
         "--channels",
         choices=CHANNELS,
         default=CHANNELS[0],
-        help="mix them, or recognise each on its own and say which one it was (mix)",
+        help="mix the channels, or recognise each separately and show its number (mix)",
     )
-    add_recognition_arguments(parser.add_argument_group("what is recognised, and how it is told"))
-    add = parser.add_argument_group("the raw PCM on standard input").add_argument
-    add("--encoding", choices=ENCODINGS, help=f"of its samples ({ENCODINGS[0]})")
-    add("--sample-rate", type=option("sample_rate", int), metavar="HZ", help="samples a second (16000)")
-    add("--input-channels", type=option("channels", int), metavar="N", help="how many are interleaved (1)")
+    add_recognition_arguments(parser.add_argument_group("recognition"))
+    add = parser.add_argument_group("raw PCM on standard input").add_argument
+    add("--encoding", choices=ENCODINGS, help=f"encoding of the samples ({ENCODINGS[0]})")
+    add("--sample-rate", type=option("sample_rate", int), metavar="HZ", help="samples per second (16000)")
+    add("--input-channels", type=option("channels", int), metavar="N", help="how many channels are interleaved (1)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Transcribes all recordings that were named; the exit status."""
+    """Transcribe all recordings that were named. Returns the exit status."""
     timing = Timing()
     timing.mark("command line read")
     if complaint := _contradiction(options):
@@ -123,18 +123,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _contradiction(options: argparse.Namespace) -> str | None:
-    """What does not go together in a command line."""
+    """Say which arguments contradict each other, if some do."""
     if not options.files:
         return "name a recording"
     if options.files.count(STDIN) > 1:
-        return "- stands for standard input, which can be read only once"
+        return "standard input (-) can be read only once"
     if STDIN not in options.files and (options.encoding or options.sample_rate or options.input_channels):
-        return "--encoding, --sample-rate and --input-channels are about raw PCM: name - for standard input"
+        return "--encoding, --sample-rate and --input-channels are only for raw PCM on standard input: give - as FILE"
     return None
 
 
 def _found(names: Sequence[str]) -> tuple[list[ListedRecording], list[AudioError]]:
-    """The recordings that can be read, in the order of the command line, and what is wrong with the others."""
+    """The recordings that can be read, in the order of the command line, and the errors of the others."""
     recordings: list[ListedRecording] = []
     wrong: list[AudioError] = []
     for name in names:

@@ -1,1 +1,1 @@
-"""What Streamer needs on this machine: what is there, and how to mend what is not. Nothing is changed."""
+"""Checks whether this machine has what Streamer needs, and says how to repair what is wrong. Changes nothing."""

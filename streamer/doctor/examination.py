@@ -1,4 +1,4 @@
-"""All checks in their order, and the conclusion. Each finding comes as soon as it is there."""
+"""All checks in their order, and the conclusion. Each finding is given as soon as it is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.doctor.finding import WARNING, WRONG, Finding
 
 
 class Examination:
-    """The checks of this machine, and of a service that the user named; `quick` starts nothing and leaves torch out."""
+    """The checks of this machine, and of a service that the user named. `quick`: start nothing, and leave out torch."""
 
     def __init__(self, server: str | None = None, *, quick: bool = False) -> None:
         self._server = server
@@ -20,7 +20,7 @@ class Examination:
         self._light = packages.is_light()
 
     def findings(self) -> Iterator[Finding]:
-        """Of every check."""
+        """The findings of all checks."""
         checks = [
             machine.python,
             machine.system,
@@ -46,7 +46,7 @@ class Examination:
         if self._light:
             yield from self._light_client()
         elif wrong and not self._quick:
-            yield Finding("trial", WARNING, "not tried: first mend the problems above")
+            yield Finding("trial", WARNING, "not tried: repair the problems above first")
         elif not self._quick:
             yield from service.trial()
 
@@ -64,8 +64,8 @@ class Examination:
     def _light_client(self) -> Iterable[Finding]:
         if self._server or is_ready():
             return
-        said = "only the light client is installed, and no service runs here: nothing can be transcribed"
-        yield Finding("service", WRONG, said, f"--server URL, or for one of your own: {install_command('embedded')}")
+        said = "only the light client is installed, and no service runs on this machine: nothing can be transcribed"
+        yield Finding("service", WRONG, said, f"--server URL, or install your own: {install_command('embedded')}")
 
 
 def usable(found: Iterable[Finding]) -> bool:

@@ -1,4 +1,4 @@
-"""What was found out about one thing, as a line for people and as an object for programs."""
+"""The result of one check, as a line for people and as an object for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WARNING: Final = "warning"  # something does not work, or will be slow; recordin
 WRONG: Final = "wrong"  # recordings cannot be transcribed, or the service cannot run
 
 SUBJECT_COLUMNS: Final = 15
-SECRETS: Final = ("STREAMER_KEY",)  # variables whose values appear nowhere
+SECRETS: Final = ("STREAMER_KEY",)  # variables whose values are never shown
 
 _SIGNS: Final = {FINE: ("✓", "+"), WARNING: ("!", "!"), WRONG: ("✗", "x")}
 _COLOURS: Final = {FINE: "\x1b[32m", WARNING: "\x1b[33m", WRONG: "\x1b[31m"}
@@ -22,7 +22,7 @@ _NORMAL: Final = "\x1b[0m"
 
 @dataclass(frozen=True)
 class Finding:
-    """The state of one thing, and what mends it."""
+    """The state of one thing, and how to repair it."""
 
     subject: str
     state: str
@@ -30,7 +30,7 @@ class Finding:
     remedy: str = ""
 
     def line(self, *, colour: bool = False, plain: bool = False) -> str:
-        """For people; `plain` where there are no special characters."""
+        """The line for people. `plain`: without special characters."""
         sign = _SIGNS[self.state][plain]
         if colour:
             sign = f"{_COLOURS[self.state]}{sign}{_NORMAL}"
@@ -39,7 +39,7 @@ class Finding:
         return f"{sign} {self.subject:{SUBJECT_COLUMNS}} {without_secrets(self.said + remedy)}"
 
     def content(self) -> dict[str, Any]:
-        """For programs."""
+        """The object for programs."""
         return {
             "subject": self.subject,
             "state": self.state,

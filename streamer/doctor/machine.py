@@ -17,11 +17,11 @@ from streamer.temporary_folder import REMEDY, free_bytes, temporary_folder, want
 GOOD_TEMPORARY: Final = 64 << 20
 PYTHONS: Final = ((3, 10), (3, 12))
 SHARED_MEMORY: Final = Path("/dev/shm")
-# Each process of the model takes 4 MiB of it and grows with long requests.
+# Each process of the model needs 4 MiB, and more for long requests.
 LEAST_SHARED_MEMORY: Final = 8 << 20
 GOOD_SHARED_MEMORY: Final = 48 << 20
-GOOD_DESCRIPTORS: Final = 1024  # a session is one, and Triton has a hundred
-GOOD_MEMORY: Final = 3 << 30  # a process of the model takes 0.7 GB, the bridge and Triton 0.3 GB
+GOOD_DESCRIPTORS: Final = 1024  # each session takes one, and Triton about a hundred
+GOOD_MEMORY: Final = 3 << 30  # a process of the model takes 0.7 GB, the bridge and Triton together 0.3 GB
 
 TOLD_VARIABLES: Final = (
     *("LANG", "LC_ALL", "TERM", "NO_COLOR", "PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "TMPDIR"),
@@ -36,7 +36,7 @@ _PATIENCE_S: Final = 10
 
 
 def python() -> Iterator[Finding]:
-    """Its version, and where it is installed."""
+    """The version of Python, and where it is installed."""
     least, most = PYTHONS
     version = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
     if least <= sys.version_info[:2] <= most:
@@ -63,13 +63,13 @@ def system() -> Iterator[Finding]:
     if platform.system() != "Linux":
         yield Finding("system", WARNING, said, "Triton runs on Linux only: use --server, or a container")
     elif memory < GOOD_MEMORY:
-        yield Finding("system", WARNING, f"{said}: the model and its server need 1 GB or more")
+        yield Finding("system", WARNING, f"{said}: the model and its server need at least 1 GB")
     else:
         yield Finding("system", FINE, said)
 
 
 def shared_memory() -> Iterator[Finding]:
-    """Triton and the processes of the model exchange audio and words through it."""
+    """Shared memory, through which Triton and the processes of the model exchange audio and words."""
     if sys.platform != "linux":
         return
     remedy = "in a container: docker run --shm-size=1g; else: mount -o remount,size=1g /dev/shm"
@@ -83,7 +83,7 @@ def shared_memory() -> Iterator[Finding]:
     if not os.access(SHARED_MEMORY, os.W_OK):
         yield Finding("shared memory", WRONG, f"{SHARED_MEMORY} is not writable", f"chmod 1777 {SHARED_MEMORY}")
     elif free < LEAST_SHARED_MEMORY:
-        yield Finding("shared memory", WRONG, f"{said}, and Triton needs {_mebibytes(LEAST_SHARED_MEMORY)}", remedy)
+        yield Finding("shared memory", WRONG, f"{said}, but Triton needs {_mebibytes(LEAST_SHARED_MEMORY)}", remedy)
     elif free < GOOD_SHARED_MEMORY:
         yield Finding("shared memory", WARNING, f"{said}: enough for a few instances only", remedy)
     else:
@@ -91,7 +91,7 @@ def shared_memory() -> Iterator[Finding]:
 
 
 def temporary_files() -> Iterator[Finding]:
-    """Triton keeps its log there, and what comes through a pipe or from an address waits there."""
+    """The folder for temporary files: Triton's log, and recordings from a pipe or an address."""
     wanted = wanted_folder()
     free = free_bytes(wanted)
     said = f"{_mebibytes(free)} free in {wanted}"
@@ -123,14 +123,14 @@ def descriptors() -> Iterator[Finding]:
 
 
 def environment() -> Iterator[Finding]:
-    """Variables that change how Streamer behaves; of those that may hold secrets, only whether they are set."""
+    """Variables that change how Streamer works. Of those that may contain secrets, only whether they are set."""
     told = [f"{name}={os.environ[name]}" for name in TOLD_VARIABLES if os.environ.get(name)]
     told += [f"{name} is set (not shown)" for name in PRIVATE_VARIABLES if os.environ.get(name)]
     yield Finding("environment", FINE, ", ".join(told) or "none of the variables that matter is set")
 
 
 def ffmpeg() -> Iterator[Finding]:
-    """It reads the audio of videos, and formats that libsndfile does not know."""
+    """ffmpeg, which reads the audio of videos and of formats that libsndfile does not know."""
     program = shutil.which("ffmpeg")
     if program is None:
         yield Finding("ffmpeg", WARNING, "not found: videos and M4A cannot be read", "apt install ffmpeg")

@@ -1,4 +1,4 @@
-"""Microphones: listed by a process of its own, because audio libraries can crash the one that loads them."""
+"""Microphones. A separate process lists them, because audio libraries can crash the process that loads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATIENCE_S: Final = 20
 
 
 def microphones() -> Iterator[Finding]:
-    """What `streamer mic --devices` says."""
+    """What `streamer mic --devices` lists."""
     command = [sys.executable, "-m", "streamer", "mic", "--devices"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)

@@ -1,4 +1,4 @@
-"""The files of the model: whether all are there, and whether they are complete. Works without torch."""
+"""The files of the model: whether they exist and are complete. Works without torch."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _LONGEST_HEADER: Final = 1 << 26
 
 
 class Damaged(Exception):
-    """What is wrong with a file."""
+    """A file is damaged. The message says how."""
 
 
 def model_files(repository: Path | None = None) -> Iterator[Finding]:
-    """One line if all is well, else one for each file that is not."""
+    """Yield one line if everything is well, else one for each missing or damaged file."""
     try:
         folder = (repository or asr_repository()) / MODEL
     except TritonError as error:
@@ -76,7 +76,7 @@ def _check(path: Path) -> None:
 
 
 def _archive(path: Path) -> None:
-    """What torch.save writes: a zip file with a checksum for each part."""
+    """A file of torch.save is a zip file with a checksum for each part."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
@@ -87,7 +87,7 @@ def _archive(path: Path) -> None:
 
 
 def _tensors(path: Path) -> None:
-    """The header of safetensors says how long the file is."""
+    """The header of a safetensors file says how long the file is."""
     with path.open("rb") as file:
         length = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))[0]
         if length > _LONGEST_HEADER:

@@ -20,7 +20,7 @@ from streamer.shipped import PACKAGE
 from streamer.triton import TritonError
 
 _TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
-# The parts of pyproject.toml, and what each adds.
+# The parts of pyproject.toml, and the packages that each adds.
 PARTS: Final = {
     "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
     "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
@@ -28,7 +28,7 @@ PARTS: Final = {
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }
-# What a service on this machine needs; a client of a service elsewhere needs none of it.
+# The parts for a service on this machine. A client of a service elsewhere needs none of them.
 OWN_SERVICE: Final = ("bridge", "engine", "embedded")
 TORCH: Final = "2.11"
 CLONE: Final = (PACKAGE.parent / "Makefile").is_file()
@@ -45,7 +45,7 @@ print(json.dumps({"cuda": torch.version.cuda, "there": there, "name": name, "cou
 
 
 def installed(name: str) -> str | None:
-    """The version of a package; None if there is none."""
+    """The version of a package. None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -53,7 +53,7 @@ def installed(name: str) -> str | None:
 
 
 def missing(part: str) -> list[str]:
-    """What this part needs and is not there."""
+    """The packages that this part needs and that are not installed."""
     return [name for name in PARTS[part] if installed(name) is None]
 
 
@@ -79,13 +79,13 @@ def packages() -> Iterator[Finding]:
 
 
 def torch() -> Iterator[Finding]:
-    """Whether torch can be imported, whether torchaudio belongs to it, and whether there is a GPU."""
+    """Whether torch can be imported, whether torchaudio fits to it, and whether there is a GPU."""
     torch, torchaudio = installed("torch"), installed("torchaudio")
     if torch is None:
         return
     remedy = f"pip install 'torch=={TORCH}.*' 'torchaudio=={TORCH}.*'"
     if torchaudio and _pair(torch) != _pair(torchaudio):
-        said = f"torch {torch} and torchaudio {torchaudio} do not belong together: training cannot load both"
+        said = f"torch {torch} and torchaudio {torchaudio} do not fit together: training cannot load both"
         yield Finding("torch", WARNING, said, remedy)
     elif _pair(torch) != TORCH:
         yield Finding("torch", WARNING, f"torch {torch}: Streamer is tested with {TORCH}", remedy)
@@ -105,7 +105,7 @@ def torch() -> Iterator[Finding]:
 
 
 def triton() -> Iterator[Finding]:
-    """The server's program, and the library with which it runs Python. Both are really loaded."""
+    """The program of the server, and the library with which it runs Python. Both are loaded for the check."""
     from streamer.triton.installation import REINSTALL, find_tritonserver
 
     if is_light():
@@ -123,7 +123,7 @@ def triton() -> Iterator[Finding]:
             said, _, remedy = str(error).partition(". On Debian and Ubuntu: ")
             yield Finding("libpython", WRONG, said, remedy)
             return
-        yield Finding("libpython", FINE, f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0 is there")
+        yield Finding("libpython", FINE, f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0 was found")
         try:
             command = [str(found.binary), "--help"]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
@@ -151,7 +151,7 @@ def _commit() -> str:
 
 
 def _weight(part: str) -> str:
-    """How serious it is that something of this part is missing."""
+    """How serious it is that a package of this part is missing."""
     return WRONG if part == "client" or (part in OWN_SERVICE and not is_light()) else WARNING
 
 
@@ -162,7 +162,7 @@ def _installing(part: str) -> str:
 
 
 def _broken(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first of these that is installed and cannot be imported, and why: a library under it may be missing."""
+    """The first of these packages that cannot be imported, and why. A system library may be missing."""
     for name in names:
         try:
             import_module(name)
@@ -182,14 +182,14 @@ def _gpu(told: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("GPU", WARNING, f"none: {on_cpu}")
     elif told["cuda"]:
         remedy = f"install a driver for CUDA {told['cuda']}; in a container: docker run --gpus all"
-        yield Finding("GPU", WARNING, f"{driver} is there, but torch cannot use it: {on_cpu}", remedy)
+        yield Finding("GPU", WARNING, f"{driver} was found, but torch cannot use it: {on_cpu}", remedy)
     else:
         remedy = f"pip install --force-reinstall --index-url https://pypi.org/simple 'torch=={TORCH}.*'"
-        yield Finding("GPU", WARNING, f"{driver} is there, but this torch is built for CPUs only: {on_cpu}", remedy)
+        yield Finding("GPU", WARNING, f"{driver} was found, but this torch is built for CPUs only: {on_cpu}", remedy)
 
 
 def _driver() -> str | None:
-    """What nvidia-smi says of the first GPU; None if there is none."""
+    """What nvidia-smi says about the first GPU. None if there is none."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

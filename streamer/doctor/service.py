@@ -1,4 +1,4 @@
-"""Services: on the usual port, one that the user named, and one that is started to recognise a recording."""
+"""Checks services: one on the usual port, one that the user named, and one that is started for a trial."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRIAL_S: Final = 120.0
 
 
 def port() -> Iterator[Finding]:
-    """What listens on the port that `serve` takes by default."""
+    """What listens on the default port of `serve`."""
     address, subject = f"port {DEFAULT_PORT} of {DEFAULT_HOST}", f"port {DEFAULT_PORT}"
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
         told = _asked(f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/readyz")
@@ -41,7 +41,7 @@ def port() -> Iterator[Finding]:
         if told.get("service") == "streamer":
             yield Finding(subject, WARNING, "a Streamer service listens there, but is not ready", "read its log")
         else:
-            said = f"{address} cannot be taken: {error.strerror}"
+            said = f"{address} cannot be used: {error.strerror}"
             yield Finding(subject, WARNING, said, "streamer serve --port 8081, or stop the other program")
 
 
@@ -53,7 +53,7 @@ def named(url: str) -> Iterator[Finding]:
 
 
 def trial() -> Iterator[Finding]:
-    """A service is started, transcribes a recording and is stopped: all that `streamer FILE` does."""
+    """Start a service, transcribe a recording and stop it, as `streamer FILE` does."""
     from streamer.chosen_service import chosen_service
 
     began = time.monotonic()
@@ -97,7 +97,7 @@ async def _heard(subject: str, url: str, where: str) -> Finding:
 
 
 async def _words(url: str) -> tuple[list[str], float]:
-    """What was recognised, and how long the audio was: that of the sample, or noise where there is no sample."""
+    """The recognised words, and the length of the audio: the sample, or noise if the sample is not there."""
     from streamer.audio.audio_file import SAMPLE_RATE, read_audio
     from streamer.client import transcribe
 
@@ -116,9 +116,9 @@ def _noise(samples: int) -> Any:
 
 
 def _asked(url: str) -> dict[str, Any]:
-    """What a probe answers; empty if nothing does."""
+    """The answer of a probe; empty if there is none."""
     try:
-        # A 503 comes with an answer as well.
+        # An answer with status 503 is read as well.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _AnyStatus())
         with opener.open(url, timeout=_PATIENCE_S) as answer:
             told = json.loads(answer.read(1 << 16))
@@ -128,7 +128,7 @@ def _asked(url: str) -> dict[str, Any]:
 
 
 class _AnyStatus(urllib.request.HTTPErrorProcessor):
-    """Takes an answer with any status."""
+    """Accepts an answer with any status."""
 
     def http_response(self, request: Any, response: Any) -> Any:
         return response

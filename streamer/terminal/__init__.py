@@ -1,1 +1,1 @@
-"""What people see of a command and what it writes: lines that change in place, and transcripts."""
+"""What commands show on a terminal and write to files: lines that change in place, and transcripts."""

@@ -1,4 +1,4 @@
-"""Subtitles that grow while somebody speaks: each final adds its cues, and nothing that was written changes."""
+"""Subtitles that grow while somebody speaks: each final adds its cues, and what was written never changes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 from streamer.cues import Cue, SessionEvent, make_cues
 from streamer.transcript import VTT_HEADER, srt_cue, vtt_cue
 
-_LATE_MS: Final = 500  # words are told a little after they were said
+_LATE_MS: Final = 500  # words arrive a little after they were spoken
 
 
 class GrowingSubtitles:
-    """One SRT or WebVTT document: what each step returns is to be appended to what the steps before it returned."""
+    """One SRT or WebVTT document. Each method returns the text to append to it."""
 
     def __init__(self, format: str) -> None:
         self._format = format
         self._written = 0
-        # Made longer than its words to be readable, unless the next one comes before its end.
+        # Shown longer than its words so that it can be read, unless the next cue begins before its end.
         self._held: Cue | None = None
 
     def begin(self) -> str:
-        """The head of the document."""
+        """The header of the document."""
         return VTT_HEADER if self._format == "vtt" else ""
 
     def add(self, final: SessionEvent) -> str:
-        """A final of the session."""
+        """Add a final of the session."""
         new = make_cues([final])
         if not new:
             return ""
@@ -35,11 +35,11 @@ class GrowingSubtitles:
         return text + "".join(map(self._block, new))
 
     def heard(self, audio_ms: int) -> str:
-        """So much has been heard, and all finals of it have been added."""
+        """This much audio was recognised, and all finals of it were added."""
         return self._released() if self._held and audio_ms >= self._held.end_ms + _LATE_MS else ""
 
     def end(self) -> str:
-        """What was held back until now."""
+        """End the document."""
         return self._released()
 
     def _released(self, before_ms: int | None = None) -> str:

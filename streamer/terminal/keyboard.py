@@ -1,4 +1,4 @@
-"""Single keys of a terminal, without Enter; the terminal is as it was before at the end."""
+"""Single keys of a terminal, without Enter. At the end the terminal is set back to its former mode."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if sys.platform != "win32":
 
 @contextmanager
 def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
-    """Calls `pressed` in the running loop for each key; whether there is a keyboard at all.
+    """Call `pressed` in the running loop for each key. Yields whether there is a keyboard.
 
-    Ctrl-C stays a signal. Where there are no terminals of this kind, on Windows, there is no keyboard.
+    Ctrl-C stays a signal. On Windows, which has no such terminals, there is no keyboard.
     """
     if sys.platform == "win32":
         yield False
@@ -26,7 +26,7 @@ def keys(pressed: Callable[[str], None]) -> Iterator[bool]:
     try:
         descriptor = sys.stdin.fileno()
         before = termios.tcgetattr(descriptor)
-        # Who runs in the background must not touch the terminal, and would be stopped for it.
+        # A process in the background must not touch the terminal, and would be stopped for it.
         in_front = os.tcgetpgrp(descriptor) == os.getpgrp()
     except (OSError, ValueError, AttributeError, termios.error):
         in_front = False

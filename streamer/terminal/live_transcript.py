@@ -1,4 +1,4 @@
-"""What somebody who speaks into a microphone sees and gets: the words of the moment, and a transcript that grows."""
+"""The transcript of a dictation: the present words on the terminal, and a file that grows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from streamer.terminal.transcript_files import REFUSE, TranscriptFiles
 from streamer.transcript import SUBTITLES, Transcript, event_line, text_line
 
 NAME: Final = "microphone"
-# What stands at the beginning of the line that changes, also where there are no such characters.
+# The sign at the beginning of the changing line, and one for terminals without such characters.
 SIGNS: Final = {"starting": ("…", "~"), "listening": ("●", "*"), "paused": ("‖", "="), "ending": ("■", ".")}
-HEARING: Final = ("starting", "listening")  # the states in which what is said is kept
+HEARING: Final = ("starting", "listening")  # the states in which audio is recorded
 
 
 class LiveTranscript:
-    """Takes the events of one session; lines and subtitles are written at once, a JSON document at the end."""
+    """Takes the events of one session. Lines and subtitles are written at once, a JSON document at the end."""
 
     def __init__(self, formats: str, output: str | None, *, existing: str = REFUSE) -> None:
-        """OutputError if it cannot be written there; `existing` says what becomes of a file that is there already."""
+        """`existing`: what happens to a file that exists already. OutputError if nothing can be written there."""
         self._formats = tuple(dict.fromkeys(formats.split(",")))
         self._recording = ListedRecording.named(NAME)
         self._files = TranscriptFiles(self._formats, output, [self._recording], existing=existing, growing=True)
@@ -35,31 +35,31 @@ class LiveTranscript:
         self._subtitles = {name: GrowingSubtitles(name) for name in self._formats if name in SUBTITLES}
         self._partial: Mapping[str, Any] | None = None
         self._heard_ms = 0
-        # With the words on the terminal finals stay there; else the line that changes stands beside them.
+        # If the words go to the terminal, finals stay there. Otherwise the changing line is on standard error.
         self._stay = self._formats == ("text",) and output is None and is_terminal(sys.stdout)
         stream = sys.stdout if self._stay else sys.stderr
         self._live = LiveWords(stream) if is_terminal(stream) else None
-        # What goes into a file nobody would see otherwise.
+        # Finals that go into a file would otherwise not be visible.
         self._shows_finals = self._stay or output is not None or _is_file(sys.stdout)
         self._plain = not (stream.encoding or "").lower().startswith("utf")
 
     @property
     def wants_partials(self) -> bool:
-        """Whether anything is done with partials."""
+        """Whether partials are used."""
         return self._live is not None or "jsonl" in self._formats
 
     @property
     def words(self) -> bool:
-        """Whether there are any so far."""
+        """Whether there are any words so far."""
         return bool(self._transcript.text.strip())
 
     def begin(self) -> None:
-        """The session is open."""
+        """Note that the session is open."""
         for format, subtitles in self._subtitles.items():
             self._write(format, subtitles.begin())
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """An event of the session."""
+        """Take an event of the session."""
         self._transcript.add(event)
         self._heard_ms = event.get("audio_ms", self._heard_ms)
         final = event["type"] == "final"
@@ -80,7 +80,7 @@ class LiveTranscript:
             self._live.final(event)
 
     def draw(self, state: str, peak: float, lost_s: float) -> None:
-        """Draws the line that changes: what is going on, how loud it is, and the words that are not final yet."""
+        """Draw the changing line: the state, how loud the audio is, and the words that are not final yet."""
         if self._live is None:
             return
         lost = f"lost {lost_s:.1f} s " if lost_s else ""
@@ -93,17 +93,17 @@ class LiveTranscript:
             self._live.partial(self._partial, start)
 
     def say(self, message: str) -> None:
-        """A line on standard error."""
+        """Print a line on standard error."""
         self._clear()
         with suppress(OSError):  # the terminal may have been closed
             print(message, file=sys.stderr, flush=True)
 
     def hide(self) -> None:
-        """There is no terminal any more."""
+        """Stop drawing: the terminal is gone."""
         self._live = None
 
     def end(self) -> None:
-        """Writes what can be written only now; also for a session that broke off."""
+        """Write what can only be written at the end. Also used if the session broke off."""
         for format in self._formats:
             if subtitles := self._subtitles.get(format):
                 self._write(format, subtitles.end())
@@ -111,7 +111,7 @@ class LiveTranscript:
                 self._transcript.duration_ms = max(self._transcript.duration_ms, self._heard_ms)
                 self._write(format, self._transcript.render("json"))
             else:
-                self._write(format, "")  # also silence leaves a file
+                self._write(format, "")  # silence leaves a file, too
         if self._files.replaces and not self.words:
             self._files.discard(self._recording)
             self.say("streamer: no words were recognised: the file was not changed.")
@@ -124,7 +124,7 @@ class LiveTranscript:
                 self.say("streamer: no words were recognised.")
 
     def close(self) -> None:
-        """Takes away what is left on the terminal, and closes the files."""
+        """Erase what is left on the terminal, and close the files."""
         with suppress(OSError):
             self._clear()
         for path in self._files.close(whole=False):

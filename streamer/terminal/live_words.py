@@ -1,4 +1,4 @@
-"""Words as they are recognised: those of the moment change in place, each final stays as lines with its time."""
+"""Words on a terminal as they are recognised. The present words change in place; each final stays, with its time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamer.terminal.status_lines import StatusLine, size_of
 from streamer.terminal.text_width import printable, wrapped
 from streamer.transcript import channel_prefix, short_timestamp
 
-# In a terminal that is narrower, the lines of a final begin below its time instead of beside it.
+# In a narrower terminal, the lines of a final begin below its time instead of beside it.
 _NARROW: Final = 40
 
 
@@ -26,22 +26,22 @@ class LiveWords:
         return self._line.size.columns
 
     def partial(self, event: Mapping[str, Any], start: str = "", below: str = "") -> None:
-        """Shows what was understood so far, behind `start` and above `below`; what may still change is dim."""
+        """Show the text so far, after `start` and above `below`. Words that may still change are dim."""
         channel = channel_prefix(event)
         self._show(start, channel + event["text"], len(channel) + event["stable"], event["start_ms"], below)
 
     def silence(self, heard_ms: int, start: str = "", below: str = "") -> None:
-        """Shows that nothing was understood since the last final."""
+        """Show that nothing was recognised since the last final."""
         self._show(start, "", 0, heard_ms, below)
 
     def final(self, event: Mapping[str, Any]) -> None:
-        """Writes what stays, in the place of the words of the moment."""
+        """Write a final, which stays, in place of the present words."""
         self._line.clear()
         self._stream.write(final_lines(event, self._stream))
         self._stream.flush()
 
     def clear(self) -> None:
-        """Takes away what did not become final."""
+        """Erase the words that did not become final."""
         self._line.clear()
 
     def _show(self, start: str, text: str, stable: int, start_ms: int, below: str = "") -> None:

@@ -1,6 +1,6 @@
-"""One file for a transcript, never replaced by less: a new one stands beside it, named partial, until it is whole.
+"""A file for a transcript that never replaces more by less: until it is complete, it has a name with `partial` in it.
 
-What grows in front of a reader, as a dictation does, is written to the file itself if there is none yet.
+A file that grows while it is read, such as that of a dictation, is written directly if it did not exist before.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _MOST_PARTIAL: Final = 100
 
 
 class OutputError(Exception):
-    """Transcripts cannot be written there; the message is a sentence for the user."""
+    """Transcripts cannot be written there. The message is a sentence for the user."""
 
 
 class OutputFile:
-    """What is written of one transcript; nothing is created before there is some text."""
+    """The file of one transcript. It is not created before there is some text."""
 
     def __init__(self, target: Path, *, append: bool = False, growing: bool = False) -> None:
-        """`append`: it goes behind what is there. `growing`: whoever reads the file may see it grow."""
-        self._target = Path(os.path.realpath(target))  # what a link leads to is replaced, not the link
+        """`append`: add to an existing file. `growing`: the file may grow while somebody reads it."""
+        self._target = Path(os.path.realpath(target))  # if this is a link, its target is replaced, not the link
         self._shown = target
         self._append = append
         direct = _is_special(self._target) or (growing and (append or not has_content(self._target)))
-        self._path = self._target if direct else None  # where it is written
+        self._path = self._target if direct else None  # the file that is written
         self._direct = direct
         self._stream: FileIO | None = None
         self._failed: OutputError | None = None
 
     def write(self, text: str) -> None:
-        """Writes all of it or nothing."""
+        """Write all of the text or nothing."""
         before = 0
         if self._failed is not None:
             raise self._failed
@@ -52,7 +52,7 @@ class OutputFile:
             raise self._failed from error
 
     def finish(self) -> None:
-        """It is whole: it takes the place of what was there, and of what earlier attempts left."""
+        """The text is complete: replace the old file, and remove what earlier attempts left."""
         if self._stream is None:
             return
         try:
@@ -65,7 +65,7 @@ class OutputFile:
                 else:
                     if self._target.exists():
                         shutil.copymode(self._target, self._path)
-                        os.fsync(self._stream.fileno())  # the old one is all there is until the new one is on the disk
+                        os.fsync(self._stream.fileno())  # until then, the old file is the only one on the disk
                     self._close()
                     self._path.replace(self._target)
                     _remove_partial(self._target)
@@ -74,7 +74,7 @@ class OutputFile:
             raise self._trouble(error) from error
 
     def break_off(self) -> Path | None:
-        """It will not be whole; where it is as far as it goes, under a name that says so."""
+        """The text will not be complete. Returns the file with the text so far, which has `partial` in its name."""
         if self._stream is None:
             return None
         with suppress(OSError):
@@ -89,7 +89,7 @@ class OutputFile:
         return None
 
     def discard(self) -> None:
-        """Nothing of it is wanted: what was there stays."""
+        """Remove what was written. An existing file stays as it is."""
         with suppress(OSError):
             self._close()
             if not self._direct and self._path is not None:
@@ -110,7 +110,7 @@ class OutputFile:
         raise FileExistsError(errno.EEXIST, f"there are {_MOST_PARTIAL} unfinished ones beside it")
 
     def _behind_the_old(self) -> None:
-        """Appends what stands beside it; on failure the old one is as long as it was."""
+        """Append the partial file to the old one. If that fails, the old one keeps its length."""
         assert self._path is not None
         with FileIO(self._target, "a") as old, FileIO(self._path) as new:
             size = old.seek(0, os.SEEK_END)
@@ -124,7 +124,7 @@ class OutputFile:
                 raise
 
     def _take_back(self, size: int) -> None:
-        """Of what could not be written whole, nothing stays."""
+        """Remove text that could not be written completely."""
         if self._stream is None:
             return
         with suppress(OSError):
@@ -144,7 +144,7 @@ class OutputFile:
 
 
 def has_content(path: Path) -> bool:
-    """Whether there is a file in which something could be lost."""
+    """Whether this is a file with content that could be lost."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -153,7 +153,7 @@ def has_content(path: Path) -> bool:
 
 
 def partial_names(target: Path) -> Iterator[Path]:
-    """talk.partial.srt, talk.partial-2.srt and so on: the names of what is not whole."""
+    """talk.partial.srt, talk.partial-2.srt and so on: the names for incomplete files."""
     for number in count(1):
         if number > _MOST_PARTIAL:
             return
@@ -161,7 +161,7 @@ def partial_names(target: Path) -> Iterator[Path]:
 
 
 def _remove_partial(target: Path) -> None:
-    """Earlier attempts at what is whole now."""
+    """Remove earlier attempts at a file that is complete now."""
     for path in partial_names(target):
         try:
             path.unlink()
@@ -170,7 +170,7 @@ def _remove_partial(target: Path) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """A device or a pipe, such as /dev/stdout."""
+    """Whether this is a device or a pipe, such as /dev/stdout."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -178,7 +178,7 @@ def _is_special(path: Path) -> bool:
 
 
 def _lacks_newline(path: Path) -> bool:
-    """Whether the last line of a file is still open."""
+    """Whether the last line of a file has no end."""
     try:
         with FileIO(path) as stream:
             if stream.seek(0, os.SEEK_END) == 0:
@@ -190,7 +190,7 @@ def _lacks_newline(path: Path) -> bool:
 
 
 def _write_all(stream: FileIO, data: bytes) -> None:
-    """A full disk takes a part of it first, and complains of the rest."""
+    """Write all bytes. A full disk may take a part of them before it reports an error."""
     view = memoryview(data)
     while view:
         view = view[stream.write(view) or 0 :]

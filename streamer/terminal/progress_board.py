@@ -1,4 +1,4 @@
-"""How far several recordings are: a line for each that is in work, and one for all of them."""
+"""The progress of several recordings: a line for each that is being transcribed, and one for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BAR_COLUMNS: Final = 10
 
 @dataclass
 class _Row:
-    """A recording in work."""
+    """A recording that is being transcribed."""
 
     name: str
     duration_ms: int | None
@@ -35,42 +35,42 @@ class ProgressBoard(TranscriptionDisplay):
     shows_all = True
 
     def __init__(self, stream: TextIO, tally: Tally, *, words: bool) -> None:
-        """`words`: whether rows show the words of the moment."""
+        """`words`: whether rows show the present words."""
         self.shows_words = words
         self._lines = StatusLines(stream)
         self._blocks = (stream.encoding or "").lower().startswith("utf")
         self._tally = tally
-        # Not those that cannot be read or need not be.
+        # Without those that cannot be read or are skipped.
         self._count = tally.named - tally.failed - tally.skipped
         self._rows: dict[int, _Row] = {}
         self._durations: dict[int, int] = {}
-        self._ended_ms = 0  # heard of those that are done
+        self._ended_ms = 0  # recognised in recordings that have ended
         self._began = self._drawn = 0.0
 
     def expect(self, index: int, duration_ms: int) -> None:
-        """A recording that has not begun is so long."""
+        """A recording that has not begun has this length."""
         self._durations[index] = duration_ms
 
     def begin(self, index: int, name: str, duration_ms: int | None) -> None:
-        """A recording begins; its length if it is known."""
+        """A recording begins. `duration_ms`: its length if known."""
         self._began = self._began or time.monotonic()
         self._rows[index] = _Row(printable(Path(name).name), duration_ms)
         if duration_ms is not None:
             self._durations[index] = duration_ms
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
-        """The words of the moment."""
+        """Show the present words."""
         self._rows[index].words = printable(channel_prefix(partial) + partial["text"])
 
     def heard(self, index: int, audio_ms: int) -> None:
-        """So much of a recording has been heard."""
+        """This much of a recording was recognised."""
         self._rows[index].heard_ms = audio_ms
         now = time.monotonic()
         if now - self._began >= PATIENCE_S and now - self._drawn >= REDRAW_S:
             self.draw()
 
     def draw(self) -> None:
-        """Draws it anew, as it is now."""
+        """Draw the present state."""
         self._drawn = time.monotonic()
         width, height = self._lines.size
         rows = [row for _, row in sorted(self._rows.items())][: max(1, min(_MOST_ROWS, height - 3))]
@@ -84,19 +84,19 @@ class ProgressBoard(TranscriptionDisplay):
         self._lines.show([*lines, sum_of_all])
 
     def end(self, index: int) -> None:
-        """Nothing more comes of a recording, whether it had begun or not."""
+        """A recording ends, whether it had begun or not."""
         row = self._rows.pop(index, None)
         heard_ms = row.heard_ms if row else 0
         self._ended_ms += heard_ms
-        self._durations[index] = heard_ms  # a damaged one is not as long as it says
+        self._durations[index] = heard_ms  # a damaged recording is shorter than its header says
 
     def clear(self) -> None:
-        """Takes the lines away, until the next word."""
+        """Erase the lines until something is drawn again."""
         self._lines.clear()
         self._drawn = 0.0
 
     def close(self) -> bool:
-        """What it came to stays, unless it was a matter of a moment."""
+        """Leave a summary, unless all took less than a moment."""
         self.clear()
         elapsed = time.monotonic() - self._began
         lasted = bool(self._began) and elapsed >= PATIENCE_S
@@ -120,7 +120,7 @@ class ProgressBoard(TranscriptionDisplay):
         return done * full + left * (_BAR_COLUMNS - full)
 
     def _progress(self, elapsed_s: float) -> Progress:
-        """Of all. Those whose length is not known are taken for as long as the others."""
+        """The progress of all. Recordings of unknown length are assumed to have the average length."""
         heard_ms = self._ended_ms + sum(row.heard_ms for row in self._rows.values())
         known = len(self._durations)
         whole_ms = sum(self._durations.values()) * self._count // known if known else None

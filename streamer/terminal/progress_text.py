@@ -1,6 +1,6 @@
-"""How far recordings are, in words: how much was heard, how fast, how long it still takes. Pure.
+"""The progress of recordings as text: how much was recognised, how fast, and how long it still takes. Pure.
 
-What does not fit is told shorter. The last thing to go is the time that is left.
+A text that does not fit is replaced by a shorter one. The time that is left is the last thing to be dropped.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final
 from streamer.terminal.text_width import beginning, columns, first_that_fits
 from streamer.transcript import short_timestamp
 
-# A name is cut to so many columns before the rest is told shorter.
+# A name is cut to this many columns before the rest is shortened.
 _NAME_COLUMNS: Final = 16
 
 
 @dataclass
 class Tally:
-    """How many recordings were named, and what became of them."""
+    """How many recordings were named, and how many were done, failed or were skipped."""
 
     named: int
     done: int = 0
     failed: int = 0
-    skipped: int = 0  # their transcripts were there already
+    skipped: int = 0  # their transcripts existed already
     interrupted: bool = False
 
     def __str__(self) -> str:
@@ -37,15 +37,15 @@ class Tally:
 
 @dataclass(frozen=True)
 class Progress:
-    """How much was heard, and in what time."""
+    """How much was recognised, and in what time."""
 
     heard_ms: int
     elapsed_s: float
-    whole_ms: int | None = None  # if it is known
+    whole_ms: int | None = None  # if known
     estimated: bool = False  # whether `whole_ms` is
 
     def of_one(self, name: str, room: int) -> str:
-        """talk.wav  1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left: or what of it fits."""
+        """talk.wav  1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left; or as much of it as fits."""
         for text in self._choices():
             name_room = room - columns(text) - 2
             if name_room >= min(_NAME_COLUMNS, columns(name)):
@@ -53,17 +53,17 @@ class Progress:
         return first_that_fits(self._choices(), room)
 
     def of_all(self, tally: Tally, room: int) -> str:
-        """3 of 8 recordings, 1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left: or what of it fits."""
+        """3 of 8 recordings, 1:02 of 10:00 (10 %), 12.4 times real time, 0:43 left; or as much of it as fits."""
         choices = [_joined(tally, text) for text in self._choices()]
         return first_that_fits([*choices, *self._choices()], room)
 
     def at_the_end(self, tally: Tally) -> str:
-        """What it came to."""
+        """The line that stays at the end."""
         took = f"{_clock(self.heard_ms)} in {short_timestamp(round(self.elapsed_s * 1000))}"
         return _joined(tally, f"{took}, {self._speed:.1f} times real time")
 
     def _choices(self) -> Iterator[str]:
-        """The same, told ever shorter."""
+        """The same information in shorter and shorter forms."""
         heard, speed, left, share = _clock(self.heard_ms), self._speed, "", ""
         if self.whole_ms:
             percent = f"{min(100, self.heard_ms * 100 // self.whole_ms)} %"
@@ -81,7 +81,7 @@ class Progress:
 
     @property
     def _speed(self) -> float:
-        """1 is as fast as it was spoken."""
+        """1 means as fast as it was spoken."""
         return self.heard_ms / 1000 / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
 
@@ -91,5 +91,5 @@ def _joined(tally: Tally, text: str) -> str:
 
 
 def _clock(milliseconds: int) -> str:
-    """Without tenths of a second, which nobody can read as they pass."""
+    """A time without tenths of a second, which would change too fast to be read."""
     return short_timestamp(milliseconds)[:-2]

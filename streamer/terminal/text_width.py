@@ -1,4 +1,4 @@
-"""Text in the columns of a terminal: how wide it is, what of it fits, and where a line breaks. Pure."""
+"""Text in the columns of a terminal: how wide it is, how much of it fits, and where a line breaks. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
-    """The text without characters that would move the cursor or colour the screen."""
+    """The text without characters that would move the cursor or change colours."""
     return "".join(" " if unicodedata.category(character) in ("Cc", "Cf") else character for character in text)
 
 
 def columns(text: str) -> int:
     """How many columns of a terminal the text takes at most.
 
-    Terminals disagree about joined characters, such as an emoji with a colour of skin. The most of what they do is
-    counted: a line that is thought too wide is cut a little early, but one that is thought too narrow would wrap.
+    Terminals disagree about joined characters, such as an emoji with a skin tone. The largest width is counted, because
+    a line that is cut a little early is better than one that wraps.
     """
     return sum(_columns(character) for character in text)
 
@@ -34,14 +34,14 @@ def ending(text: str, room: int) -> str:
 
 
 def ending_at(text: str, room: int) -> int:
-    """From which character on the text fits, with a column for the ellipsis if it does not fit whole."""
+    """The index of the first character of the end that fits. If the text is cut, a column is left for the ellipsis."""
     if columns(text) <= room:
         return 0
     return len(text) - _length_that_fits(text[::-1], room - 1)
 
 
 def first_that_fits(choices: Iterable[str], room: int) -> str:
-    """The first of these texts that fits; if none does, the beginning of the last one."""
+    """The first of these texts that fits. If none fits, the beginning of the last one."""
     text = ""
     for text in choices:
         if columns(text) <= room:
@@ -50,12 +50,12 @@ def first_that_fits(choices: Iterable[str], room: int) -> str:
 
 
 def wrapped(text: str, room: int) -> list[str]:
-    """The text in lines that fit. They break between words; only a word that is wider than a line is cut."""
+    """The text in lines that fit. They break between words; only a word that is wider than a line is divided."""
     lines, line, used = [], "", 0
     for word in text.split():
         gap = 1 if line else 0
         while columns(word) > room:
-            # What is written without spaces, as Chinese is, goes on in the line that has been begun.
+            # Text without spaces, such as Chinese, continues in the line that was begun.
             length = _length_that_fits(word, room - used - gap) or (0 if line else 1)
             lines.append(f"{line}{' ' * gap if length else ''}{word[:length]}")
             word, line, used, gap = word[length:], "", 0, 0
@@ -68,7 +68,7 @@ def wrapped(text: str, room: int) -> list[str]:
 
 
 def _length_that_fits(text: str, room: int) -> int:
-    """How many characters from the beginning fit."""
+    """How many characters at the beginning fit."""
     for index, character in enumerate(text):
         room -= _columns(character)
         if room < 0:

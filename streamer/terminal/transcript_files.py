@@ -16,7 +16,7 @@ from streamer.terminal.status_lines import is_terminal
 from streamer.transcript import SUBTITLES
 
 ENDINGS: Final = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
-# What becomes of a file that is there already.
+# What happens to a file that exists already.
 REFUSE, APPEND, OVERWRITE, SKIP = "refuse", "append", "overwrite", "skip"
 
 
@@ -33,14 +33,14 @@ class TranscriptFiles:
         growing: bool = False,
         several: bool = False,
     ) -> None:
-        """`growing`: files may be seen to grow; `several`: other recordings were named that cannot be read."""
+        """`growing`: files may grow while they are read. `several`: there are also recordings that cannot be read."""
         self.shared = True  # whether all recordings go to one output
         self.on_terminal = output is None and is_terminal(sys.stdout)
-        self.skipped: frozenset[ListedRecording] = frozenset()  # whose transcripts are there already
+        self.skipped: frozenset[ListedRecording] = frozenset()  # their transcripts exist already
         self._existing = existing
         self._growing = growing
         self._paths: dict[tuple[ListedRecording, str], Path] = {}
-        self._kept: set[Path] = set()  # which are there, and stay
+        self._kept: set[Path] = set()  # existing files that are not changed
         self._open: dict[Path, OutputFile] = {}
         several = several or len(recordings) > 1
         if output is None:
@@ -57,7 +57,7 @@ class TranscriptFiles:
             _check_place(output, target)
         else:
             if not target.parent.is_dir():
-                raise OutputError(f"--output {output}: there is no folder {target.parent}.")
+                raise OutputError(f"--output {output}: the folder {target.parent} does not exist.")
             if not target.exists():
                 _check_place(output, target.parent)
             self._paths = {(recording, formats[0]): target for recording in recordings}
@@ -69,7 +69,7 @@ class TranscriptFiles:
         self._see_what_is_there(recordings)
 
     def write(self, recording: ListedRecording, format: str, text: str) -> None:
-        """Writes what belongs to this recording, at once."""
+        """Write a part of this recording's transcript at once."""
         path = self._paths.get((recording, format))
         if path is None:
             _write_to_stdout(text)
@@ -80,22 +80,22 @@ class TranscriptFiles:
             self._open[path].write(text)
 
     def finish(self, recording: ListedRecording) -> None:
-        """This recording is whole: thousands of them must not keep thousands of files open."""
+        """This recording is complete. Closes its files, so that thousands of recordings do not keep thousands open."""
         for file in self._taken(recording):
             file.finish()
 
     def break_off(self, recording: ListedRecording) -> list[Path]:
-        """This recording will not be whole; where it is as far as it goes."""
+        """This recording will not be complete. Returns the files with what there is of it."""
         return [path for file in self._taken(recording) if (path := file.break_off())]
 
     def discard(self, recording: ListedRecording) -> None:
-        """Nothing of it is wanted: what was there stays."""
+        """Discard what was written of it. Existing files stay as they are."""
         for file in self._taken(recording):
             file.discard()
 
     def close(self, *, whole: bool) -> list[Path]:
-        """Closes what all recordings share; where it is if it is not whole."""
-        # Beside an old file stays what is less, as some recordings may be missing in it.
+        """Close the files that all recordings share. Returns their paths if they are not complete."""
+        # If some recordings may be missing, an old file is not replaced, and the new one stays beside it.
         files, self._open = list(self._open.values()), {}
         if not whole:
             return [path for file in files if (path := file.break_off())]
@@ -105,22 +105,22 @@ class TranscriptFiles:
 
     @property
     def replaces(self) -> bool:
-        """Whether a file that all recordings share, or a dictation's, takes the place of another."""
+        """Whether a file that all recordings share, or that of a dictation, replaces an existing one."""
         own = self.shared or self._growing
         return own and self._existing == OVERWRITE and any(map(has_content, set(self._paths.values())))
 
     def _taken(self, recording: ListedRecording) -> list[OutputFile]:
-        """The files of this recording alone; nothing more comes for them."""
+        """The files of this recording alone. They are removed from the open ones."""
         if self.shared and not self._growing:
             return []
         paths = [path for (owner, _), path in self._paths.items() if owner == recording]
         return [file for path in paths if (file := self._open.pop(path, None))]
 
     def _see_what_is_there(self, recordings: Sequence[ListedRecording]) -> None:
-        """Refuses what would be lost, or finds out what need not be done again."""
+        """Refuse to lose existing files, or find out which recordings can be skipped."""
         paths = dict.fromkeys(self._paths.values())
         if self._existing == SKIP:
-            # An empty one as well: what is not whole has another name.
+            # Empty files count as well: an incomplete transcript would have another name.
             self._kept = {path for path in paths if path.is_file()}
             wanted = {recording for (recording, _), path in self._paths.items() if path not in self._kept}
             self.skipped = frozenset(recordings) - wanted
@@ -139,30 +139,30 @@ class TranscriptFiles:
         for path in finals:
             partial = next(partial_names(path))
             if partial in finals:
-                other = "but that is another transcript's name: use two folders"
+                other = "but another transcript has this name: use two folders"
                 raise OutputError(f"{path} is called {partial} until it is complete, {other}.")
 
 
 def _check_stream(formats: Sequence[str], *, several: bool, existing: str) -> None:
-    """OutputError if this cannot all go to standard output."""
+    """OutputError if standard output cannot take all of this."""
     if len(formats) > 1:
-        raise OutputError("standard output takes one format: give --output a folder for several.")
+        raise OutputError("standard output takes only one format: give a folder with --output for several.")
     if several and formats[0] in SUBTITLES:
-        raise OutputError(f"{formats[0]} holds one recording: give --output a folder for several.")
+        raise OutputError(f"{formats[0]} contains only one recording: give a folder with --output for several.")
     if existing != REFUSE:
         option = {APPEND: "--append", OVERWRITE: "--overwrite", SKIP: "--skip-existing"}[existing]
         raise OutputError(f"{option} needs --output.")
 
 
 def _is_folder(output: str, formats: Sequence[str], *, several: bool) -> bool:
-    """Whether a folder is meant: it is one, or is written like one, or nothing else would do."""
+    """Whether a folder is meant: it exists, ends with /, or is the only possibility."""
     path = Path(output)
     if path.is_dir() or output.endswith(("/", os.sep)):
         return True
     if len(formats) > 1:
         needed = "several formats need a folder"
     elif several and formats[0] in SUBTITLES:
-        needed = f"{formats[0]} holds one recording: give --output a folder for several"
+        needed = f"{formats[0]} contains only one recording: give a folder with --output for several"
     else:
         return False
     if path.suffix in ENDINGS.values() or path.exists():
@@ -171,7 +171,7 @@ def _is_folder(output: str, formats: Sequence[str], *, several: bool) -> bool:
 
 
 def _check_place(output: str, folder: Path) -> None:
-    """OutputError if nothing can be written in this folder, or it cannot be made."""
+    """OutputError if nothing can be written in this folder, or it cannot be created."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
@@ -187,16 +187,16 @@ def _write_to_stdout(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # What Python still holds would fail once more when the program ends.
+        # Otherwise the text that Python still holds would fail once more when the program ends.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputError(f"standard output cannot be written: {error.strerror}.") from error
 
 
 def _in_folder(folder: Path, recordings: Sequence[ListedRecording], ending: str) -> dict[ListedRecording, Path]:
-    """A file for each, in the structure of the folders that they come from."""
+    """A file for each recording. The folders have the same structure as those of the recordings."""
     named = {recording: recording.path.with_name(f"{_stem(recording)}{ending}") for recording in recordings}
-    # talk.wav and talk.mp3 in one folder are not the same.
+    # talk.wav and talk.mp3 in one folder must not share talk.txt.
     twice = {path for path, count in Counter(named.values()).items() if count > 1}
     for recording, path in named.items():
         if path in twice:
@@ -215,7 +215,7 @@ def _stem(recording: ListedRecording) -> str:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What file a path leads to, if there is one."""
+    """The identity of the file at this path, if there is one."""
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""What `streamer FILE…` shows and writes of all its recordings, in the order of the command line.
+"""What `streamer FILE…` shows and writes, for all recordings in the order of the command line.
 
-Lines (text, jsonl) are written as the words come, documents (json, srt, vtt) once a recording is whole. Recordings may
-be transcribed at the same time: where all go to one output, each has to wait for its turn there.
+Lines (text, jsonl) are written as the words come, documents (json, srt, vtt) when a recording is complete. Recordings
+may be transcribed at the same time. If all go to one output, each has to wait for its turn there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamer.terminal.transcript_files import REFUSE, TranscriptFiles
 from streamer.terminal.transcription_display import ProgressDisplay, TranscriptionDisplay, WordsDisplay
 from streamer.transcript import LINE_FORMATS, Transcript, event_line, text_line
 
-# What waits for its turn is held in memory: no recording begins so far ahead of the one that is being written.
+# Results that wait for their turn are held in memory, so no recording begins further ahead than this.
 MOST_AHEAD: Final = 64
 
 
@@ -39,10 +39,10 @@ class TranscriptOutput:
         existing: str = REFUSE,
         unreadable: int = 0,
     ) -> None:
-        """OutputError if they cannot be written there.
+        """OutputError if nothing can be written there.
 
-        `formats` may be several with commas between them, `existing` says what becomes of files that are there
-        already, and so many more recordings were named that are `unreadable`.
+        `formats`: one or several, separated by commas. `existing`: what happens to files that exist already.
+        `unreadable`: how many further recordings were named that cannot be read.
         """
         self.formats = tuple(dict.fromkeys(formats.split(",")))
         self.files = TranscriptFiles(
@@ -51,10 +51,10 @@ class TranscriptOutput:
         self.recordings = [recording for recording in recordings if recording not in self.files.skipped]
         named = len(recordings) + unreadable
         self.tally = Tally(named, failed=unreadable, skipped=len(recordings) - len(self.recordings))
-        # Whether lines tell their time.
+        # Whether lines begin with their time.
         self.times = self.formats == ("text",) and output is None and is_terminal(sys.stdout)
         self.display = _display(self.tally, words=self.times, on_terminal=self.files.on_terminal)
-        self._lost = False  # a part of what the recordings share is missing
+        self._lost = False  # a part of a shared output is missing
         self._turn = 0
         self._waiting: dict[int, RecordingOutput] = {}
         self._closed: set[int] = set()
@@ -62,22 +62,22 @@ class TranscriptOutput:
 
     @property
     def wants_partials(self) -> bool:
-        """Whether anything is done with partials."""
+        """Whether partials are used."""
         return self.display.shows_words or "jsonl" in self.formats
 
     def may_begin(self, index: int) -> bool:
-        """Whether this recording would not be too far ahead of the one that is being written."""
+        """Whether this recording is close enough to the one that is being written."""
         return not self.files.shared or index < self._turn + MOST_AHEAD
 
     def of_recording(self, index: int) -> RecordingOutput:
-        """The output of one recording; to be entered, and left once there is no more for it."""
+        """The output of one recording, as a context manager that ends with it."""
         output = self._waiting[index] = RecordingOutput(self, index)
         if index == self._turn:
             output.has_turn = True
         return output
 
     def end_recording(self, index: int) -> None:
-        """Nothing more comes of this recording: the next one has its turn."""
+        """End the output of this recording. The next one has its turn."""
         self._closed.add(index)
         while self._turn in self._closed:
             self._waiting.pop(self._turn, None)
@@ -86,7 +86,7 @@ class TranscriptOutput:
                 output.take_turn()
 
     def ended(self, recording: ListedRecording, index: int, *, whole: bool) -> None:
-        """Nothing more comes of this recording."""
+        """Count this recording, and close its files."""
         if whole:
             self.tally.done += 1
         else:
@@ -96,18 +96,18 @@ class TranscriptOutput:
         self.display.end(index)
 
     def say(self, message: str) -> None:
-        """A line on standard error."""
+        """Print a line on standard error."""
         self.display.clear()
         with suppress(OSError):
             print(message, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Takes away what is left on the terminal, closes files, and says what it came to. OutputError as `write`."""
+        """Erase what is left on the terminal, close the files, and print a summary. Raises OutputError like `write`."""
         tally, one = self.tally, self.tally.named == 1
         if not tally.interrupted:
-            tally.failed = tally.named - tally.done - tally.skipped  # also what was not even tried
+            tally.failed = tally.named - tally.done - tally.skipped  # also those that were not even tried
         told = self.display.close()
-        # Of several recordings in a new file some may be missing: that is told, and nothing is lost by it.
+        # A new file may lack some of several recordings: this is reported, and nothing is lost by it.
         whole = len(self._closed) == len(self.recordings) and not tally.interrupted
         whole = whole and not (self._lost and (one or self.files.replaces))
         shared: list[Path] = []
@@ -115,9 +115,9 @@ class TranscriptOutput:
             shared = self.files.close(whole=whole)
         finally:
             for name, path in self._partial:
-                self.say(f"streamer: {name} was not transcribed to its end: the part that was is in {path}.")
+                self.say(f"streamer: {name} was not transcribed to its end: the text so far is in {path}.")
             for path in shared:
-                self.say(f"streamer: what was transcribed so far is in {path}.")
+                self.say(f"streamer: the text so far is in {path}.")
             if one and tally.skipped:
                 self.say("streamer: the transcript exists already: there is nothing to do.")
             if not told and not one and (tally.failed or tally.skipped or tally.interrupted):
@@ -140,18 +140,18 @@ class RecordingOutput:
 
     @property
     def words(self) -> bool:
-        """Whether there are any so far."""
+        """Whether there are any words so far."""
         return bool(self._transcript.text.strip())
 
     def begin(self, duration_ms: int | None) -> None:
-        """The recording begins; its length if it is known."""
+        """Note that the recording begins. `duration_ms`: its length if known."""
         self._begun = True
         self._output.display.begin(self._index, self._recording.name, duration_ms)
         if self.has_turn:
             self._write_heading()
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """An event of the session."""
+        """Take an event of the session."""
         output, kind = self._output, event["type"]
         self._transcript.add(event)
         if kind == "error":
@@ -169,13 +169,13 @@ class RecordingOutput:
             output.display.heard(self._index, event["audio_ms"])
 
     def end(self) -> None:
-        """The recording is whole."""
+        """Note that the recording is complete."""
         self._write_documents()
         self._output.files.finish(self._recording)
         self._whole = True
 
     def break_off(self) -> None:
-        """The recording is not whole, and will not be: what is final is not lost."""
+        """Note that the recording will not be complete. Its finals are written."""
         if self._transcript.segments:
             try:
                 self._write_documents()
@@ -183,7 +183,7 @@ class RecordingOutput:
                 self._output.say(f"streamer: {error}")
 
     def take_turn(self) -> None:
-        """This recording is the next in the output that all share."""
+        """Write to the shared output from now on, because it is this recording's turn."""
         self.has_turn = True
         if self._begun:
             self._write_heading()
@@ -201,7 +201,7 @@ class RecordingOutput:
         self._output.end_recording(self._index)
 
     def _write_documents(self) -> None:
-        # Also a recording without a word leaves a file.
+        # A recording without words leaves a file, too.
         for format in self._output.formats:
             self._write(format, "" if format in LINE_FORMATS else self._transcript.render(format))
 
@@ -220,11 +220,11 @@ class RecordingOutput:
 
 
 def _display(tally: Tally, *, words: bool, on_terminal: bool) -> TranscriptionDisplay:
-    """What suits so many recordings. `words`: whether lines of text go to a terminal, `on_terminal`: whether any do."""
+    """The display for these recordings. `words`: text goes to a terminal. `on_terminal`: any output goes there."""
     shows_progress = is_terminal(sys.stderr)
     if shows_progress and tally.named > 1:
         return ProgressBoard(sys.stderr, tally, words=words)
     if words:
-        # On one terminal with the lines, the progress stands below the words.
+        # On one terminal with the lines, progress is shown below the words.
         return WordsDisplay(sys.stdout, progress=shows_progress)
     return ProgressDisplay(sys.stderr) if shows_progress and not on_terminal else TranscriptionDisplay()

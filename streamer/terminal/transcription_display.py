@@ -1,4 +1,4 @@
-"""What a terminal shows while recordings are transcribed: nothing, the words of one of them, or how far it is."""
+"""What a terminal shows while recordings are transcribed: nothing, the words of one recording, or progress."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from streamer.terminal.live_words import LiveWords
 from streamer.terminal.progress_text import Progress
 from streamer.terminal.status_lines import StatusLines
 
-PATIENCE_S: Final = 1.0  # what is done sooner needs no progress
+PATIENCE_S: Final = 1.0  # anything faster needs no progress
 REDRAW_S: Final = 0.2
 
 _LONG_MS: Final = 60_000
 
 
 class TranscriptionDisplay:
-    """Nothing: there is no terminal."""
+    """The display without a terminal, which shows nothing."""
 
     shows_words = False
-    shows_all = False  # also recordings that others are written before, and those that have not begun
+    shows_all = False  # also recordings that wait for their turn in the output, and those that have not begun
 
     def expect(self, index: int, duration_ms: int) -> None:
-        """A recording that has not begun is so long."""
+        """A recording that has not begun has this length."""
 
     def begin(self, index: int, name: str, duration_ms: int | None) -> None:
-        """A recording begins; its length if it is known."""
+        """A recording begins. `duration_ms`: its length if known."""
 
     def words(self, index: int, partial: Mapping[str, Any]) -> None:
-        """The words of the moment."""
+        """Show the present words."""
 
     def heard(self, index: int, audio_ms: int) -> None:
-        """So much of a recording has been heard."""
+        """This much of a recording was recognised."""
 
     def end(self, index: int) -> None:
-        """Nothing more comes of a recording, whether it had begun or not."""
+        """A recording ends, whether it had begun or not."""
 
     def clear(self) -> None:
-        """Takes away what changes, so that something else can be written."""
+        """Erase the changing lines, so that something else can be written."""
 
     def close(self) -> bool:
-        """This was all; whether it has said what it came to."""
+        """End the display. Returns whether it left a summary."""
         self.clear()
         return False
 
 
 class WordsDisplay(TranscriptionDisplay):
-    """The words of one recording, as they are recognised, and how far a long one is."""
+    """The words of one recording as they are recognised, and the progress of a long one."""
 
     shows_words = True
 
     def __init__(self, stream: TextIO, *, progress: bool) -> None:
-        """`progress`: whether to tell how far the recording is, if it is a long one."""
+        """`progress`: whether to show the progress of a long recording."""
         self._live = LiveWords(stream)
         self._tells = progress
         self._name = ""
@@ -69,7 +69,7 @@ class WordsDisplay(TranscriptionDisplay):
         self._live.partial(partial, below=self._progress(partial["audio_ms"]))
 
     def heard(self, index: int, audio_ms: int) -> None:
-        # Where nobody speaks for long it goes on all the same.
+        # Progress goes on even if nobody speaks for a long time.
         if time.monotonic() - self._drawn >= REDRAW_S and (progress := self._progress(audio_ms)):
             self._drawn = time.monotonic()
             self._live.silence(audio_ms, below=progress)
@@ -85,7 +85,7 @@ class WordsDisplay(TranscriptionDisplay):
 
 
 class ProgressDisplay(TranscriptionDisplay):
-    """How far one recording is, whose words go elsewhere; drawn at most five times a second."""
+    """The progress of one recording whose words go elsewhere. Drawn at most five times a second."""
 
     def __init__(self, stream: TextIO) -> None:
         self._line = StatusLines(stream)

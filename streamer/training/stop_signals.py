@@ -1,4 +1,4 @@
-"""Handles SIGTERM and Ctrl-C as a request to stop: the running work comes to an orderly end first."""
+"""Handles SIGTERM and Ctrl-C as a request to stop. The work then ends in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class StoppedError(Exception):
 
 
 def stop_signals() -> Callable[[], bool]:
-    """From now on these signals only request a stop. Returns a function that says whether one has arrived."""
+    """Make these signals only request a stop. Returns a function that tells whether one has arrived."""
     asked = False
 
     def ask(*_: object) -> None:

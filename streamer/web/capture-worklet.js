@@ -1,8 +1,8 @@
-/** Takes the microphone's sound beside the page: one channel, 16 kHz, 16 bit, in chunks of one length. */
+/** Records the microphone in a thread of its own: one channel, 16 kHz, 16 bit, in chunks of the same length. */
 
 import {Resampler, SAMPLE_RATE, toInt16} from "./resampler.js";
 
-/** A page that takes nothing for so long loses what follows, and is told how much. */
+/** If the page takes nothing for this long, further sound is dropped, and the page is told how much. */
 const MOST_UNTAKEN_MS = 60_000;
 
 class Capture extends AudioWorkletProcessor {
@@ -44,7 +44,7 @@ class Capture extends AudioWorkletProcessor {
         return this.#mono;
     }
 
-    /** What has come before a pause, or before the end, must not wait for more. @param {string} request */
+    /** Delivers what came before a pause or the end, without waiting for a full chunk. @param {string} request */
     #rest(request) {
         if (!this.#paused && !this.#finished) {
             this.#add(this.#resampler.finish());

@@ -1,9 +1,9 @@
-/** One websocket to a service, from the first attempt to its end; there may be several in a session's life. */
+/** One websocket to a service, from the first attempt to its end. A session may have several, one after another. */
 
 import {StreamerError, closedBecause} from "./errors.js";
 
 const CONNECT_MS = 10_000;
-/** For the close that follows a fatal error, and says when to try again. */
+/** How long to wait after a fatal error for the close, which says when to try again. */
 const CLOSE_MS = 2_000;
 
 /** @typedef {Record<string, any> & {type: string}} Message */
@@ -11,9 +11,9 @@ const CLOSE_MS = 2_000;
 export class Connection {
     /** @type {(message: Message) => void} */
     onmessage = () => {};
-    /** @type {(error: StreamerError) => void} what is said once, when the connection has ended */
+    /** @type {(error: StreamerError) => void} called once, when the connection has ended */
     onend = () => {};
-    /** When something last came. */
+    /** When the last message came. */
     receivedAt = performance.now();
     /** @type {WebSocket} */
     #websocket;
@@ -21,11 +21,11 @@ export class Connection {
     #error = null;
 
     /**
-     * Connects, begins a session or takes one up, and waits for `ready`.
+     * Connects, begins or resumes a session, and waits for `ready`.
      * @param {string} url
      * @param {string} key
      * @param {object} start the protocol's `start`
-     * @returns {Promise<{connection: Connection, ready: Message}>} StreamerError says why there is none
+     * @returns {Promise<{connection: Connection, ready: Message}>} rejects with a StreamerError
      */
     static open(url, key, start) {
         return new Promise((resolve, reject) => {
@@ -47,7 +47,7 @@ export class Connection {
             };
             connection.onend = (error) => {
                 clearTimeout(timer);
-                // A browser does not tell a page why a connection could not be made.
+                // A browser does not tell a page why a connection failed.
                 const nobody = new StreamerError("unreachable", `No service answers at ${url}.`);
                 reject(error.code === "lost" ? nobody : error);
             };
@@ -60,7 +60,7 @@ export class Connection {
             this.#websocket = new WebSocket(url, key ? ["streamer", `streamer.key.${key}`] : ["streamer"]);
         } catch (error) {
             if (key && !/^[\w.~+-]+$/.test(key)) {
-                throw new StreamerError("key_needed", "This is not a key: it has characters that no key has.");
+                throw new StreamerError("key_needed", "This is not a key: some of its characters are not allowed.");
             }
             throw new StreamerError("unreachable", `${url} cannot be used from this page: ${String(error)}`);
         }
@@ -69,7 +69,7 @@ export class Connection {
         this.#websocket.onclose = (event) => this.onend(closedBecause(this.#error, event, url));
     }
 
-    /** Bytes that have not left the browser. */
+    /** How many bytes have not left the browser. */
     get bufferedAmount() {
         return this.#websocket.bufferedAmount;
     }
@@ -80,8 +80,8 @@ export class Connection {
     }
 
     /**
-     * Ends it; nothing more is said.
-     * @param {number} [code] 1000 ends the session too; without one it counts as lost, and the session may be resumed
+     * Ends the connection. Nothing more is reported.
+     * @param {number} [code] 1000 also ends the session; without a code the connection counts as lost
      */
     leave(code = 4000) {
         this.onmessage = () => {};
@@ -97,10 +97,10 @@ export class Connection {
         try {
             message = JSON.parse(String(data));
         } catch {
-            // told below
+            // reported below
         }
         if (typeof message?.type !== "string") {
-            const sentence = "What answers there does not speak Streamer's protocol.";
+            const sentence = "The server there does not speak Streamer's protocol.";
             message = {type: "error", code: "not_understood", message: sentence};
         }
         if (message.type === "error" && (message.fatal ?? true)) {
@@ -114,7 +114,7 @@ export class Connection {
 }
 
 /**
- * Where a websocket is: of the service at this address, or of the one that these modules came from.
+ * The address of the websocket: of the service at this address, or of the one that these modules came from.
  * @param {string} [given]
  */
 export function websocketUrl(given) {

@@ -1,33 +1,33 @@
 /** How long audio takes to become text. Pure. */
 
-/** So many results are looked at. */
+/** How many results are counted. */
 const RECENT = 21;
 
 export class Delay {
-    /** @type {{endMs: number, at: number}[]} what was given and is not acknowledged */
+    /** @type {{endMs: number, at: number}[]} audio that was given and not acknowledged yet */
     #given = [];
     /** @type {number[]} */
     #recent = [];
 
-    /** The median of the last few, in milliseconds; 0 before there is any. */
+    /** The median of the last results, in milliseconds; 0 if there is none. */
     get median() {
         const sorted = [...this.#recent].sort((a, b) => a - b);
         return sorted.length ? Math.round(sorted[sorted.length >> 1]) : 0;
     }
 
-    /** Since when something has waited to be acknowledged. @returns {number} */
+    /** Since when audio has waited to be acknowledged. @returns {number} */
     get waitingSince() {
         return this.#given.length ? this.#given[0].at : Infinity;
     }
 
-    /** @param {number} endMs where the audio so far ends @param {number} now */
+    /** @param {number} endMs the end of the audio so far @param {number} now */
     given(endMs, now) {
         this.#given.push({endMs, at: now});
     }
 
     /**
-     * So much was heard.
-     * @param {number} ms @param {number} now @param {boolean} shown whether there is text of it
+     * This much was recognised.
+     * @param {number} ms @param {number} now @param {boolean} shown whether there is text for it
      */
     heard(ms, now, shown) {
         let number = this.#given.findIndex((each) => each.endMs > ms + 1);

@@ -1,11 +1,11 @@
-/** What goes wrong, as one kind of error with a code for programs and a sentence for people. */
+/** Errors of one kind, with a code for programs and a sentence for people. */
 
 /**
- * Codes of a session: `key_needed` (none, or an unknown one), `full` (try again after `retryMs`), `not_ready` (starting
- * or ending, the same), `unreachable` (nobody answers), `lost` (the connection, for longer than it could be mended),
- * `refused` (what was asked for is not understood or not allowed), `failed` (the recogniser), `closed` (by close()).
+ * Codes of a session: `key_needed` (no key, or an unknown one), `full` (try again after `retryMs`), `not_ready` (the
+ * service starts or ends; try again after `retryMs`), `unreachable` (no answer), `lost` (the connection, for too long),
+ * `refused` (the request is wrong or not allowed), `failed` (the recogniser), `closed` (by close()).
  * Codes of a microphone: `no_microphone`, `no_permission`, `insecure_page`, `microphone_busy`, `unsupported`, and
- * `unreachable` (the module that takes the sound could not be loaded).
+ * `unreachable` (the script for the microphone could not be loaded).
  * Code of a recording: `unsupported_audio`. Others are the protocol's own.
  */
 export class StreamerError extends Error {
@@ -23,7 +23,7 @@ export class StreamerError extends Error {
     }
 }
 
-/** The protocol's codes that are one thing for the user. */
+/** The client's code for several codes of the protocol that mean the same to the user. */
 const CODES = new Map(Object.entries({
     unauthorized: "key_needed",
     bad_origin: "refused",
@@ -39,11 +39,11 @@ const CODES = new Map(Object.entries({
     unexpected: "refused",
 }));
 
-/** Ways to close that are those of something on the way, or of nobody; the service itself says none of these. */
+/** Close codes of a lost connection. The service itself uses none of them. */
 const LOST_ON_THE_WAY = [1001, 1006, 1012, 1014];
 
 /**
- * Why a websocket was closed.
+ * Turns the close of a websocket into an error.
  * @param {{code?: string, message?: string} | null} error the protocol's fatal error before the close, if there was one
  * @param {{code: number, reason: string}} close
  * @param {string} url
@@ -71,8 +71,8 @@ export function asError(error) {
     return error instanceof StreamerError ? error : new StreamerError("failed", String(error));
 }
 
-/** The service has no session for our token. @param {StreamerError} error @returns {StreamerError} for people */
+/** The service does not know the token. @param {StreamerError} error @returns {StreamerError} for people */
 export function forgotten({reported}) {
-    const why = "it was started anew, or too much time had passed";
+    const why = "it was restarted, or too much time has passed";
     return new StreamerError("lost", `The service does not know this session any more: ${why}.`, {reported});
 }

@@ -1,16 +1,16 @@
 /**
- * What was given to a session, as far as it may be needed again: audio, and where flushes and the end stand in it.
+ * The audio, flushes and stop that were given to a session, as long as they may have to be sent again.
  *
- * Pure. Audio is kept until no further final can have any of it: until then another session of the service may have to
- * hear it again. docs/reference/protocol.md says what a client has to keep. The Python client has the same in
+ * Pure. Audio is kept until no later final can contain any of it, because another session of the service may have to
+ * recognise it again. docs/reference/protocol.md says what a client has to keep. The Python client has the same in
  * streamer/client/kept_audio.py. Places are bytes of audio since the start of the session.
  */
 
-/** No segment is longer, unless the options say otherwise. */
+/** The longest segment, unless the options say otherwise. */
 const LONGEST_MS = 20_000;
-/** How far the recogniser may be behind what the service says it has heard. */
+/** How far the recogniser may be behind the audio that the service says it has recognised. */
 const LAG_MS = 10_000;
-/** Audio that the service does not have: more is not taken. */
+/** How much audio may be given that the service does not have. Further audio is dropped. */
 export const MOST_UNHEARD_MS = 300_000;
 /** Bytes of audio in one message. */
 const LARGEST_MESSAGE = 32_768;
@@ -24,7 +24,7 @@ const SILENCE = new Map(Object.entries({pcm_s16le: [0, 0], pcm_f32le: [0, 0, 0, 
  */
 
 /**
- * From so long before what was heard no final has any audio, with these options of a session.
+ * No final of a session with these options contains audio from longer ago than this.
  * @param {Record<string, any>} options @returns {number} milliseconds
  */
 export function windowMs(options) {
@@ -35,14 +35,14 @@ export function windowMs(options) {
 export class KeptAudio {
     /** @type {Entry[]} in order */
     #entries = [];
-    #next = 0; // of the entries, the one to be sent next
-    #skip = 0; // bytes of it that are not to be sent
-    #begin = 0; // audio before this is not kept,
-    #dropped = 0; // nor are so many flushes that may not have been answered
+    #next = 0; // index of the entry to be sent next
+    #skip = 0; // bytes at its beginning that are not to be sent
+    #begin = 0; // place of the first audio that is kept
+    #dropped = 0; // this many first flushes were dropped, answered or not
     #end = 0;
     #flushes = 0;
-    #answered = 0; // of the flushes
-    // Where the service's present session began, and where its channels begin to hear what was said.
+    #answered = 0; // this many flushes were answered
+    // Where the service's present session began, and from where each of its channels has audio instead of silence.
     #origin = 0;
     #originFlushes = 0;
     #cuts = [0];
@@ -65,12 +65,12 @@ export class KeptAudio {
         return this.#flushes;
     }
 
-    /** Where the audio ends. */
+    /** The time at which the given audio ends. */
     get givenMs() {
         return this.milliseconds(this.#end);
     }
 
-    /** Where that ends which was sent over the present connection. */
+    /** The time up to which audio was sent over the present connection. */
     get sentMs() {
         const entry = this.#entries[this.#next];
         return this.milliseconds(entry ? entry.begin + this.#skip : this.#end);
@@ -86,29 +86,29 @@ export class KeptAudio {
         return (place * 1000) / (this.#frameBytes * this.#sampleRate);
     }
 
-    /** @param {Uint8Array} audio more of it; it is copied */
+    /** @param {Uint8Array} audio more audio, which is copied */
     add(audio) {
         for (let at = 0; at < audio.length; at += LARGEST_MESSAGE) {
             const piece = audio.slice(at, at + LARGEST_MESSAGE);
             this.#entries.push({audio: piece, begin: this.#end});
             this.#end += piece.length;
         }
-        // Only a service that does not say what it has heard gets here. What is dropped it cannot ask for again.
+        // Only a service that does not report what it has recognised gets here. It cannot ask for what is dropped.
         while (this.#end - this.#begin > this.#most && this.#next > 0) this.#drop(1);
     }
 
-    /** A flush is asked for here. @returns {number} its number, from 0 */
+    /** Adds a flush at the present end of the audio. @returns {number} its number, from 0 */
     flush() {
         this.#entries.push({flush: this.#flushes, begin: this.#end});
         return this.#flushes++;
     }
 
-    /** This was all. */
+    /** Adds the end of the session. */
     stop() {
         this.#entries.push({stop: true, begin: this.#end});
     }
 
-    /** What is to be sent next. @returns {Entry | undefined} */
+    /** Returns the next entry to send. @returns {Entry | undefined} undefined if everything was sent */
     next() {
         const entry = this.#entries[this.#next];
         if (!entry || !("audio" in entry)) return entry;
@@ -116,25 +116,25 @@ export class KeptAudio {
         return {audio: this.#silenced(entry.audio.subarray(this.#skip), begin), begin};
     }
 
-    /** The next entry has been sent over the present connection. */
+    /** The next entry was sent over the present connection. */
     sent() {
         this.#next += 1;
         this.#skip = 0;
     }
 
-    /** No further final has anything of what was before this. @param {number} ms */
+    /** No later final contains audio from before this time. @param {number} ms */
     letGo(ms) {
         const place = Math.min(this.#place(ms), this.#end);
         let number = 0;
         for (; number < this.#next; number++) {
             const entry = this.#entries[number];
-            // An unanswered flush keeps what is behind it; it is answered soon.
+            // An unanswered flush keeps everything after it. It will be answered soon.
             if (!("audio" in entry) || entry.begin + entry.audio.length > place) break;
         }
         this.#drop(number);
     }
 
-    /** So many flushes have been answered. @param {number} flushes */
+    /** This many flushes have been answered. @param {number} flushes */
     answered(flushes) {
         if (flushes <= this.#answered) return;
         this.#answered = flushes;
@@ -144,19 +144,19 @@ export class KeptAudio {
     }
 
     /**
-     * Another connection: the service's session has so many samples and flushes.
+     * Continues over another connection: the service already has this many samples and flushes.
      * @param {number} fromSample @param {number} flushes
-     * @returns {boolean} whether what follows is here
+     * @returns {boolean} whether everything that comes after them is kept
      */
     resume(fromSample, flushes) {
         return this.#rewind(this.#origin + fromSample * this.#frameBytes, this.#originFlushes + flushes);
     }
 
     /**
-     * Another session of the service hears each channel from its cut on. It begins at the earliest cut. A channel with
-     * a later one has silence until there: what was said in it is final already.
+     * Continues in another session of the service, which gets each channel from its cut on. It begins at the earliest
+     * cut. A channel with a later cut gets silence until there, because what was said in it is already final.
      * @param {number[]} cutsMs
-     * @returns {number | null} where it begins; null if that is not here
+     * @returns {number | null} the time at which it begins; null if its audio is not kept any more
      */
     restart(cutsMs) {
         const cuts = cutsMs.map((ms) => this.#place(ms));
@@ -168,7 +168,7 @@ export class KeptAudio {
         return this.milliseconds(origin);
     }
 
-    /** @param {number} place @param {number} flushes what follows these is to be sent @returns {boolean} if it is here */
+    /** @param {number} place @param {number} flushes what follows is sent again @returns {boolean} if it is kept */
     #rewind(place, flushes) {
         if (!(place >= this.#begin && place <= this.#end) || flushes < this.#dropped) return false;
         this.#next = this.#entries.findIndex((entry) => {
@@ -181,7 +181,7 @@ export class KeptAudio {
         return true;
     }
 
-    /** @param {Uint8Array} audio @param {number} begin @returns {Uint8Array} with silence where a channel is to have it */
+    /** @param {Uint8Array} audio @param {number} begin @returns {Uint8Array} with silence where a channel needs it */
     #silenced(audio, begin) {
         if (begin >= Math.max(...this.#cuts)) return audio;
         const changed = audio.slice();
@@ -196,7 +196,7 @@ export class KeptAudio {
         return changed;
     }
 
-    /** @param {number} ms @returns {number} where the sample of this time begins */
+    /** @param {number} ms @returns {number} the place of the sample at this time */
     #place(ms) {
         return Math.floor((ms * this.#sampleRate) / 1000) * this.#frameBytes;
     }

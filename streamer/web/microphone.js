@@ -5,25 +5,25 @@
  *     microphone.addEventListener("audio", (event) => session.send(event.detail));
  *     await microphone.start();
  *     …
- *     await microphone.stop();   // what was said last has been delivered then
+ *     await microphone.stop();   // delivers the last sound, then closes it
  *
- * Events: `audio` (an Int16Array, 16 kHz, mono), `level` ({rms, peak}, 0 to 1) with each of them, `ended` ({reason})
- * when the device goes away, `overflow` ({ms}) when the page took nothing for a minute and sound was lost.
+ * Events: `audio` (an Int16Array, 16 kHz, mono); `level` ({rms, peak}, 0 to 1) with each of them; `ended` ({reason})
+ * when the device is disconnected; `overflow` ({ms}) when sound was dropped because the page took none for a minute.
  */
 
 import {StreamerError} from "./errors.js";
 
 const CHUNK_MS = [20, 100];
-/** The sound system of some machines takes its time; one that has not begun by then does not begin. */
+/** Some sound systems begin slowly. After this time they are given up. */
 const BEGIN_MS = 10_000;
 const REST_MS = 1_000;
 
-/** What browsers call the reasons for which there is no sound. */
+/** The names of browsers for the reasons why there is no sound. */
 const REASONS = new Map(Object.entries({
     NotAllowedError: ["no_permission", "This page may not use the microphone: allow it beside the browser's address."],
     SecurityError: ["no_permission", "This page may not use the microphone: the browser's settings forbid it."],
     NotFoundError: ["no_microphone", "There is no microphone: connect one."],
-    OverconstrainedError: ["no_microphone", "The chosen microphone is not there any more: choose another one."],
+    OverconstrainedError: ["no_microphone", "The chosen microphone is not connected any more: choose another one."],
     NotReadableError: ["microphone_busy", "The microphone gives no sound: another program may be using it."],
     AbortError: ["microphone_busy", "The microphone gives no sound: another program may be using it."],
 }));
@@ -35,10 +35,10 @@ export class Microphone extends EventTarget {
     #context = null;
     /** @type {AudioWorkletNode | null} */
     #worklet = null;
-    /** @type {Map<string, () => void>} who waits for what was said last */
+    /** @type {Map<string, () => void>} called when the last sound was delivered */
     #resting = new Map();
     #starting = false;
-    #unwanted = false; // stopped while the user was still being asked
+    #unwanted = false; // stopped while the browser asked for permission
     paused = false;
 
     /** Whether it is open, paused or not. */
@@ -47,7 +47,7 @@ export class Microphone extends EventTarget {
     }
 
     /**
-     * What there is; names only once a page may use one of them.
+     * Lists the microphones. They have names only if the page may use one of them.
      * @returns {Promise<{deviceId: string, label: string}[]>}
      */
     static async devices() {
@@ -59,8 +59,8 @@ export class Microphone extends EventTarget {
     }
 
     /**
-     * Asks the user, opens it and begins; a StreamerError says why not. Call it when a button is pressed.
-     * @param {object} [settings]
+     * Asks the user for permission, opens the microphone and begins. Call it when a button is pressed.
+     * Rejects with a StreamerError.
      * @param {string} [settings.deviceId] one of `devices()`, otherwise the browser's choice
      * @param {number} [settings.chunkMs] milliseconds of sound in an `audio` event, 20 to 100
      * @param {MediaTrackConstraints} [settings.constraints] such as `{noiseSuppression: false}`
@@ -68,13 +68,13 @@ export class Microphone extends EventTarget {
     async start({deviceId, chunkMs = 40, constraints = {}} = {}) {
         check();
         if (!(chunkMs >= CHUNK_MS[0] && chunkMs <= CHUNK_MS[1])) {
-            throw new RangeError(`chunkMs is ${CHUNK_MS.join(" to ")}, not ${chunkMs}`);
+            throw new RangeError(`chunkMs must be ${CHUNK_MS.join(" to ")}, not ${chunkMs}`);
         }
         if (this.#starting || this.running) {
             throw new StreamerError("microphone_busy", "This microphone is running already.");
         }
         [this.#starting, this.#unwanted] = [true, false];
-        // Before the question: while it is open, the press of the button that permits sound may be forgotten.
+        // Before the question: while it is open, the browser may forget the press of the button, which permits sound.
         const context = new AudioContext({latencyHint: "interactive"});
         /** @type {MediaStream | null} */
         let stream = null;
@@ -95,21 +95,21 @@ export class Microphone extends EventTarget {
         }
     }
 
-    /** Nothing more is heard until `resume`; what was said until now is delivered first. */
+    /** Stops recording until `resume`. The sound until now is delivered first. */
     async pause() {
         if (!this.running || this.paused) return;
         this.paused = true;
         await this.#rest("pause");
     }
 
-    /** Hears again. */
+    /** Records again. */
     resume() {
         if (!this.paused) return;
         this.paused = false;
         this.#worklet?.port.postMessage("resume");
     }
 
-    /** Closes the microphone, after what is left was delivered. */
+    /** Closes the microphone after the remaining sound was delivered. */
     async stop() {
         this.#unwanted = true;
         if (!this.running) return;
@@ -127,8 +127,10 @@ export class Microphone extends EventTarget {
         });
         worklet.port.onmessage = ({data}) => this.#receive(data, worklet.port);
         context.createMediaStreamSource(stream).connect(worklet);
-        worklet.connect(context.destination); // silence: what leads nowhere is not computed
-        for (const track of stream.getTracks()) track.onended = () => void this.#gone("The microphone has gone.");
+        worklet.connect(context.destination); // it gives silence, but without a destination it would not run
+        for (const track of stream.getTracks()) {
+            track.onended = () => void this.#gone("The microphone was disconnected.");
+        }
         worklet.onprocessorerror = () => void this.#gone("The browser stopped taking sound.");
         [this.#context, this.#stream, this.#worklet, this.paused] = [context, stream, worklet, false];
     }
@@ -153,7 +155,7 @@ export class Microphone extends EventTarget {
         this.#dispatch("ended", {reason});
     }
 
-    /** @param {"pause" | "finish"} request @returns {Promise<void>} when all before it was delivered */
+    /** @param {"pause" | "finish"} request @returns {Promise<void>} resolves when all sound before it was delivered */
     #rest(request) {
         return new Promise((resolve) => {
             const timer = setTimeout(resolve, REST_MS);
@@ -189,13 +191,13 @@ function check() {
     }
 }
 
-/** @param {AudioContext} context @param {URL} module what takes the sound, from where this module came from */
+/** @param {AudioContext} context @param {URL} module the worklet, beside this module */
 async function loaded(context, module) {
     try {
         await context.audioWorklet.addModule(module);
     } catch {
-        // A browser does not tell why. What it calls the reason means another thing of a microphone.
-        const message = `${module} could not be loaded, which takes the sound: ${module.host} does not answer.`;
+        // A browser does not say why. The name of its error has another meaning for a microphone.
+        const message = `The script for the microphone, ${module}, could not be loaded.`;
         throw new StreamerError("unreachable", message);
     }
 }

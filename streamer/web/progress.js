@@ -1,24 +1,25 @@
 /**
- * How far a session has got, over several sessions of the service if need be: what was told, and what may come again.
+ * How far a session has come: what the client has passed on, and what will come again after a restart.
  *
- * Pure: messages of the service in; events out, in the times, segments and numbers of one session. The Python client has
- * the same in streamer/client/progress.py.
+ * A session of the client may use several sessions of the service, one after the other. This module turns their
+ * messages into events with the times, segments and numbers of one session. It is pure. The Python client has the same
+ * in streamer/client/progress.py.
  */
 
 import {windowMs} from "./kept-audio.js";
 
 /** @typedef {import("./connection.js").Message} Message */
 
-/** A final whose last word ends so shortly before what was heard was not ended by a pause. */
+/** If a final's last word ends so shortly before the end of the recognised audio, no pause has ended the segment. */
 const ABRUPT_MS = 400;
-/** Milliseconds that are no times of the audio. */
+/** Fields in milliseconds that are durations, not times. */
 const DURATIONS = ["gap_ms", "unrecognised_ms"];
 
 export class Progress {
-    /** The number of the last message; the first is the greeting. */
+    /** The number of the last message; `ready` has the first one. */
     seen = 1;
     heardMs = 0;
-    /** How many were answered. */
+    /** How many flushes were answered. */
     flushes = 0;
     /** @type {Message | null} */
     done = null;
@@ -28,8 +29,8 @@ export class Progress {
     /** @type {Channel[]} */
     #channels;
     #doubtful = new Doubtful();
-    #fromMs = 0; // where the service's present session began in ours,
-    #n = 0; // and what is added to its numbers
+    #fromMs = 0; // the time in our session at which the service's present session began
+    #n = 0; // what is added to the numbers of its messages
 
     /** @param {Record<string, any>} options of the session */
     constructor(options) {
@@ -38,17 +39,17 @@ export class Progress {
         this.#channels = Array.from({length: multichannel ? channels : 1}, () => new Channel(windowMs(options)));
     }
 
-    /** For each channel, from where on audio may become part of a final: another session would begin there. */
+    /** For each channel, the time after which audio may still become part of a final. */
     get cutsMs() {
         return this.#channels.map(({cutMs}) => cutMs);
     }
 
-    /** The service's own number of the last message. */
+    /** The number that the service itself gave to the last message. */
     get after() {
         return this.seen - this.#n;
     }
 
-    /** Whether something waits to be told because the service may be about to end the session. */
+    /** Whether messages are held back because the service may be about to end the session. */
     get doubtful() {
         return this.#doubtful.kept.length > 0;
     }
@@ -56,7 +57,7 @@ export class Progress {
     /**
      * @param {Message} received
      * @param {boolean} asked whether the client has asked for the end of a segment
-     * @returns {Message[]} what may be told now
+     * @returns {Message[]} what may be passed on now
      */
     receive(received, asked) {
         const message = this.#shifted(received);
@@ -69,30 +70,30 @@ export class Progress {
         if (this.#doubtful.keep(message, asked)) return [];
         const told = [...this.believe(), ...this.#told([message])];
         if (told.length === 0 && numbered) {
-            // It was told before a restart: the next one has its number.
+            // It was passed on before a restart: the next message gets its number.
             this.seen -= 1;
             this.#n -= 1;
         }
         return told;
     }
 
-    /** The service goes on. @returns {Message[]} what may be told now of that which was doubtful */
+    /** The service goes on. @returns {Message[]} messages that were held back and may be passed on now */
     believe() {
         return this.#told(this.#doubtful.take());
     }
 
     /**
-     * Another session of the service goes on.
-     * @param {number} fromMs from there
-     * @returns {Message[]} the events that say so, one for each channel
+     * Goes on in another session of the service.
+     * @param {number} fromMs the time from which it goes on
+     * @returns {Message[]} an event for each channel that says so
      */
     restart(fromMs) {
-        // What was not told is heard again: its numbers are free.
+        // What was held back will be recognised again, so its numbers are free.
         for (const {n} of this.#doubtful.take()) if (typeof n === "number") this.seen = Math.min(this.seen, n - 1);
         this.restarts += 1;
         this.heardMs = this.#fromMs = fromMs;
         return this.#channels.map((channel, number) => {
-            // The last of these events has the number of the new greeting.
+            // The last of these events takes the number of the new session's `ready`.
             this.#n = this.seen;
             this.seen += 1;
             const event = {type: "restarted", n: this.seen, fromMs: channel.cutMs, segment: channel.restart()};
@@ -126,32 +127,32 @@ export class Progress {
     }
 }
 
-/** What was told of one channel, or of all of them if they are mixed. */
+/** What was passed on for one channel, or for all channels if they are mixed. */
 class Channel {
     cutMs = 0;
-    /** Of the service's present session. */
+    /** The number of the first segment in the service's present session. */
     firstSegment = 0;
     #heardMs = 0;
     #windowMs;
     #segments = 0;
     #speaking = false;
-    #changedMs = -1; // when that last changed
-    /** @type {number | null} what comes again of that after a restart */
+    #changedMs = -1; // when `#speaking` last changed
+    /** @type {number | null} after a restart: changes up to this time come again */
     #againUntilMs = null;
 
-    /** @param {number} windowMs no final has audio in it from so long before what was heard */
+    /** @param {number} windowMs a final never contains audio from longer ago than this */
     constructor(windowMs) {
         this.#windowMs = windowMs;
     }
 
-    /** Another session of the service goes on at the cut. @returns {number} its first segment */
+    /** Another session of the service goes on at the cut. @returns {number} the number of its first segment */
     restart() {
         this.firstSegment = this.#segments;
         this.#againUntilMs = this.#changedMs;
         return this.firstSegment;
     }
 
-    /** @param {Message} message what is about to be told @returns {boolean} false if it was told before */
+    /** @param {Message} message that is about to be passed on @returns {boolean} false if it was passed on before */
     tell(message) {
         if (message.type === "speech") return this.#tellSpeech(message);
         if (message.type === "final") this.#segments += 1;
@@ -173,19 +174,20 @@ class Channel {
 }
 
 /**
- * Messages from a final on that may have been cut in a word, because the service shuts down: it says so next. They are
- * not told before it is known whether the service goes on; if it does not, another session hears it again.
+ * Holds back messages while the service may be about to shut down. A service that shuts down ends its segments, perhaps
+ * within a word, and says so in its next message. So a final that may be such an end is held back, with everything
+ * after it, until it is known whether the service goes on. If it does not, another session recognises it again.
  */
 class Doubtful {
     /** @type {Message[]} */
     kept = [];
-    /** @type {Map<number | undefined, number>} of which channels, and how much these had heard */
+    /** @type {Map<number | undefined, number>} such channels, and how much of each had been recognised */
     #doubts = new Map();
 
     /**
      * @param {Message} message
      * @param {boolean} asked whether the client has asked for the end of a segment
-     * @returns {boolean} whether it is not to be told yet
+     * @returns {boolean} whether to hold the message back
      */
     keep(message, asked) {
         const {type, channel, audio_ms: heardMs = 0} = message;
@@ -202,7 +204,7 @@ class Doubtful {
         return this.#doubts.size > 0;
     }
 
-    /** What was kept; nothing is any more. @returns {Message[]} */
+    /** Returns the messages that were held back, and holds back none of them any more. @returns {Message[]} */
     take() {
         this.#doubts.clear();
         return this.kept.splice(0);

@@ -1,5 +1,5 @@
 /**
- * A recording as a source for a session: whatever the browser can decode, as 16 kHz, mono, 16 bit.
+ * A recording as a source for a session: any file that the browser can decode, as 16 kHz, mono, 16 bit.
  *
  *     const recording = await Recording.open(file);
  *     await recording.play(session);
@@ -15,9 +15,9 @@ const PIECE_MS = 500;
 const PACED_MS = 100;
 
 export class Recording {
-    /** How long it is; of some files that are read in pieces nearly so. */
+    /** The length, which is approximate for some files that are read in pieces. */
     durationMs = 0;
-    /** @type {Int16Array} all of it, 16 kHz, mono; nothing of a recording that is read in pieces */
+    /** @type {Int16Array} all samples, 16 kHz, mono; empty if the recording is read in pieces */
     samples;
     /** @type {import("./decoding/wav.js").Source | null} */
     #source = null;
@@ -31,17 +31,17 @@ export class Recording {
     /**
      * Decodes all of it into memory.
      * @param {Blob} file a File is one
-     * @returns {Promise<Recording>} a StreamerError `unsupported_audio` if it has no sound that the browser knows
+     * @returns {Promise<Recording>} or a StreamerError `unsupported_audio` if the browser finds no sound in it
      */
     static async decode(file) {
         return new Recording(await decodeWhole(file));
     }
 
     /**
-     * Decodes it while it is played, so that memory does not grow with its length, if it is of a kind for which that is
-     * possible; otherwise all of it is decoded here.
+     * Decodes the recording while it is played, if that is possible for its format, so that memory does not grow with
+     * its length. Otherwise it is decoded here as a whole.
      * @param {Blob} file a File is one
-     * @returns {Promise<Recording>} a StreamerError `unsupported_audio` if it has no sound that the browser knows
+     * @returns {Promise<Recording>} or a StreamerError `unsupported_audio` if the browser finds no sound in it
      */
     static async open(file) {
         const source = await openInPieces(file);
@@ -51,7 +51,7 @@ export class Recording {
         return recording;
     }
 
-    /** The loudest sample of each of so many equal stretches, 0 to 1: a waveform. @param {number} count */
+    /** A waveform: the loudest sample, 0 to 1, of each of this many equal parts. @param {number} count */
     peaks(count) {
         return Float32Array.from({length: count}, (_, number) => {
             const from = Math.floor((number * this.samples.length) / count);
@@ -63,11 +63,11 @@ export class Recording {
     }
 
     /**
-     * Sends all of it; `session.stop()` is left to the caller. Rejects with what ended the session, or with the reason
-     * of the signal.
+     * Sends all of it; the caller then calls `session.stop()`. Rejects with the error that ended the session, or with
+     * the reason of the signal.
      * @param {import("./streamer.js").Session} session
-     * @param {{paced?: boolean, signal?: AbortSignal, onpiece?: (samples: Int16Array) => void}} [how] `paced`: as fast
-     *     as it was spoken; else as it is taken. `onpiece` is called with what is sent
+     * @param {{paced?: boolean, signal?: AbortSignal, onpiece?: (samples: Int16Array) => void}} [how] `paced`: send it
+     *     as fast as it was spoken, not as fast as possible. `onpiece` is called with everything that is sent
      */
     async play(session, {paced = false, signal, onpiece} = {}) {
         const began = performance.now();
@@ -76,7 +76,7 @@ export class Recording {
             signal?.throwIfAborted();
             await room(session, signal);
             place += piece.length;
-            // Sound is there when it has been spoken.
+            // Each piece is sent at the time at which it would have been spoken.
             if (paced) await until(began + (place / SAMPLE_RATE) * 1000, signal);
             signal?.throwIfAborted();
             session.send(piece);
@@ -84,7 +84,7 @@ export class Recording {
         }
     }
 
-    /** All of it, one piece after the other. @param {number} [ms] of a piece @returns {AsyncGenerator<Int16Array>} */
+    /** All samples, in pieces. @param {number} [ms] of a piece @returns {AsyncGenerator<Int16Array>} */
     async *pieces(ms = PIECE_MS) {
         const size = (SAMPLE_RATE * ms) / 1000;
         if (!this.#source) {
@@ -94,13 +94,13 @@ export class Recording {
         /** @type {Resampler | null} */
         let resampler = null;
         for await (const sound of this.#source.pieces()) {
-            resampler ??= new Resampler(this.#source.rate); // the decoder may know better than the file
+            resampler ??= new Resampler(this.#source.rate); // the decoder may know the rate better than the file
             yield* parted(toInt16(resampler.push(sound)), size);
         }
         if (resampler) yield* parted(toInt16(resampler.finish()), size);
     }
 
-    /** @returns {Promise<Blob>} a WAV file, of which nothing is in the memory of the page */
+    /** @returns {Promise<Blob>} a WAV file that is not in the memory of the page */
     async wav() {
         const pieces = [];
         for await (const piece of this.pieces(60_000)) {

@@ -1,35 +1,35 @@
 /**
- * Any rate to 16 kHz, in pieces of any size: a windowed sinc, a table of its phases, whole sample counts. Pure.
+ * Resamples any rate to 16 kHz, in pieces of any size: a windowed sinc with a table of its phases. Pure.
  *
- * Up to 7.2 kHz everything comes through, from 8 kHz on 80 dB less. Sample k of the result is that of the time
- * k / 16000: there is no delay, but the last 3 ms wait for what follows, or for `finish`.
+ * Frequencies up to 7.2 kHz pass unchanged; from 8 kHz on they are 80 dB lower. Sample k of the result belongs to the
+ * time k / 16000, so there is no delay. The last 3 ms wait for the next samples, or for `finish`.
  */
 
 export const SAMPLE_RATE = 16_000;
 const ATTENUATION_DB = 80;
-/** Of the lower of the two rates' halves: here the filter begins to fall. */
+/** Where the filter begins to fall, as a part of half the lower rate. */
 const PASSED = 0.9;
 
 export class Resampler {
-    #in; // rates without their common part
+    #in; // the rates without their common factor
     #out;
-    #half; // input samples on either side of an output sample
-    /** @type {Float32Array[]} of each phase */
+    #half; // input samples on each side of an output sample
+    /** @type {Float32Array[]} the weights of each phase */
     #table;
     /** @type {Float32Array} samples that may still be needed */
     #kept;
-    #length; // of what is kept
+    #length; // of the kept samples
     #first; // number of the first kept input sample
     #given = 0;
     #made = 0;
 
-    /** @param {number} rate of what is given to it */
+    /** @param {number} rate of the input */
     constructor(rate) {
         rate = Math.round(rate);
         const common = divisor(rate, SAMPLE_RATE);
         this.#in = rate / common;
         this.#out = SAMPLE_RATE / common;
-        const limit = Math.min(rate, SAMPLE_RATE) / 2 / rate; // in parts of the given rate
+        const limit = Math.min(rate, SAMPLE_RATE) / 2 / rate; // as a part of the input rate
         const width = 2 * Math.PI * (1 - PASSED) * limit;
         const same = rate === SAMPLE_RATE;
         this.#half = same ? 1 : Math.ceil((ATTENUATION_DB - 7.95) / (2.285 * width) / 2);
@@ -39,13 +39,13 @@ export class Resampler {
         this.#first = 1 - this.#half;
     }
 
-    /** @param {Float32Array} samples @returns {Float32Array} what is ready of them */
+    /** @param {Float32Array} samples @returns {Float32Array} the output that is ready */
     push(samples) {
         this.#given += samples.length;
         return this.#advance(samples);
     }
 
-    /** The end: all that is left. @returns {Float32Array} */
+    /** Ends the input. @returns {Float32Array} the remaining output */
     finish() {
         return this.#advance(new Float32Array(this.#half));
     }
@@ -54,7 +54,7 @@ export class Resampler {
     #advance(samples) {
         this.#keep(samples);
         const end = this.#first + this.#length;
-        // As many as lie before the end of what was given, and have all that they need.
+        // As many as lie before the end of the input and have all samples that they need.
         const due = Math.ceil((this.#given * this.#out) / this.#in);
         const ready = Math.ceil(((end - this.#half) * this.#out) / this.#in);
         const made = new Float32Array(Math.max(0, Math.min(due, ready) - this.#made));
@@ -93,7 +93,7 @@ export class Resampler {
     }
 }
 
-/** @param {Float32Array} samples full scale 1; what is beyond is clipped @returns {Int16Array<ArrayBuffer>} */
+/** @param {Float32Array} samples full scale is 1; louder samples are clipped @returns {Int16Array<ArrayBuffer>} */
 export function toInt16(samples) {
     const made = new Int16Array(samples.length);
     for (let number = 0; number < samples.length; number++) {
@@ -103,8 +103,8 @@ export function toInt16(samples) {
 }
 
 /**
- * The weights of each phase, for the samples from the oldest to the newest.
- * @param {number} count @param {number} half @param {number} cutoff in parts of the given rate
+ * The weights of each phase, for samples from the oldest to the newest.
+ * @param {number} count @param {number} half @param {number} cutoff as a part of the input rate
  */
 function phases(count, half, cutoff) {
     const beta = 0.1102 * (ATTENUATION_DB - 8.7);
@@ -116,7 +116,7 @@ function phases(count, half, cutoff) {
             const angle = 2 * Math.PI * cutoff * distance;
             weights[tap] = (angle === 0 ? 1 : Math.sin(angle) / angle) * window;
         }
-        // All phases let a constant through alike: otherwise they would be heard as a tone.
+        // All phases give a constant the same level. Otherwise their differences would be audible as a tone.
         const sum = weights.reduce((total, weight) => total + weight, 0);
         return Float32Array.from(weights, (weight) => weight / sum);
     });

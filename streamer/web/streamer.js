@@ -6,16 +6,16 @@
  *     session.send(samples);   // Int16Array, 16 kHz, mono
  *     await session.stop();
  *
- * Events are named like the protocol's messages, with the message as `detail`: `ready`, `partial`, `final`, `speech`,
- * `heard`, `flushed`, `recovered`, `done`, `error`. Of its own it has
+ * Events have the names of the protocol's messages, and the message as `detail`: `ready`, `partial`, `final`, `speech`,
+ * `heard`, `flushed`, `recovered`, `done`, `error`. These events come from the client itself:
  * - `state`: {state, reason, code, retryMs}, see `Session.state`
- * - `restarted`: {fromMs, segment}: the service had forgotten the session, another one goes on from there. Times,
- *   segments and numbers go on too; partials of this segment and later ones come anew. With `multichannel` there is one
- *   for each `channel`
- * - `overflow`: {ms, totalMs}: so much audio was dropped, because nobody took it for too long
+ * - `restarted`: {fromMs, segment}: the service has lost the session, and another one goes on from there. Times,
+ *   segments and numbers go on too. Partials of this segment and of later ones are sent again. With `multichannel`
+ *   there is one event for each `channel`.
+ * - `overflow`: {ms, totalMs}: this much audio was dropped, because it could not be sent in time
  *
- * A connection that is lost is made again, and the session is resumed. If the service was started anew in the meantime,
- * a new session is opened and hears again what has not become final.
+ * If the connection is lost, the client connects again and resumes the session. If the service was restarted in the
+ * meantime, a new session recognises again what has not become final.
  */
 
 import {Connection, websocketUrl} from "./connection.js";
@@ -30,35 +30,35 @@ export {StreamerError};
 /** @typedef {import("./connection.js").Message} Message */
 /** @typedef {"connecting" | "open" | "resuming" | "closed"} State */
 
-/** Bytes that may wait in the browser's socket: more is kept back. */
+/** How many bytes may wait in the browser's socket. More is held back. */
 const SOCKET_MARK_BYTES = 65_536;
-/** What waits or is not acknowledged below this leaves room for more of a recording. */
+/** There is room for more of a recording if less than this waits or is not acknowledged. */
 const ROOM_MS = 30_000;
 /** The service closes a live session when 20 s wait there. */
 const MOST_LIVE_MS = 15_000;
-/** A lost connection is mended for so long unless told otherwise, with pauses that grow. */
+/** How long the client tries to reconnect unless told otherwise, with growing pauses. */
 const PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
-/** The service acknowledges audio twice a second: after so much of nothing the connection is taken for dead. */
+/** The service acknowledges audio twice a second. After such a long silence, the connection counts as lost. */
 const SILENT_MS = 25_000;
 const LONGEST_STEP_MS = 1_000;
 const KEEPALIVE_MS = 5_000;
-/** What a service that shuts down says after its last finals follows at once. */
+/** If the service is shutting down, it says so within this time after its last finals. */
 const DOUBT_MS = 300;
 const TICK_MS = 50;
-/** What passes, so that trying again is worth it; and what is answered with another session. */
+/** Errors that pass, so that trying again makes sense; and errors after which a new session is opened. */
 const PASSING = ["lost", "unreachable", "full", "not_ready"];
 const FORGOTTEN = ["unknown_token", "bad_resume"];
-/** Audio on which the recogniser fails again and again is not played to it for ever. */
+/** If the recogniser fails on some audio again and again, that audio is not sent for ever. */
 const MOST_RESTARTS = 3;
 
 export class Session extends EventTarget {
-    /** Resolves with the service's `ready`; rejects with a StreamerError. @type {Promise<Message>} */
+    /** Resolves with the service's `ready`. Rejects with a StreamerError. @type {Promise<Message>} */
     ready;
     /** @type {State} */
     state = "connecting";
-    /** Audio that was given but had to be dropped, in milliseconds. */
+    /** How much given audio was dropped, in milliseconds. */
     overflowedMs = 0;
     #url;
     #key;
@@ -83,12 +83,12 @@ export class Session extends EventTarget {
     /**
      * Connects by itself.
      * @param {object} [settings]
-     * @param {string} [settings.url] of the service; without it the one that this module came from
-     * @param {string} [settings.key] for a service that wants one
+     * @param {string} [settings.url] of the service; the default is the one that this module came from
+     * @param {string} [settings.key] if the service needs one
      * @param {Record<string, any>} [settings.options] those of the protocol's `start`
-     * @param {boolean} [settings.resume] whether the session outlives its connection
-     * @param {boolean} [settings.restart] whether it also outlives the service: what is not final is heard again
-     * @param {number} [settings.patienceMs] for how long it is tried to get it back
+     * @param {boolean} [settings.resume] whether the session goes on when its connection is lost
+     * @param {boolean} [settings.restart] whether it also goes on when the service was restarted
+     * @param {number} [settings.patienceMs] how long the client tries to reconnect
      */
     constructor({url, key = "", options = {}, resume = true, restart = resume, patienceMs = PATIENCE_MS} = {}) {
         super();
@@ -102,28 +102,28 @@ export class Session extends EventTarget {
         this.#kept = new KeptAudio(options);
         this.#ticking = setInterval(() => this.#tick(), TICK_MS);
         this.ready = this.#begin();
-        this.ready.catch(() => {}); // it is an event, too
+        this.ready.catch(() => {}); // errors are also an event
     }
 
-    /** Milliseconds of audio that have not left the browser. */
+    /** How much audio has not left the browser, in milliseconds. */
     get bufferedMs() {
         const {givenMs, sentMs} = this.#kept;
         return givenMs - sentMs + this.#kept.milliseconds(this.#connection?.bufferedAmount ?? 0);
     }
 
-    /** Milliseconds of audio that were given. */
+    /** How much audio was given, in milliseconds. */
     get sentMs() {
         return this.#kept.givenMs;
     }
 
-    /** How far the shown text is behind the audio that was given: the median of the last few, in milliseconds. */
+    /** How far the text is behind the given audio: the median of the last results, in milliseconds. */
     get latencyMs() {
         return this.#delay.median;
     }
 
     /**
-     * Sends audio: 16-bit samples, 16 kHz, mono, unless the options say otherwise. Never waits; what cannot go now is
-     * kept, five minutes of it at most: see `room` and `overflowedMs`.
+     * Sends audio: 16-bit samples, 16 kHz, mono, unless the options say otherwise. Never waits. Audio that cannot be
+     * sent now is kept, up to five minutes: see `room` and `overflowedMs`.
      * @param {Int16Array | ArrayBuffer} audio
      */
     send(audio) {
@@ -142,12 +142,12 @@ export class Session extends EventTarget {
         this.#pump();
     }
 
-    /** Resolves when there is room for more of a recording; rejects if the session ends. @returns {Promise<void>} */
+    /** Resolves when there is room for more of a recording. Rejects if the session ends. @returns {Promise<void>} */
     room() {
         return this.#until(() => !this.#error && this.#unheardMs < ROOM_MS && this.bufferedMs < ROOM_MS / 10);
     }
 
-    /** Everything so far becomes final now. @returns {Promise<void>} resolves when it has */
+    /** Asks for everything so far to become final. @returns {Promise<void>} resolves when this has happened */
     flush() {
         if (this.#stopping) return this.stop().then(() => {});
         const number = this.#kept.flush();
@@ -156,8 +156,8 @@ export class Session extends EventTarget {
     }
 
     /**
-     * There is no more audio.
-     * @returns {Promise<Message>} `done`, after the last finals; rejects with a StreamerError
+     * Says that there is no more audio.
+     * @returns {Promise<Message>} resolves with `done` after the last finals; rejects with a StreamerError
      */
     stop() {
         if (!this.#stopping) {
@@ -168,7 +168,7 @@ export class Session extends EventTarget {
         return this.#until(() => this.#progress.done !== null).then(() => /** @type {Message} */ (this.#progress.done));
     }
 
-    /** Ends the session at once, whatever is still on its way. */
+    /** Ends the session at once, even if messages are still on their way. */
     close() {
         this.#end(new StreamerError("closed", "The session was closed."), true);
     }
@@ -191,7 +191,7 @@ export class Session extends EventTarget {
         }
     }
 
-    /** @param {Connection} connection the one that has the session from now on */
+    /** @param {Connection} connection that has the session from now on */
     #attach(connection) {
         this.#connection = connection;
         connection.onmessage = (message) => this.#receive(message);
@@ -219,7 +219,7 @@ export class Session extends EventTarget {
         if (this.#progress.done) this.#end(null);
     }
 
-    /** Sends what may be sent. */
+    /** Sends as much as may be sent now. */
     #pump() {
         const connection = this.#connection;
         if (!connection || this.state !== "open") return;
@@ -243,11 +243,11 @@ export class Session extends EventTarget {
             const now = performance.now();
             const silentMs = now - connection.receivedAt;
             if (this.#progress.doubtful && now - this.#doubtfulAt > DOUBT_MS) this.#tell(this.#progress.believe());
-            // What is less than a step waits for more.
+            // The service waits for more audio when it has less than a step.
             const waitingMs = this.#unheardMs > LONGEST_STEP_MS ? now - this.#delay.waitingSince : 0;
             if (Math.min(silentMs, waitingMs) > SILENT_MS) {
                 connection.leave();
-                this.#lost(new StreamerError("lost", `${this.#url} has said nothing for ${SILENT_MS / 1000} s.`));
+                this.#lost(new StreamerError("lost", `${this.#url} has sent nothing for ${SILENT_MS / 1000} s.`));
             } else if (now - this.#lastSentAt > KEEPALIVE_MS && connection.bufferedAmount === 0 && !this.#stopping) {
                 connection.send('{"type":"keepalive"}');
                 this.#lastSentAt = now;
@@ -259,15 +259,15 @@ export class Session extends EventTarget {
     /** @param {StreamerError} error why the connection ended */
     #lost(error) {
         this.#connection = null;
-        // The service itself has ended the session: it shuts down, or its recogniser failed. Another may go on.
+        // The service itself ended the session: it shuts down, or its recogniser failed. Another session may go on.
         if (["not_ready", "failed"].includes(error.code)) this.#token = "";
         else if (error.code !== "lost") return this.#end(error);
-        if (this.#token ? this.#resume : this.#restart) void this.#mend(error);
+        if (this.#token ? this.#resume : this.#restart) void this.#reconnect(error);
         else this.#end(error);
     }
 
-    /** Another connection, or another session. @param {StreamerError} error what happened */
-    async #mend(error) {
+    /** Makes another connection, or opens another session. @param {StreamerError} error what happened */
+    async #reconnect(error) {
         const until = performance.now() + this.#patienceMs;
         let pause = FIRST_PAUSE_MS;
         while (!this.#error) {
@@ -313,7 +313,7 @@ export class Session extends EventTarget {
         this.#attach(connection);
     }
 
-    /** @param {Connection} connection @param {boolean} kept whether what is to be sent over it first is here */
+    /** @param {Connection} connection @param {boolean} kept whether the audio that it needs first is still kept */
     #require(connection, kept) {
         if (!this.#error && kept) return;
         connection.leave(1000);

@@ -1,20 +1,20 @@
-/** Promises that a session has given: each is kept once its condition holds, and broken if the session ends before. */
+/** Promises of a session: each resolves when its condition holds, and rejects if the session ends before. */
 
 export class Waiting {
     /** @type {Set<{holds: () => boolean, resolve: () => void, reject: (error: Error) => void}>} */
     #all = new Set();
 
-    /** @param {() => boolean} holds @returns {Promise<void>} to be looked at with the next `look` */
+    /** @param {() => boolean} holds the condition, checked with each `look` @returns {Promise<void>} */
     until(holds) {
         /** @type {Promise<void>} */
         const promise = new Promise((resolve, reject) => {
             this.#all.add({holds, resolve, reject});
         });
-        promise.catch(() => {}); // a session's end is an event, too: nobody has to look at this one
+        promise.catch(() => {}); // the end of a session is also an event, so nobody has to handle this
         return promise;
     }
 
-    /** Something has changed. @param {Error | null} [error] why nothing will change any more */
+    /** Checks the conditions. @param {Error | null} [error] why nothing will change any more */
     look(error = null) {
         for (const each of this.#all) {
             const holds = each.holds();

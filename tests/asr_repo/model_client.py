@@ -1,4 +1,4 @@
-"""Audio through the link to a model in Triton, and its events."""
+"""Sends audio to a model in Triton over the link, and returns its events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Events = list[dict[str, Any]]
 
 
 async def recognise(link: Link, audio: bytes, sizes: Iterator[int] | None = None, **options: Any) -> Events:
-    """All events of the audio, sent in chunks of these many samples."""
+    """Return all events for the audio, sent in chunks with these numbers of samples."""
     sequence = link.sequence(options)
     events: Events = []
     position = 0
@@ -26,12 +26,12 @@ async def recognise(link: Link, audio: bytes, sizes: Iterator[int] | None = None
 
 
 def plain(events: Iterable[ModelEvent]) -> Events:
-    """The events as the model wrote them."""
+    """Return the events as the model wrote them."""
     return [{"type": event.type, **(event.fields if isinstance(event, Other) else content(event))} for event in events]
 
 
 def said(events: Events) -> Events:
-    """The events that tell what was understood, with confidences rounded: they may differ in the last digit."""
+    """Return the recognised words and their times, with rounded confidences, which may differ in the last digit."""
     kept = []
     for event in events:
         if event["type"] in ("opened", "closed", "heard"):

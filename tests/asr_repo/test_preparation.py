@@ -1,4 +1,4 @@
-"""Streams that take long to prepare, in the real Triton with the shipped model: nobody waits but they themselves."""
+"""Streams that take long to prepare, in the real Triton with the shipped model, do not delay other streams."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ async def link(triton: TritonServer) -> AsyncIterator[Link]:
 
 
 def unknown_words(seed: int, number: int = 1200) -> list[str]:
-    """As many hotwords as a stream may have, of words that nobody has asked for before."""
+    """Return as many hotwords as a stream may have, of words that were never used before."""
     dice = random.Random(seed)
     words = ["".join(dice.choices(ascii_lowercase, k=9)) for _ in range(number)]
     return [" ".join(words[start : start + 6]) for start in range(0, number, 6)]
 
 
 async def test_others_are_answered_while_a_stream_is_prepared(link: Link) -> None:
-    """Steps that are sent after the START of a stream with many hotwords are answered before it."""
+    """Steps sent after the START of a stream with many hotwords are answered before it."""
     audio = pcm("talk.flac")
     other, costly = link.sequence(), link.sequence({"hotwords": unknown_words(1)})
     await other.send(audio[:STEP])
@@ -44,7 +44,7 @@ async def test_others_are_answered_while_a_stream_is_prepared(link: Link) -> Non
 
 
 async def test_audio_waits_for_the_preparation_without_loss(link: Link) -> None:
-    """Audio behind a START that is not answered yet gives the events that it gives later."""
+    """Audio behind a START without an answer gives the same events as audio sent later."""
     audio = pcm("airplane.mp3")
     hotwords = [*unknown_words(2, 600), {"text": "airplane", "weight": 2}]
     patient = await recognise(link, audio, hotwords=hotwords)
@@ -62,7 +62,7 @@ async def test_audio_waits_for_the_preparation_without_loss(link: Link) -> None:
 
 
 async def test_a_hotword_is_refused_when_its_turn_comes(link: Link) -> None:
-    """Its START is answered with the reason, and what followed it with the news that there is no stream."""
+    """The START gets the reason for the refusal, and requests behind it learn that there is no stream."""
     sequence = link.sequence({"hotwords": [*unknown_words(4, 600), "北京"]})
     opening = asyncio.create_task(sequence.send(b""))
     await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def test_a_hotword_is_refused_when_its_turn_comes(link: Link) -> None:
 
 
 async def test_small_lists_do_not_wait_for_those_of_another_caller(link: Link) -> None:
-    """Callers take turns: a stream with one hotword is open before the many that were asked for before it."""
+    """Callers take turns: one hotword is ready before another caller's many that came first."""
     greedy = [link.sequence({"hotwords": unknown_words(seed), "caller": "greedy"}) for seed in range(10, 14)]
     opening = [asyncio.create_task(sequence.send(b"")) for sequence in greedy]
     await asyncio.sleep(0)

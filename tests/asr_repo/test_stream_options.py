@@ -1,4 +1,4 @@
-"""What a stream may ask for, in the real Triton with the shipped model: each option changes what it says it does."""
+"""The options of a stream in the real Triton with the shipped model: each has its effect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def partials(events: Events) -> Events:
 
 
 async def test_words_have_times_and_confidences(link: Link) -> None:
-    """On finals always and on partials when asked; in order, within the audio, probabilities as confidences."""
+    """Finals have words with ordered times and probabilities; partials have words if that was requested."""
     audio = pcm("talk.flac")
     events = await recognise(link, audio, partial_words=True)
     for event in (*finals(events), *partials(events)):
@@ -50,7 +50,7 @@ async def test_words_have_times_and_confidences(link: Link) -> None:
 
 
 async def test_a_flush_takes_one_request_and_loses_nothing(link: Link) -> None:
-    """Flushed in a pause, with less than a step waiting: all before it is final at once, and what follows is there."""
+    """A flush in a pause, with less than a step waiting, makes all words final; later words are complete."""
     first, second = pcm("quilter.ogg"), pcm("airplane.mp3")
     whole = text(await recognise(link, first)), text(await recognise(link, second))
     sequence = link.sequence({})
@@ -65,7 +65,7 @@ async def test_a_flush_takes_one_request_and_loses_nothing(link: Link) -> None:
 
 
 async def test_stability_and_settling_are_a_trade(link: Link) -> None:
-    """What is shown with "high" never changes, with "low" it comes sooner; a settled word is stable in time."""
+    """With "high" shown words never change; with "low" they come sooner; settled words are stable in time."""
     audio = pcm("talk.flac")
     shown: dict[str, Events] = {}
     for stability in ("low", "medium", "high"):
@@ -86,7 +86,7 @@ async def test_stability_and_settling_are_a_trade(link: Link) -> None:
 
 
 async def test_stable_text_is_in_the_final(link: Link) -> None:
-    """With every option that bears on it: the stable part only grows, and the final begins with it."""
+    """With every option that affects it, the stable part only grows, and the final begins with it."""
     audio = pcm("talk.flac")
     medium = {"stability": "medium", "written": True}
     for options in ({}, {"settle_ms": 500}, {"written": True}, medium):
@@ -99,7 +99,7 @@ async def test_stable_text_is_in_the_final(link: Link) -> None:
 
 
 async def test_segments_end_where_a_stream_wants_it(link: Link) -> None:
-    """A shorter silence makes more finals, `off` makes one of all, and the shortest longest length cuts it."""
+    """A shorter silence makes more finals, `off` makes one, and the shortest maximum length cuts it."""
     audio = pcm("quilter.ogg") + SILENCE + pcm("airplane.mp3") + SILENCE + pcm("quilter.ogg")
 
     async def count(endpoint: Any) -> int:
@@ -116,7 +116,7 @@ async def test_segments_end_where_a_stream_wants_it(link: Link) -> None:
 
 
 async def test_alternatives_begin_with_the_final(link: Link) -> None:
-    """Different texts, likeliest first, as many as asked for; together no more than certain."""
+    """Alternatives are different texts, the likeliest first, as many as requested; their sum is at most 1."""
     events = await recognise(link, pcm("quilter.ogg"), alternatives=4)
     for final in finals(events):
         texts = [other["text"] for other in final["alternatives"]]
@@ -127,7 +127,7 @@ async def test_alternatives_begin_with_the_final(link: Link) -> None:
 
 
 async def test_hotwords_are_heard_and_are_nobody_else_s(link: Link) -> None:
-    """A word that is missed is found when it is expected, in its own stream only, and harms no other text."""
+    """A word that was missed is found as a hotword, only in its own stream, and harms no other text."""
     audio = pcm("airplane.mp3")
     plain = await recognise(link, audio)
     assert "airplane" not in text(plain).split()
@@ -143,7 +143,7 @@ async def test_hotwords_are_heard_and_are_nobody_else_s(link: Link) -> None:
 
 
 async def test_the_written_form_has_the_spoken_beside_it(link: Link) -> None:
-    """Finals begin with a capital, and `spoken` is what the same audio gives without the option."""
+    """Finals begin with a capital, and `spoken` is the text without the option."""
     audio = pcm("talk.flac")
     plain, written = await asyncio.gather(recognise(link, audio), recognise(link, audio, written=True))
     assert [final["spoken"] for final in finals(written)] == [final["text"] for final in finals(plain)]
@@ -154,7 +154,7 @@ async def test_the_written_form_has_the_spoken_beside_it(link: Link) -> None:
 
 
 async def test_steps_share_a_server(link: Link) -> None:
-    """Streams of all steps at once give what each gives alone."""
+    """Streams with all step lengths at once get what each gets alone."""
     audio = pcm("quilter.ogg")
     alone = {step: text(await recognise(link, audio, step_ms=step)) for step in (160, 320, 640)}
     together = await asyncio.gather(*(recognise(link, audio, step_ms=step) for step in [160, 320, 640] * 4))
@@ -162,7 +162,7 @@ async def test_steps_share_a_server(link: Link) -> None:
 
 
 async def test_noise_and_music_open_no_utterance(link: Link) -> None:
-    """Chords, keys and noise give no word and no speech; the same stream then hears who speaks."""
+    """Chords, typing and noise give no words and no speech; the same stream then hears a speaker."""
     dice = np.random.default_rng(5)
     seconds = np.arange(16_000 * 6) / 16_000
     chord = sum(np.sin(2 * np.pi * pitch * seconds) for pitch in (220, 277, 330)) * 2500
@@ -188,7 +188,7 @@ async def test_noise_and_music_open_no_utterance(link: Link) -> None:
     ],
 )
 async def test_what_cannot_be_is_refused(link: Link, options: dict[str, Any], complaint: str) -> None:
-    """With a sentence, without a slot being lost."""
+    """Invalid options are refused with a sentence, and no slot is lost."""
     sequence = link.sequence(options)
     with pytest.raises(LinkError, match=complaint) as caught:
         await sequence.send(b"")

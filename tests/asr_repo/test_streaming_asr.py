@@ -26,7 +26,7 @@ from tests.samples import FILES, pcm, reference
 
 @pytest.fixture(scope="module")
 def two_instances(brief_repository: Path) -> Iterator[TritonServer]:
-    """A server of our own with two instances, which forgets idle sequences soon."""
+    """Provide a server with two instances, which soon forgets idle sequences."""
     with TritonServer(brief_repository, instances=2, slots=24) as server:
         yield server
 
@@ -38,7 +38,7 @@ async def link(triton: TritonServer) -> AsyncIterator[Link]:
 
 
 def metric(server: TritonServer, name: str) -> float:
-    """The sum of a metric of the model over its instances."""
+    """Return the sum of a metric of the model over its instances."""
     with urllib.request.urlopen(f"http://{server.metrics_address}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name + "{"))
@@ -53,7 +53,7 @@ async def eventually(server: TritonServer, name: str, value: float, seconds: flo
 
 
 async def test_speech_is_recognised(link: Link) -> None:
-    """Most words of the recordings are understood, and shown before they are final."""
+    """Most words of the recordings are recognised, and are shown before they are final."""
     wrong = spoken = 0
     for name in FILES:
         events = await recognise(link, pcm(name))
@@ -64,7 +64,7 @@ async def test_speech_is_recognised(link: Link) -> None:
 
 
 async def test_streams_choose_their_search(link: Link) -> None:
-    """Streams of both searches share batches; letters as they are heard are no words of the lexicon."""
+    """Streams of both searches share batches; the greedy search gives words that are not in the lexicon."""
     audio = pcm("quilter.ogg")
     searches = ["lexicon", "greedy"] * 3
     found = [text(events) for events in await asyncio.gather(*(recognise(link, audio, search=s) for s in searches))]
@@ -76,7 +76,7 @@ async def test_streams_choose_their_search(link: Link) -> None:
 
 
 async def test_any_chunking_gives_the_same_events(link: Link) -> None:
-    """Chunks of any size, empty ones included, give what whole steps give."""
+    """Chunks of any size, also empty ones, give the same as whole steps."""
     audio = pcm("talk.flac")
     dice = random.Random(1)
     sizes = iter(lambda: dice.choice([0, 1, 160, 5119, 5120, 30_000]), None)
@@ -84,7 +84,7 @@ async def test_any_chunking_gives_the_same_events(link: Link) -> None:
 
 
 async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:
-    """Sessions of different ages that share a link and batches get what each gets alone."""
+    """Sessions of different ages that share a link and batches get the same as each alone."""
     clips = [pcm("talk.flac")[offset * 3200 : offset * 3200 + 160_000] for offset in range(8)]
     alone = [said(await recognise(link, clip)) for clip in clips]
 
@@ -99,7 +99,7 @@ async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:
 
 
 async def test_a_sequence_stays_on_its_instance(two_instances: TritonServer) -> None:
-    """With two instances each sequence begins and ends on the same one, and both have work."""
+    """With two instances, each sequence begins and ends on the same one, and both are used."""
     async with await Link.connect(two_instances.grpc_address) as link:
         audio = pcm("talk.flac")[:96_000]
         results = await asyncio.gather(*(recognise(link, audio) for _ in range(16)))
@@ -115,7 +115,7 @@ async def test_a_sequence_stays_on_its_instance(two_instances: TritonServer) -> 
 
 
 async def test_idle_sequences_expire_on_both_sides(two_instances: TritonServer) -> None:
-    """A sequence that nobody feeds is dropped by Triton and by the model, which counts it."""
+    """A sequence without requests is dropped by Triton and by the model, which counts it."""
     before = metric(two_instances, "streamer_streams_expired_total")
     async with await Link.connect(two_instances.grpc_address) as link:
         idle, fed = link.sequence(), link.sequence()
@@ -135,7 +135,7 @@ async def test_idle_sequences_expire_on_both_sides(two_instances: TritonServer) 
 
 
 async def test_slots_are_counted(link: Link, triton: TritonServer) -> None:
-    """The model's own metric follows the streams: one opened, one ended."""
+    """The model's own metric counts the streams that are open."""
     before = metric(triton, "streamer_slots_live")
     sequence = link.sequence()
     await sequence.send(b"")
@@ -163,7 +163,7 @@ async def test_flush_is_answered_within_the_request(link: Link) -> None:
     ],
 )
 async def test_bad_options_are_refused(link: Link, options: dict[str, Any], complaint: str) -> None:
-    """Options that do not exist or fit give a sentence, and the link lives on."""
+    """Unknown or invalid options are refused with a sentence, and the link can still be used."""
     sequence = link.sequence(options)
     with pytest.raises(LinkError, match=complaint) as caught:
         await sequence.send(b"")
@@ -173,7 +173,7 @@ async def test_bad_options_are_refused(link: Link, options: dict[str, Any], comp
 
 
 async def test_bad_options_at_the_start_open_nothing(link: Link) -> None:
-    """The same sequence is unknown afterwards."""
+    """After a refused START, the sequence is unknown."""
     refused = link.sequence({"colour": "red"})
     with pytest.raises(LinkError):
         await refused.send(b"")
@@ -184,7 +184,7 @@ async def test_bad_options_at_the_start_open_nothing(link: Link) -> None:
 
 
 async def test_too_much_audio_in_one_request_is_refused(link: Link) -> None:
-    """More than half a minute at once is an error; the stream is still there."""
+    """More than half a minute at once is an error; the stream goes on."""
     sequence = link.sequence()
     with pytest.raises(LinkError, match="at most 30 s") as caught:
         await sequence.send(bytes(2 * 16_000 * 31))

@@ -167,7 +167,7 @@ def test_a_header_with_a_nonsense_rate_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["WAV", "RF64", "WAVEX"])
 def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path, format: str) -> None:
-    """A recording that was broken off gives the samples that it has; then a sentence says how many are missing."""
+    """A truncated recording gives the samples that it has; then one sentence says how many are missing."""
     samples = np.arange(SAMPLE_RATE, dtype=np.int16)
     soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE, format=format)
     whole = (tmp_path / "a.wav").read_bytes()
@@ -181,7 +181,7 @@ def test_a_cut_wav_is_read_as_far_as_it_goes(tmp_path: Path, format: str) -> Non
 
 @pytest.mark.parametrize("size", [0, 0x7FFFF000, 0x80000000, 0xFFFFFFFF])
 def test_a_header_that_does_not_know_the_length_promises_nothing(tmp_path: Path, size: int) -> None:
-    """It was written before the length was known: all samples that there are make the recording."""
+    """If the header has no length because it was written too early, all samples are read."""
     samples = np.arange(SAMPLE_RATE, dtype=np.int16)
     soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE)
     whole = bytearray((tmp_path / "a.wav").read_bytes())
@@ -193,7 +193,7 @@ def test_a_header_that_does_not_know_the_length_promises_nothing(tmp_path: Path,
 
 @pytest.mark.parametrize("subtype", ["OPUS", "VORBIS"])
 def test_an_ogg_file_without_its_end_mark_may_be_cut(tmp_path: Path, subtype: str) -> None:
-    """It can be known from nothing else; a whole one has the mark."""
+    """Only the missing end mark shows that an Ogg file may be truncated; a complete one has the mark."""
     soundfile.write(tmp_path / "a.ogg", tone(20.0, 48_000), 48_000, subtype=subtype)
     data = (tmp_path / "a.ogg").read_bytes()
     last = data.rindex(b"OggS")

@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_read_is_named(calls: Path, monkeypatch: pytest.
             raise PermissionError(13, "Permission denied", path)
         return usual(path)
 
-    monkeypatch.setattr(os, "scandir", guarded)  # whoever runs the tests may be allowed everything
+    monkeypatch.setattr(os, "scandir", guarded)  # the user of the tests may be allowed to read everything
     found, [error] = list_recordings(str(calls))
     assert [str(recording.path) for recording in found] == ["9.WAV", "10.wav", "a.mp4"]
     assert str(error) == f"{calls}/b cannot be read: Permission denied."

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE, BOB
 from tests.bridge.access.certificate_authority import Authority
+from tests.bridge.service_client import serving
+from tests.triton_processes import no_streams
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +34,11 @@ def keys(tmp_path: Path) -> KeyFile:
 def authority(tmp_path: Path) -> Authority:
     """Provide a certificate authority."""
     return Authority(tmp_path)
+
+
+@pytest.fixture
+async def service(triton: TritonServer) -> AsyncIterator[Service]:
+    """Provide a service in front of a Triton that others use too. At the end, no stream may be left."""
+    async with serving(triton) as service:
+        yield service
+    await no_streams(triton)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -14,6 +16,8 @@ from tests.project import ROOT
 
 DOCUMENT = ROOT / "docs/how-to/security.md"
 PATIENCE_S = 30.0
+# scripts/system_packages unpacks it there where it is not installed.
+UNPACKED = ROOT / "build/nginx/usr/sbin/nginx"
 # What surrounds the lines of the document: loopback, one process in the foreground, and all output in one folder.
 AROUND = """daemon off;
 master_process off;
@@ -53,7 +57,7 @@ def nginx(folder: Path, port: int) -> Iterator[int]:
     before, location = documented(port)
     settings = folder / "nginx.conf"
     settings.write_text(AROUND.format(folder=folder, before=before, location=location, port=own))
-    command = ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(settings)]
+    command = [_program(), "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(settings)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             until = time.monotonic() + PATIENCE_S
@@ -69,3 +73,7 @@ def nginx(folder: Path, port: int) -> Iterator[int]:
         finally:
             process.terminate()
             process.communicate()
+
+
+def _program() -> str:
+    return shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or str(UNPACKED)

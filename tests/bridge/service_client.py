@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from streamer.triton.server import TritonServer
 
 Event = dict[str, Any]
 PATIENCE_S = 60.0
+START = '{"type":"start"}'
 
 
 def serving(triton: TritonServer, **settings: Any) -> Service:
@@ -30,6 +31,15 @@ async def session(url: str, **options: Any) -> AsyncIterator[ClientConnection]:
         await websocket.send(json.dumps({"type": "start", **options}))
         assert (await receive(websocket))["type"] == "ready"
         yield websocket
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for what the service does just after its client has seen the close."""
+    for _ in range(3000):
+        if holds():
+            return
+        await asyncio.sleep(0.02)
+    assert holds()
 
 
 async def receive(websocket: ClientConnection) -> Event:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -23,8 +22,6 @@ from tests.samples import pcm
 
 PATIENCE_S = 30.0
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
-# It is not among the packages of `make install`, because installing it starts it on port 80 if systemd runs.
-pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
 
 @pytest.fixture

@@ -130,6 +130,7 @@ async def test_what_changes_is_logged(triton: TritonServer, caplog: pytest.LogCa
     assert changes.pop("health") == ["well", "away", "left"]  # first it is no longer watched
     assert changes.pop("sequence") == ["opening", "open", "ended"]
     assert changes.pop("supply") == ["complete", "unwanted"]
+    assert changes.pop("admission") == ["open", "closed"]
     assert changes.pop("reservation") == ["asked", "accepted"]
     # The second connection briefly had its own session.
     assert changes.pop("session") == ["streaming", "closed", "finishing", "closed"]

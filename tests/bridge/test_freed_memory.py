@@ -15,7 +15,7 @@ from tests.bridge.access.certificate_authority import Authority
 
 
 async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once they are cut off, the process is nearly as large as before."""
+    """Once silent connections are cut off, the process is nearly as large as before."""
     monkeypatch.setattr(freed_memory, "SELDOM_S", 0.0)
     certificate = Certificate(authority.chain, authority.key)
     async with listening(certificate=certificate, handshake_s=0.5) as server:

@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 
 from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer

@@ -16,7 +16,7 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.driver import MOST_FORMER
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.client import SessionError, connect, transcribe
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
@@ -86,7 +86,7 @@ async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed
 
 
 async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) -> None:
-    """This holds even if the service does not read, so that much audio is under way when the connection is lost."""
+    """Nothing is lost even if the service does not read, so that much audio is under way at the loss."""
     async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
 
         async def cutting() -> None:

@@ -34,7 +34,7 @@ async def test_own_triton() -> None:
 
 @pytest.mark.fails_inside
 async def test_a_failure_that_nobody_waits_for(triton: TritonServer) -> None:
-    """It is counted; once the service has ended, the loop handles failures again."""
+    """A failure that nothing awaits is counted; after the service has ended, the loop handles failures again."""
 
     async def fail() -> None:
         raise RuntimeError("a fault of ours")

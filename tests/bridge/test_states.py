@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from streamer.bridge import driver
-from streamer.bridge.session import presence, replay, session, stream
+from streamer.bridge.session import backlog, presence, replay, session, stream
 from streamer.bridge.states import StateError, States
 from streamer.bridge.telemetry.logs import Text
-from streamer.bridge.upstreams import reservation, upstream
+from streamer.bridge.upstreams import admission, pool, reservation, upstream
 from tests.project import DOCS
 
 ARCHITECTURE = DOCS / "explanation" / "architecture.md"
@@ -80,7 +80,10 @@ TABLES: dict[str, tuple[Mapping[Any, Collection[Any]], Enum]] = {
     "driver": (driver.TRANSITIONS, driver.DriverState.OPENING),
     "sequence": (stream.SEQUENCE_TRANSITIONS, stream.SequenceState.NEW),
     "supply": (stream.SUPPLY_TRANSITIONS, stream.Supply.FLOWING),
+    "backlog": (backlog.TRANSITIONS, backlog.Level.LOW),
     "replay": (replay.TRANSITIONS, replay.Hearing.FIRST),
+    "admission": (admission.TRANSITIONS, admission.AdmissionState.STARTING),
+    "model": (pool.TRANSITIONS, pool.ModelOrigin.GIVEN),
     "reservation": (reservation.TRANSITIONS, reservation.SlotState.RESERVED),
     "health": (upstream.TRANSITIONS, upstream.Health.AWAY),
 }

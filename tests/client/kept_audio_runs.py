@@ -1,4 +1,4 @@
-"""Things that happen to kept audio in any order, for the clients in both languages."""
+"""Random operations on kept audio, for the clients in both languages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.client.kept_audio import KeptAudio
 from streamer.client.sending import declared
 
 Step = list[Any]
-# How often each of them happens.
+# How often each operation happens.
 KINDS = {"add": 8, "send": 8, "flush": 2, "answered": 1, "let go": 3, "resume": 1, "restart": 1}
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -21,7 +21,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def steps(seed: int, channels: int) -> list[Step]:
-    """Whatever may happen, also what makes no sense."""
+    """Random steps, including ones that make no sense."""
     dice = random.Random(seed)
 
     def step() -> Step:
@@ -44,12 +44,12 @@ def steps(seed: int, channels: int) -> list[Step]:
 
 
 def microseconds(ms: float) -> int:
-    """As JavaScript rounds."""
+    """The time rounded as in JavaScript."""
     return math.floor(ms * 1000 + 0.5)
 
 
 def outcome(options: dict[str, Any], run: list[Step]) -> list[Any]:
-    """What each step gives, and what is to be seen after it; audio by its length, its ends and its sum."""
+    """What each step returns, and the visible state after it. Audio is given by its length, its ends and its sum."""
     kept, value, seen = KeptAudio(declared(options)), 0, []
     for kind, *how in run:
         given: Any = None

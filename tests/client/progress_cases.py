@@ -1,4 +1,4 @@
-"""What a service says and what a client has to tell of it, for the clients in both languages."""
+"""Messages of a service and the events that a client must pass on, for the clients in both languages."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Message = dict[str, Any]
-# Here another session of the service goes on, at the earliest cut.
+# At this point another session of the service goes on, at the earliest cut.
 RESTART: Message = {"type": "RESTART"}
 STEREO = {"channels": 2, "multichannel": True}
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is said, and what is to be seen of the session then; what is None is not looked at."""
+    """Messages, and what can be observed of the session afterwards. None is not checked."""
 
     name: str
     said: list[Message]
     options: dict[str, Any] = field(default_factory=dict)
     asked: bool = False  # whether the client has asked for the end of a segment
     told: list[Message] | None = None
-    believed: list[Message] = field(default_factory=list)  # what is told of the rest once nothing has followed
+    believed: list[Message] = field(default_factory=list)  # what is passed on later, if nothing else follows
     cuts: list[int] | None = None
     after: int | None = None
     restarts: int = 0
 
 
 def final(n: int, segment: int, start: int, end: int, heard: int, cut: int = 0, **more: Any) -> Message:
-    """One word."""
+    """A final with one word."""
     word = {"word": "a", "start_ms": start, "end_ms": end, "confidence": 1}
     return {
         "type": "final", "n": n, "segment": segment, "text": "a", "start_ms": start, "end_ms": end, "audio_ms": heard,
@@ -36,13 +36,13 @@ def final(n: int, segment: int, start: int, end: int, heard: int, cut: int = 0, 
 
 
 def partial(n: int, segment: int, start: int, heard: int, **more: Any) -> Message:
-    """What is not final."""
+    """A partial."""
     said = {"type": "partial", "n": n, "segment": segment, "text": "b", "stable": 0}
     return {**said, "start_ms": start, "audio_ms": heard, **more}
 
 
 def speech(n: int, state: str, at: int, **more: Any) -> Message:
-    """Somebody began or stopped speaking."""
+    """Speech began or ended."""
     return {"type": "speech", "n": n, "state": state, "at_ms": at, **more}
 
 
@@ -57,7 +57,7 @@ def flushed(n: int, ms: int) -> Message:
 
 
 def restarted(n: int, from_ms: int, segment: int, **more: Any) -> Message:
-    """What the client itself tells."""
+    """The client's own event."""
     return {"type": "restarted", "n": n, "from_ms": from_ms, "segment": segment, **more}
 
 
@@ -180,7 +180,7 @@ CASES = [
     Case("so does a partial", [*ABRUPT, partial(4, 1, 1, 1)], told=[*ABRUPT, partial(4, 1, 1, 1)]),
     Case("the end of a segment was asked for", ABRUPT, asked=True, told=ABRUPT),
     Case(
-        "a session that begins anew hears it again",
+        "a new session recognises it again",
         [*ABRUPT, RESTART, final(2, 0, 500, 3950, 5000)],
         told=[restarted(2, 0, 0), final(3, 0, 500, 3950, 5000)],
         cuts=[5000],

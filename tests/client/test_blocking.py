@@ -1,4 +1,4 @@
-"""The client for plain programs, with the real service."""
+"""The blocking client, with the real service."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ PATIENCE_S = 60.0
 
 
 def finals(events: Any) -> list[str]:
-    """The texts that stay."""
+    """The texts of the finals."""
     return [event["text"] for event in events if event["type"] == "final"]
 
 
 def threads() -> list[threading.Thread]:
-    """Those of sessions."""
+    """The threads of sessions."""
     return [thread for thread in threading.enumerate() if thread.name == "streamer session"]
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    """Whatever a test does, its sessions end."""
+    """Check that all sessions of a test have ended."""
     yield
     assert threads() == []
 
 
 @pytest.fixture(scope="module")
 def right(service: Service) -> list[str]:
-    """What the service says of the talk, by the asynchronous way."""
+    """What the asynchronous client gets for the talk."""
 
     async def heard() -> list[str]:
         return finals([event async for event in transcribe(TALK, service.url)])
@@ -57,7 +57,7 @@ def right(service: Service) -> list[str]:
 
 
 def test_a_recording_is_its_events(service: Service, right: list[str]) -> None:
-    """From `ready` to `done`, each once and in order; with the words of the asynchronous way."""
+    """A recording gives each event once and in order, from `ready` to `done`, with the right words."""
     events = list(transcribe(TALK, service.url))
     assert (events[0]["type"], events[-1]["type"]) == ("ready", "done")
     assert [event["n"] for event in events] == list(range(1, len(events) + 1))
@@ -65,7 +65,7 @@ def test_a_recording_is_its_events(service: Service, right: list[str]) -> None:
 
 
 def test_a_recording_is_a_transcript(service: Service, right: list[str]) -> None:
-    """Its text, its words with times, and every format."""
+    """The transcript has text, words with times, and every format."""
     transcript = transcribe(TALK, service.url).result()
     assert transcript.complete
     assert transcript.file == str(TALK)
@@ -76,12 +76,12 @@ def test_a_recording_is_a_transcript(service: Service, right: list[str]) -> None
 
 
 async def test_a_recording_can_be_awaited(service: Service, right: list[str]) -> None:
-    """The same transcript in asynchronous code."""
+    """Asynchronous code gets the same transcript."""
     assert (await transcribe(TALK, service.url)).text == " ".join(right)
 
 
 def test_a_whole_recording_can_be_sent_before_anything_is_read(service: Service, right: list[str]) -> None:
-    """Events are gathered meanwhile: the service is never kept waiting."""
+    """Events are gathered while audio is sent, so the service never has to wait."""
     with connect(service.url) as session:
         assert session.ready["type"] == "ready"
         assert session.url == service.url
@@ -94,7 +94,7 @@ def test_a_whole_recording_can_be_sent_before_anything_is_read(service: Service,
 
 
 def test_sound_and_words_by_turns(service: Service) -> None:
-    """What has come so far can be taken without a wait, and an answer can be waited for."""
+    """Events that have arrived can be taken without waiting, and an answer can be waited for."""
     with connect(service.url) as session:
         assert list(session.waiting()) == []
         session.send(pcm("talk.flac")[: 3 * 32_000])
@@ -114,7 +114,7 @@ def test_sound_and_words_by_turns(service: Service) -> None:
 
 
 def test_a_thread_may_send_while_another_reads(service: Service, right: list[str]) -> None:
-    """Each does its own, and both see the end."""
+    """One thread sends while another reads, and both notice the end."""
     with connect(service.url) as session:
 
         def speak() -> None:
@@ -131,7 +131,7 @@ def test_a_thread_may_send_while_another_reads(service: Service, right: list[str
 
 
 def test_who_waits_is_freed_by_a_close(service: Service) -> None:
-    """A session that another thread closes has no more events, and takes no more sound."""
+    """A session that another thread closes gives no more events and takes no more audio."""
     with connect(service.url) as session:
         threading.Timer(0.2, session.close).start()
         assert list(session) == []
@@ -141,7 +141,7 @@ def test_who_waits_is_freed_by_a_close(service: Service) -> None:
 
 
 def test_a_refusal_is_raised_where_it_is_opened(service: Service) -> None:
-    """With the service's own sentence."""
+    """A refused session raises the service's own message."""
     with pytest.raises(SessionError, match="step_ms") as caught, connect(service.url, {"step_ms": 7}):
         pass
     assert caught.value.code == "bad_option"
@@ -151,7 +151,7 @@ def test_a_refusal_is_raised_where_it_is_opened(service: Service) -> None:
 
 
 def test_what_the_service_says_while_sound_is_sent(service: Service) -> None:
-    """Who only sends is told why the session ended, not only that it did."""
+    """A thread that only sends gets the reason why the session ended."""
 
     def speak() -> None:
         for _ in range(2000):
@@ -163,7 +163,7 @@ def test_what_the_service_says_while_sound_is_sent(service: Service) -> None:
 
 
 def test_a_failing_source_still_gets_its_words(service: Service) -> None:
-    """Its exception comes after the last event."""
+    """The exception of a failing source is raised after the last event."""
 
     def source() -> Iterator[bytes]:
         yield pcm("airplane.mp3")
@@ -177,7 +177,7 @@ def test_a_failing_source_still_gets_its_words(service: Service) -> None:
 
 
 def test_leaving_early_ends_the_session(service: Service) -> None:
-    """Whoever stops reading leaves no thread and no session behind."""
+    """Leaving the loop early leaves no thread and no session behind."""
     for event in transcribe(TALK, service.url, paced=True):
         if event["type"] == "partial":
             break
@@ -194,7 +194,7 @@ def test_leaving_early_ends_the_session(service: Service) -> None:
 
 
 def test_a_forgotten_session_ends(service: Service) -> None:
-    """Nobody has to close what nobody has any more."""
+    """A session that the program has dropped ends by itself."""
     session = connect(service.url).open()
     session.send(bytes(6400))
     assert len(threads()) == 1
@@ -204,7 +204,7 @@ def test_a_forgotten_session_ends(service: Service) -> None:
 
 
 async def test_a_plain_wait_in_an_event_loop_is_refused(service: Service) -> None:
-    """It would hold up everything else there; the sentence says what to write instead."""
+    """A blocking call in an event loop is refused, and the message says what to write instead."""
     with pytest.raises(RuntimeError, match="async with connect"), connect(service.url):
         pass
     with pytest.raises(RuntimeError, match="async for event"):
@@ -244,7 +244,7 @@ with connect(sys.argv[1]) as session:
 
 
 def test_ctrl_c_ends_a_plain_program(service: Service) -> None:
-    """While it waits for events: at once, with the usual exception."""
+    """Ctrl-C ends the wait for events at once, with the usual exception."""
     command = [sys.executable, "-c", PROGRAM, service.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -259,7 +259,7 @@ def test_ctrl_c_ends_a_plain_program(service: Service) -> None:
 
 
 def test_a_program_that_forgets_its_session_ends(service: Service) -> None:
-    """A thread that waits for a service keeps no interpreter alive."""
+    """The thread of a forgotten session does not keep the interpreter alive."""
     code = "import sys; from streamer.client import connect; session = connect(sys.argv[1]).open()"
     command = [sys.executable, "-W", "error", "-c", code, service.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -267,12 +267,12 @@ def test_a_program_that_forgets_its_session_ends(service: Service) -> None:
 
 
 def partial(n: int, segment: int = 0, **more: Any) -> dict[str, Any]:
-    """A partial with a number."""
+    """A partial with this number."""
     return {"type": "partial", "n": n, "segment": segment, **more}
 
 
 async def filled(inbox: Inbox, *events: dict[str, Any]) -> None:
-    """Puts these events in, in the way of a session."""
+    """Put these events into the inbox as a session does."""
 
     async def told() -> AsyncIterator[Any]:
         for event in events:
@@ -282,7 +282,7 @@ async def filled(inbox: Inbox, *events: dict[str, Any]) -> None:
 
 
 async def test_what_nobody_reads_is_thinned_out() -> None:
-    """A partial that a later one replaces is dropped once many wait; finals and the order stay."""
+    """If many events wait, a partial is dropped when a later one replaces it. Finals and the order stay."""
     inbox = Inbox()
     said = [partial(n) for n in range(FEW_UNREAD)] + [{"type": "final", "n": FEW_UNREAD, "segment": 0}]
     late = [partial(FEW_UNREAD + n, n % 2 + 1, channel=n % 2) for n in range(1, 50)]
@@ -294,7 +294,7 @@ async def test_what_nobody_reads_is_thinned_out() -> None:
 
 
 async def test_who_never_reads_holds_up_the_service() -> None:
-    """Beyond a bound nothing more is taken, and it goes on when something is read."""
+    """At the limit the client stops reading from the service, and goes on when an event is taken."""
     inbox = Inbox()
     events = [{"type": "final", "n": n, "segment": n} for n in range(MOST_UNREAD + 10)]
     filling = asyncio.create_task(filled(inbox, *events))
@@ -306,7 +306,7 @@ async def test_who_never_reads_holds_up_the_service() -> None:
 
 
 async def test_a_failure_comes_after_the_events() -> None:
-    """Whoever reads is told all that was said before."""
+    """A reader gets all events before the failure."""
     inbox = Inbox()
     await filled(inbox, partial(1))
     inbox = Inbox()
@@ -322,7 +322,7 @@ async def test_a_failure_comes_after_the_events() -> None:
 
 
 def test_many_may_close_at_once(service: Service) -> None:
-    """Whoever asks for the end gets it, and only once."""
+    """Several threads may close a session at the same time."""
     for _ in range(5):
         session = connect(service.url).open()
         closing = [threading.Thread(target=session.close) for _ in range(8)]

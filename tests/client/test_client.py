@@ -1,4 +1,4 @@
-"""The client against peers that do what the real service hardly ever does; with the service itself at the end."""
+"""The client with peers that do what the real service hardly ever does, and at the end with the real service."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Script = Callable[[ServerConnection], Awaitable[None]]
 
 @asynccontextmanager
 async def peer(script: Script, **options: Any) -> AsyncIterator[str]:
-    """A websocket server that follows a script; its address."""
+    """Run a websocket server that follows a script. Yields its address."""
     async with serve(script, "127.0.0.1", 0, **options) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         yield f"127.0.0.1:{port}"
 
 
 class Polite:
-    """A script that keeps to the protocol and remembers what it was sent, and when."""
+    """A script that keeps to the protocol and records what it gets, and when."""
 
     def __init__(self) -> None:
         self.texts: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ class Polite:
 
 
 def says(*messages: str | bytes, code: int = 1000, reason: str = "") -> Script:
-    """A script that says this after the start, and closes."""
+    """A script that sends these messages after the start, and closes."""
 
     async def script(websocket: ServerConnection) -> None:
         await websocket.recv()
@@ -85,14 +85,14 @@ async def events_of(address: str, **options: Any) -> list[dict[str, Any]]:
 
 
 async def failure(address: str) -> SessionError:
-    """How a session there fails."""
+    """The error of a session there."""
     with pytest.raises(SessionError) as caught:
         await events_of(address)
     return caught.value
 
 
 async def test_a_source_is_sent_whole_between_start_and_stop() -> None:
-    """Every sample arrives in order, whatever the blocks are, with the options in front and `stop` behind."""
+    """Every sample arrives in order, however the source is divided, between the options and `stop`."""
     script = Polite()
     blocks: list[bytes | NDArray[np.int16]] = [
         np.arange(3, dtype=np.int16),
@@ -107,7 +107,7 @@ async def test_a_source_is_sent_whole_between_start_and_stop() -> None:
 
 
 async def test_a_file_is_sent_by_its_name(tmp_path: Path) -> None:
-    """A path is opened and its samples are sent."""
+    """A path is opened, and its samples are sent."""
     script = Polite()
     samples = np.arange(16_000, dtype=np.int16)
     soundfile.write(tmp_path / "a.wav", samples, 16_000)
@@ -118,13 +118,13 @@ async def test_a_file_is_sent_by_its_name(tmp_path: Path) -> None:
 
 
 async def test_a_missing_file_is_noticed_before_connecting(tmp_path: Path) -> None:
-    """Nobody is bothered for a file that does not exist."""
+    """A missing file is reported before a connection is opened."""
     with pytest.raises(AudioError, match="no such file"):
         await anext(transcribe(tmp_path / "a.wav", "127.0.0.1:1"))
 
 
 async def test_paced_sends_as_fast_as_it_was_spoken() -> None:
-    """Half a second of sound takes half a second, in small pieces; without pacing it takes no time."""
+    """With `paced`, half a second of audio takes half a second, in small pieces. Without it, it takes no time."""
     async with peer(script := Polite()) as address:
         async for _ in transcribe([bytes(16_000)], address, paced=True):
             pass
@@ -137,7 +137,7 @@ async def test_paced_sends_as_fast_as_it_was_spoken() -> None:
 
 
 async def test_sending_and_receiving_do_not_wait_for_each_other() -> None:
-    """A peer that stops reading until its long answers are read is not a deadlock."""
+    """A peer that stops reading until its long answers are read causes no deadlock."""
 
     async def script(websocket: ServerConnection) -> None:
         await websocket.recv()
@@ -155,7 +155,7 @@ async def test_sending_and_receiving_do_not_wait_for_each_other() -> None:
 
 
 async def test_a_slow_peer_holds_up_the_source() -> None:
-    """What the peer does not read is not taken from the source either: nothing piles up here."""
+    """If the peer does not read, the source is not read either, so nothing piles up."""
     taken = 0
 
     def source() -> Iterator[bytes]:
@@ -178,7 +178,7 @@ async def test_a_slow_peer_holds_up_the_source() -> None:
 
 
 async def test_a_failing_source_still_gets_its_words() -> None:
-    """What came before the failure is recognised to its end; then the failure is raised."""
+    """Audio before a failure of the source is recognised, and then the failure is raised."""
 
     def source() -> Iterator[bytes]:
         yield bytes(3200)
@@ -193,7 +193,7 @@ async def test_a_failing_source_still_gets_its_words() -> None:
 
 
 async def test_a_silent_source_keeps_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a live source has nothing, keepalives are sent, and not at its every breath."""
+    """Keepalives are sent while a live source has no audio, but not too often."""
     monkeypatch.setattr(streamer.client.sending, "KEEPALIVE_S", 0.1)
 
     async def source() -> AsyncIterator[bytes]:
@@ -209,7 +209,7 @@ async def test_a_silent_source_keeps_its_session(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_leaving_early_closes_the_connection() -> None:
-    """Whoever stops listening leaves no session and no sender behind."""
+    """Leaving the loop early leaves no session and no sender behind."""
     script = Polite()
     async with peer(script) as address:
         async with aclosing(transcribe([bytes(3200)] * 100_000, address, paced=True)) as events:
@@ -219,7 +219,7 @@ async def test_leaving_early_closes_the_connection() -> None:
 
 
 async def test_a_session_can_be_driven_by_hand() -> None:
-    """connect() can be entered or awaited; both give a session that is ready."""
+    """connect() can be entered or awaited. Both give a session that is ready."""
     script = Polite()
     async with peer(script) as address:
         async with connect(f"http://{address}", {"words": False}) as session:
@@ -239,7 +239,7 @@ async def test_a_session_can_be_driven_by_hand() -> None:
 
 
 async def test_a_service_that_is_away_is_one_sentence() -> None:
-    """A refused connection names the address."""
+    """If the connection is refused, the message names the address."""
     async with peer(Polite()) as address:
         pass
     error = await failure(address)
@@ -249,21 +249,21 @@ async def test_a_service_that_is_away_is_one_sentence() -> None:
 
 @pytest.mark.parametrize("address", ["ftp://a", "a b", "host:99999"])
 async def test_what_is_no_address_is_said(address: str) -> None:
-    """An address that cannot be one is refused before anything is tried."""
+    """An impossible address is refused before a connection is tried."""
     error = await failure(address)
     assert error.code == "bad_address"
     assert address in str(error)
 
 
 async def test_an_unknown_host_is_one_sentence() -> None:
-    """A name that nobody has is the same kind of trouble as a closed port."""
+    """An unknown host is reported in the same way as a closed port."""
     error = await failure("no-such-host.invalid:1")
     assert error.code == "away"
     assert "\n" not in str(error)
 
 
 async def test_a_refused_handshake_says_when_to_try_again() -> None:
-    """An HTTP status instead of a websocket comes with its Retry-After."""
+    """If the answer is an HTTP status, the message repeats its Retry-After."""
 
     def refuse(connection: ServerConnection, request: Any) -> Any:
         response = connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "full\n")
@@ -277,7 +277,7 @@ async def test_a_refused_handshake_says_when_to_try_again() -> None:
 
 
 async def test_something_else_on_the_port_is_no_service() -> None:
-    """A server of another kind is told apart from one that is away."""
+    """A server of another kind is distinguished from a service that is away."""
 
     async def chatter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example.org ready\r\n")
@@ -306,7 +306,7 @@ async def test_something_else_on_the_port_is_no_service() -> None:
     ],
 )
 async def test_each_way_a_session_fails(script: Script, code: str, words: str) -> None:
-    """An error event, a close with a reason and a peer that talks nonsense each have a code and a sentence."""
+    """An error event, a close with a reason and a nonsensical peer each have a code and a message."""
     async with peer(script) as address:
         with pytest.raises(SessionError, match=words) as caught:
             await events_of(address)
@@ -314,14 +314,14 @@ async def test_each_way_a_session_fails(script: Script, code: str, words: str) -
 
 
 async def test_an_error_that_is_not_fatal_is_an_event() -> None:
-    """The session goes on after it."""
+    """The session goes on after an error that is not fatal."""
     complaint = '{"type":"error","code":"odd","message":"Hm.","fatal":false}'
     async with peer(says(READY, complaint, '{"type":"done","audio_ms":0}')) as address:
         assert [event["type"] for event in await events_of(address)] == ["ready", "error", "done"]
 
 
 async def test_a_lost_connection_is_said() -> None:
-    """A peer that dies without a close frame."""
+    """A connection that ends without a close frame is reported as lost."""
 
     async def script(websocket: ServerConnection) -> None:
         await websocket.recv()
@@ -336,7 +336,7 @@ async def test_a_lost_connection_is_said() -> None:
 
 @pytest.mark.parametrize("answers", [[], [READY]])
 async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, answers: list[str]) -> None:
-    """No wait is without a limit, before `ready` and after it."""
+    """A peer that sends nothing is given up after a limit, before `ready` and after it."""
     monkeypatch.setattr(streamer.client.connection, "PATIENCE_S", 0.2)
     monkeypatch.setattr(streamer.client.connection, "CLOSE_S", 0.1)
 
@@ -356,7 +356,7 @@ async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_recording_through_the_real_service(service: Service) -> None:
-    """From `ready` to `done`: numbered events, growing times, and all of the recording heard."""
+    """A recording gives numbered events with growing times, from `ready` to `done`, and is recognised completely."""
     events: list[Any] = [event async for event in transcribe(TALK, service.url)]
     assert (events[0]["type"], events[-1]["type"]) == ("ready", "done")
     assert [event["n"] for event in events] == list(range(1, len(events) + 1))
@@ -381,7 +381,7 @@ async def test_a_flush_of_the_real_service(service: Service) -> None:
 
 
 async def test_silence_of_the_real_service_is_not_kept(service: Service) -> None:
-    """No more than the longest segment and what the recogniser may still owe."""
+    """No more audio is kept than the longest segment and what the recogniser may be behind."""
     async with connect(service.url, {"endpoint": {"longest_ms": 6000}}) as session:
         await session.send(bytes(25 * 32_000))
         await session.stop()
@@ -390,7 +390,7 @@ async def test_silence_of_the_real_service_is_not_kept(service: Service) -> None
 
 
 async def test_an_option_that_the_real_service_refuses(service: Service) -> None:
-    """Its own sentence is the error."""
+    """A refused option raises the service's own message."""
     with pytest.raises(SessionError, match="step_ms") as caught:
         await connect(service.url, {"step_ms": 7})
     assert caught.value.code == "bad_option"

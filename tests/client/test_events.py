@@ -1,4 +1,4 @@
-"""The types of what a session tells: those of the real service, and as a type checker sees them."""
+"""The types of a session's events, with the real service and with a type checker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.samples import pcm
 
 KINDS = {get_args(get_type_hints(kind)["type"])[0]: kind for kind in get_args(events.Event)}
 
-# What a program may do, and what it may not: each line that is marked has to be an error.
+# What a program may do and what it may not. Each marked line must be an error.
 PROGRAM = """
 from streamer.client import Event, Session, SessionError, Transcript, connect, transcribe
 from streamer.client.events import Final, Word
@@ -61,7 +61,7 @@ async def asynchronous() -> None:
 
 
 async def test_each_event_of_the_service_has_its_type(service: Service) -> None:
-    """Its fields are those of the type, and all of those that are not for special wishes are there."""
+    """Every event has the fields of its type, and all those that need no option."""
     wishes = {"alternatives": 2, "written": True, "partial_words": True, "endpoint": {"after_text_ms": 400}}
     told: list[Any] = [event async for event in transcribe([pcm("talk.flac")], service.url, options=wishes)]
     async with connect(service.url) as session:
@@ -79,7 +79,7 @@ async def test_each_event_of_the_service_has_its_type(service: Service) -> None:
 
 
 def test_a_type_checker_sees_them(tmp_path: Path) -> None:
-    """What a strict program may do passes, and each mistake in it is found."""
+    """A correct program passes the strict type checker, and each mistake in it is found."""
     assert (Path(streamer.__file__).parent / "py.typed").exists()
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}", "program.py"]
@@ -94,5 +94,5 @@ def test_a_type_checker_sees_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_each_has_a_number(kind: Any) -> None:
-    """A client that counts can rely on it."""
+    """Every event has a number."""
     assert {"type", "n"} <= kind.__required_keys__

@@ -1,4 +1,4 @@
-"""What the client keeps of what it sent: pure, in orders that nobody thought of."""
+"""What the client keeps of the audio that it sent: pure, with random orders of events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECOND = 32_000  # bytes
 
 
 def sent(kept: KeptAudio) -> list[Entry]:
-    """All that is to be sent, which is done then."""
+    """Send everything, and return it."""
     found = []
     while (entry := kept.next()) is not None:
         found.append(entry)
@@ -25,7 +25,7 @@ def sent(kept: KeptAudio) -> list[Entry]:
 
 
 def seconds(number: int, **options: Any) -> KeptAudio:
-    """So many seconds of 16-bit audio, each of its own value, and all of them sent."""
+    """This many seconds of 16-bit audio, each with a value of its own, all of them sent."""
     kept = KeptAudio(Start(**options))
     for value in range(number):
         kept.add(bytes([value]) * SECOND)
@@ -34,7 +34,7 @@ def seconds(number: int, **options: Any) -> KeptAudio:
 
 
 def test_a_session_is_resumed_from_a_sample() -> None:
-    """Also within a piece; flushes that arrived are left out, the end never is."""
+    """A session can be resumed within a piece. Flushes that arrived are left out, `stop` never is."""
     kept = KeptAudio(Start())
     kept.add(b"aabb")
     kept.flush()
@@ -54,7 +54,7 @@ def test_a_session_is_resumed_from_a_sample() -> None:
 
 
 def test_audio_goes_in_pieces() -> None:
-    """No message is longer than a service takes, whatever is given at once."""
+    """No message is larger than the service accepts, however much audio is added at once."""
     kept = KeptAudio(Start())
     audio = bytes(range(250)) * 10_000
     kept.add(audio)
@@ -64,7 +64,7 @@ def test_audio_goes_in_pieces() -> None:
 
 
 def test_what_is_not_final_is_kept_for_another_session() -> None:
-    """Although it was sent; what is final is gone. The new session counts samples from its own beginning."""
+    """Audio is kept until it is final, although it was sent. The new session counts samples from its own beginning."""
     kept = seconds(10)
     kept.let_go(4500)
     assert 5500 <= kept.kept_ms < 6600
@@ -79,7 +79,7 @@ def test_what_is_not_final_is_kept_for_another_session() -> None:
 
 
 def test_nothing_is_let_go_that_was_not_sent() -> None:
-    """However much is said to be final."""
+    """Audio that was not sent is kept, however much is said to be final."""
     kept = KeptAudio(Start())
     kept.add(bytes(SECOND))
     kept.let_go(1000)
@@ -87,7 +87,7 @@ def test_nothing_is_let_go_that_was_not_sent() -> None:
 
 
 def test_an_unanswered_flush_is_asked_again_of_another_session() -> None:
-    """And one that was answered is not."""
+    """An unanswered flush is sent again to another session; an answered one is not."""
     kept = KeptAudio(Start())
     for _ in range(2):
         kept.add(bytes(SECOND))
@@ -105,7 +105,7 @@ def test_an_unanswered_flush_is_asked_again_of_another_session() -> None:
 
 @pytest.mark.parametrize(("encoding", "silence"), [("pcm_s16le", 0), ("mulaw", 0xFF), ("alaw", 0xD5)])
 def test_a_channel_that_was_ahead_hears_silence_first(encoding: str, silence: int) -> None:
-    """Each channel is heard from its own cut on, also where pieces end within a sample, and after another loss."""
+    """Each channel continues at its own cut, even if pieces end within a sample, and after another loss."""
     start = Start(encoding=encoding, sample_rate=8000, channels=2, multichannel=True)
     kept, audio = KeptAudio(start), bytes([7]) * 8 * 8 * start.frame_bytes
     for at in range(0, len(audio), 13):
@@ -121,7 +121,7 @@ def test_a_channel_that_was_ahead_hears_silence_first(encoding: str, silence: in
 
 
 def test_there_is_a_bound() -> None:
-    """Of what a service never says it has heard only so much is kept; from further back no session goes on."""
+    """If a service never acknowledges audio, only a limited amount is kept. No session can continue before that."""
     kept = seconds(100, endpoint=Endpoint(longest_ms=6000), encoding="pcm_f32le")
     assert kept.kept_ms == 50_000
     kept = KeptAudio(Start(sample_rate=192_000, channels=8, endpoint=Endpoint(longest_ms=6000)))
@@ -136,7 +136,7 @@ def test_there_is_a_bound() -> None:
 
 
 def test_a_flush_that_is_not_kept_is_not_forgotten_silently() -> None:
-    """A service that has not got it cannot go on."""
+    """A service that did not get a dropped flush cannot resume the session."""
     kept = KeptAudio(Start(sample_rate=192_000, channels=8))
     kept.flush()
     for _ in range(100):
@@ -148,11 +148,11 @@ def test_a_flush_that_is_not_kept_is_not_forgotten_silently() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_sample_and_flush_arrives_once(seed: int) -> None:
-    """In order, wherever connections and services are lost; and what is final is not kept."""
+    """Every sample and flush arrives once and in order, wherever connections and services are lost."""
     dice = random.Random(seed)
     kept = KeptAudio(Start())
     given: list[Entry] = []
-    arrived: list[Entry] = []  # at whichever session
+    arrived: list[Entry] = []  # at all sessions together
     final = answered = origin = origin_flushes = 0  # bytes; flushes
 
     def size() -> int:
@@ -166,7 +166,7 @@ def test_every_sample_and_flush_arrives_once(seed: int) -> None:
         return [place for place, entry in zip(places, arrived, strict=True) if isinstance(entry, Flush)]
 
     def lose(least: int) -> None:
-        """The last of what was sent has not arrived, down to this place at most."""
+        """The last entries that were sent have not arrived, at most down to this place."""
         while arrived and isinstance(arrived[-1], bytes) and dice.random() < 0.7 and size() - len(arrived[-1]) >= least:
             arrived.pop()
 
@@ -195,7 +195,7 @@ def test_every_sample_and_flush_arrives_once(seed: int) -> None:
             lose(max(final, origin))
             assert kept.resume((size() - origin) // 2, flushes() - origin_flushes)
         elif answered == flushes():
-            # Another session: all that is not final is heard again.
+            # Another session: everything that is not final is recognised again.
             lose(final)
             while size() > final:
                 over, last = size() - final, arrived.pop()
@@ -209,7 +209,7 @@ def test_every_sample_and_flush_arrives_once(seed: int) -> None:
 
 
 def joined(entries: list[Entry]) -> list[Entry]:
-    """The same with audio in one piece between flushes."""
+    """The same entries, with audio in one piece between flushes."""
     whole: list[Entry] = []
     for entry in entries:
         if isinstance(entry, bytes) and whole and isinstance(whole[-1], bytes):

@@ -1,4 +1,4 @@
-"""How the client counts on when another session of the service goes on: pure, fed with messages."""
+"""How the client goes on when another session of the service continues: pure, fed with messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.client.progress_cases import CASES, RESTART, Case
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_is_told(case: Case) -> None:
-    """In the times, segments and numbers of one session, each once."""
+    """Every event is passed on once, with the times, segments and numbers of one session."""
     progress = Progress(declared(case.options))
     told = []
     for message in case.said:

@@ -1,4 +1,4 @@
-"""How a session goes on that was lost, with services that do what the real one hardly ever does."""
+"""How a lost session goes on, with services that do what the real one hardly ever does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Life = Callable[["Heard"], Awaitable[None]]
 
 
 class Heard:
-    """One connection of a service: what came, and what is said."""
+    """One connection of a service: what has arrived, and methods to answer."""
 
     def __init__(self, websocket: ServerConnection, start: Message) -> None:
         self.websocket = websocket
@@ -32,21 +32,21 @@ class Heard:
         self.said = 0
 
     async def say(self, kind: str, **content: Any) -> None:
-        """A numbered message."""
+        """Send a numbered message."""
         self.said += 1
         await self.websocket.send(json.dumps({"type": kind, "n": self.said, **content}))
 
     async def ready(self) -> None:
-        """The session is there."""
+        """Open the session."""
         await self.say("ready", token="secret", from_sample=0)
 
     async def error(self, code: str, close: int) -> None:
-        """It is refused, or ended."""
+        """Refuse the session or end it."""
         await self.say("error", code=code, message=f"It is {code}.", fatal=True)
         await self.websocket.close(close, code)
 
     async def hear(self, *, seconds: float = 1e9) -> None:
-        """Takes what comes up to so much audio, or to the end."""
+        """Receive this much audio, or everything up to the end."""
         while len(self.audio) < seconds * SECOND:
             message = await self.websocket.recv()
             if isinstance(message, bytes):
@@ -57,25 +57,25 @@ class Heard:
                     return
 
     async def final(self, segment: int, cut_ms: int) -> None:
-        """A word, and the pause after it."""
+        """Send a final with one word, and a pause after it."""
         times = {"start_ms": cut_ms - 900, "end_ms": cut_ms - 500, "audio_ms": cut_ms + 500, "cut_ms": cut_ms}
         await self.say("final", segment=segment, text=f"word {segment}", **times)
 
     async def done(self) -> None:
-        """It is over."""
+        """End the session."""
         await self.say("done", audio_ms=len(self.audio) * 1000 // SECOND)
         await self.websocket.close()
 
     async def vanish(self) -> None:
-        """The connection is lost."""
+        """Lose the connection."""
         self.websocket.transport.abort()
 
 
 @asynccontextmanager
 async def living(*lives: Life) -> AsyncIterator[tuple[str, list[Heard]]]:
-    """A service whose connections go one after the other as it is written; the last of the lives is that of all others.
+    """Run a service in which each connection gets the next of these lives; the last life is used for all others.
 
-    Its address, and what came over each connection.
+    Yields its address, and what came over each connection.
     """
     met: list[Heard] = []
 
@@ -93,12 +93,12 @@ async def living(*lives: Life) -> AsyncIterator[tuple[str, list[Heard]]]:
 
 
 async def forgotten(heard: Heard) -> None:
-    """A service that was started anew."""
+    """A service that was restarted and does not know the session."""
     await heard.error("unknown_token", 4000)
 
 
 def audio(seconds: float) -> bytes:
-    """Each tenth of a second with a value of its own."""
+    """Audio with a different value in each tenth of a second."""
     return b"".join(bytes([tenth % 251]) * (SECOND // 10) for tenth in range(round(seconds * 10)))
 
 
@@ -108,13 +108,13 @@ async def everything(session: Session) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for long."""
+    """Make all limits and pauses short."""
     monkeypatch.setattr(streamer.client.reopening, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(streamer.client.connection, "CLOSE_S", 0.1)
 
 
 async def first(heard: Heard) -> None:
-    """Five seconds with a final that ends at three, then it is gone."""
+    """Five seconds with a final that ends at three; then the connection is lost."""
     await heard.ready()
     await heard.hear(seconds=5)
     await heard.final(0, 3000)
@@ -123,7 +123,7 @@ async def first(heard: Heard) -> None:
 
 
 async def test_another_session_goes_on_at_the_cut() -> None:
-    """With the same options; events, also those of the second one, are those of one session."""
+    """Another session goes on at the cut with the same options, and all events look like those of one session."""
 
     async def second(heard: Heard) -> None:
         await heard.ready()
@@ -153,7 +153,7 @@ async def test_another_session_goes_on_at_the_cut() -> None:
 
 
 async def test_the_second_session_is_resumed_too() -> None:
-    """Its samples and numbers count from its own beginning."""
+    """The second session can be resumed too. Its samples and numbers count from its own beginning."""
 
     async def second(heard: Heard) -> None:
         await heard.ready()
@@ -191,7 +191,7 @@ async def test_the_second_session_is_resumed_too() -> None:
     ],
 )
 async def test_it_may_be_told_not_to(settings: dict[str, Any], met: int, said: str) -> None:
-    """Then the session is lost, and the sentence says why."""
+    """If continuing is switched off, the session is lost, and the message says why."""
     async with living(first, forgotten) as (address, heard), connect(address, **settings) as session:
         await session.send(audio(5))
         assert (await anext(session))["type"] == "final"
@@ -202,7 +202,7 @@ async def test_it_may_be_told_not_to(settings: dict[str, Any], met: int, said: s
 
 
 async def test_it_goes_on_although_nobody_reads() -> None:
-    """Whoever only sends is not held up; what nobody had read comes again."""
+    """A session goes on even if nobody reads its events; those that were not read come again."""
 
     async def begin(heard: Heard) -> None:
         await heard.ready()
@@ -225,7 +225,7 @@ async def test_it_goes_on_although_nobody_reads() -> None:
 
 
 async def test_audio_on_which_the_recogniser_fails() -> None:
-    """It is not played to it for ever."""
+    """Audio on which the recogniser fails again and again is not sent for ever."""
 
     async def fail(heard: Heard) -> None:
         await heard.ready()
@@ -243,7 +243,7 @@ async def test_audio_on_which_the_recogniser_fails() -> None:
 
 
 async def test_a_service_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a limit, and the error says what happened first and what happened last."""
+    """After a limit the client gives up, and the error says what happened first and last."""
     monkeypatch.setattr(streamer.client.reopening, "REOPEN_S", 0.3)
 
     async def full(heard: Heard) -> None:
@@ -261,7 +261,7 @@ async def test_a_service_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_refusal_that_does_not_pass() -> None:
-    """It is what the user is told."""
+    """The user gets a refusal that will not pass."""
 
     async def refuse(heard: Heard) -> None:
         await heard.error("unauthorized", 1008)
@@ -275,7 +275,7 @@ async def test_a_refusal_that_does_not_pass() -> None:
 
 
 async def test_a_session_that_is_closed_meanwhile() -> None:
-    """Nobody waits for another one then."""
+    """If the session is closed meanwhile, nobody waits for another one."""
 
     async def full(heard: Heard) -> None:
         await heard.error("full", 1013)
@@ -292,7 +292,7 @@ async def test_a_session_that_is_closed_meanwhile() -> None:
 
 
 async def test_a_live_session_is_not_too_fast() -> None:
-    """Of what was spoken meanwhile it sends only so much that a live session is not closed for it."""
+    """A live session sends the missed audio slowly enough not to be closed for it."""
     ahead = 0.0
 
     async def begin(heard: Heard) -> None:
@@ -323,7 +323,7 @@ async def test_a_live_session_is_not_too_fast() -> None:
 
 
 async def test_long_silence_is_not_kept() -> None:
-    """Minutes in which nobody says a word leave no more than the longest segment and what the service may still owe."""
+    """After minutes of silence no more is kept than the longest segment and what the service may be behind."""
     most = 0.0
 
     async def listen(heard: Heard) -> None:
@@ -345,7 +345,7 @@ async def test_long_silence_is_not_kept() -> None:
 
 
 async def test_who_is_silent_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that owes nothing may say nothing; one that owes something may not."""
+    """A service that owes no answer may be silent; one that owes an answer may not."""
     monkeypatch.setattr(streamer.client.connection, "PATIENCE_S", 0.1)
 
     async def quiet(heard: Heard) -> None:

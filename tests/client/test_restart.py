@@ -1,4 +1,4 @@
-"""Sessions whose service is killed in mid-speech and started again at the same address: their users see one session."""
+"""The service is killed during speech and started again at the same address. Each user sees one session."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Event = dict[str, Any]
 SECOND = 32_000  # bytes
 PATIENCE_S = 60.0
 TALK, SHORT = pcm("talk.flac"), SAMPLES / "airplane.mp3"
-# So much is given before the service is killed, and what was heard by then is in the middle of a segment.
+# This much audio is given before the service is killed. The recognised part ends within a segment.
 BEFORE_S, HEARD_MS = 15, 14_000
 STEREO = {"channels": 2, "multichannel": True}
 
 
 def beside(first: bytes, second: bytes) -> bytes:
-    """Two channels; the second speaks a little later."""
+    """Two channels. The second one begins a little later."""
     late = np.concatenate([np.zeros(24_000, "<i2"), np.frombuffer(second, "<i2")])
     left = np.frombuffer(first, "<i2")[: len(late)]
     return np.stack([left, np.resize(late, len(left))], 1).tobytes()
@@ -45,7 +45,7 @@ BOTH = beside(TALK, pcm("quilter.ogg") + bytes(4 * SECOND) + pcm("airplane.mp3")
 
 @dataclass
 class Gate:
-    """Clients that have got somewhere wait here until the service has been killed."""
+    """Clients wait here at some point until the service was killed."""
 
     expected: int
     opened: asyncio.Event = field(default_factory=asyncio.Event)
@@ -59,7 +59,7 @@ class Gate:
 
 
 async def told(session: Session, events: list[Event], until: Callable[[Event], bool] = lambda event: False) -> None:
-    """Reads up to such an event, or to the end."""
+    """Read events up to one that fulfils the condition, or to the end."""
     async for event in session:
         events.append(dict(event))
         if until(events[-1]):
@@ -71,7 +71,7 @@ def has_heard(milliseconds: int) -> Callable[[Event], bool]:
 
 
 async def speak(url: str, gate: Gate, audio: bytes = TALK, **options: Any) -> list[Event]:
-    """All that an asynchronous client is told of a recording; it is in the middle of it when the service is killed."""
+    """All events of an asynchronous client. The service is killed in the middle of the recording."""
     events: list[Event] = []
     before = BEFORE_S * SECOND * options.get("channels", 1)
     async with connect(url, options) as session:
@@ -86,7 +86,7 @@ async def speak(url: str, gate: Gate, audio: bytes = TALK, **options: Any) -> li
 
 
 async def flush(url: str, gate: Gate) -> list[Event]:
-    """The same with flushes: the last of them and the end have been sent, but are not answered."""
+    """The same with flushes. The last flush and `stop` have been sent, but are not answered."""
     events: list[Event] = []
     async with connect(url) as session:
         for second in (3, 6):
@@ -104,7 +104,7 @@ async def flush(url: str, gate: Gate) -> list[Event]:
 
 
 def speak_blocking(url: str, at_gate: Callable[[], None]) -> list[Event]:
-    """The same in a program that is not asynchronous."""
+    """The same with the blocking client."""
     events: list[Event] = []
     with connect(url) as session:
         session.send(TALK[: BEFORE_S * SECOND])
@@ -119,7 +119,7 @@ def speak_blocking(url: str, at_gate: Callable[[], None]) -> list[Event]:
 
 
 async def command_line(url: str, gate: Gate) -> list[Event]:
-    """What `streamer FILE` writes; its exit status is the last event."""
+    """The output of `streamer FILE`, with its exit status as the last event."""
     command = ["-m", "streamer", str(SHORT), "--server", url, "--format", "jsonl", "--paced"]
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=PIPE)
     assert process.stdout is not None
@@ -132,14 +132,14 @@ async def command_line(url: str, gate: Gate) -> list[Event]:
 
 
 async def all_there(gate: Gate, clients: Iterable[asyncio.Task[list[Event]]]) -> None:
-    """Unless one of them has failed."""
+    """Wait until all clients are at the gate, or one of them has failed."""
     waiting = asyncio.create_task(gate.full.wait())
     await asyncio.wait([waiting, *clients], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
 
 
 async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
-    """What all of them are told, of one service that is killed while all of them speak."""
+    """The events of all clients of one service that is killed while all of them speak."""
     served = RestartableService("--triton", triton.grpc_address)
     await served.start()
     gate, last_gate, loop = Gate(4), Gate(1), asyncio.get_running_loop()
@@ -155,29 +155,29 @@ async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
             "blocking": asyncio.create_task(asyncio.to_thread(speak_blocking, served.site, at_gate)),
         }
         await all_there(gate, clients.values())
-        # It does not wait for the others: it comes last.
+        # Last, because it does not wait for the others.
         clients["command line"] = asyncio.create_task(command_line(served.site, last_gate))
         await all_there(last_gate, clients.values())
         served.send(signal.SIGSTOP)
         gate.opened.set()
         last_gate.opened.set()
-        await asyncio.sleep(0.3)  # what they send now, no service reads
+        await asyncio.sleep(0.3)  # no service reads what they send now
         await served.stop(signal.SIGKILL)
         await served.start()
         return dict(zip(clients, await asyncio.gather(*clients.values()), strict=True))
     finally:
         await served.stop()
-        print(*served.lines, sep="\n")  # if the test fails
+        print(*served.lines, sep="\n")  # shown if the test fails
 
 
 @pytest.fixture(scope="module")
 def disturbed(triton: TritonServer) -> dict[str, list[Event]]:
-    """What each client is told."""
+    """The events of each client."""
     return asyncio.run(all_disturbed(triton))
 
 
 def undisturbed(service: Service, audio: bytes | Path, **options: Any) -> list[Event]:
-    """What a client is told whose service lives."""
+    """The events of a client whose service is not killed."""
     return [
         dict(event) for event in transcribe(audio if isinstance(audio, Path) else [audio], service.url, options=options)
     ]
@@ -185,12 +185,12 @@ def undisturbed(service: Service, audio: bytes | Path, **options: Any) -> list[E
 
 @pytest.fixture(scope="module")
 def right(service: Service) -> list[Event]:
-    """What a client is told of the talk."""
+    """The right events for the talk."""
     return lasting(undisturbed(service, TALK))
 
 
 def lasting(events: list[Event]) -> list[Event]:
-    """Finals and speech, and how much was heard in the end, without numbers and confidences."""
+    """Finals, speech events and the final amount of audio, without numbers and confidences."""
     kept = [{**event, "n": 0, "confidence": 0} for event in events if event["type"] in ("final", "speech", "done")]
     for event in kept:
         event["words"] = [(word["word"], word["start_ms"], word["end_ms"]) for word in event.get("words", ())]
@@ -198,14 +198,14 @@ def lasting(events: list[Event]) -> list[Event]:
 
 
 def check_numbers(events: list[Event]) -> None:
-    """They rise by one, whatever was told."""
+    """Check that the numbers of the events rise by one."""
     first = events[0]["n"]
     assert [event["n"] for event in events] == list(range(first, first + len(events)))
 
 
 @pytest.mark.parametrize("client", ["asynchronous", "blocking"])
 def test_it_is_one_session(right: list[Event], disturbed: dict[str, list[Event]], client: str) -> None:
-    """Words, times and segments are those of a session whose service lives; one event tells of the other."""
+    """Words, times and segments are the same as without the failure; one event reports the other session."""
     events = disturbed[client]
     assert lasting(events) == right
     check_numbers(events)
@@ -217,7 +217,7 @@ def test_it_is_one_session(right: list[Event], disturbed: dict[str, list[Event]]
 
 
 def test_the_command_line_does_not_notice(service: Service, disturbed: dict[str, list[Event]]) -> None:
-    """`streamer FILE` writes what it would have written, and that it has."""
+    """`streamer FILE` writes the same as without the failure, and succeeds."""
     *events, last = disturbed["command line"]
     assert last == {"type": "exit", "status": 0}
     assert lasting(events) == lasting(undisturbed(service, SHORT))
@@ -229,7 +229,7 @@ def test_the_command_line_does_not_notice(service: Service, disturbed: dict[str,
 
 
 def test_flushes_and_the_end_are_asked_for_again(service: Service, disturbed: dict[str, list[Event]]) -> None:
-    """Those that had no answer; each is answered once, in its place."""
+    """Unanswered flushes and `stop` are sent again, and each is answered once at its place."""
     events = disturbed["flushes"]
     check_numbers(events)
     assert [event["audio_ms"] for event in events if event["type"] == "flushed"] == [3000, 6000, 9000]
@@ -243,9 +243,9 @@ def test_flushes_and_the_end_are_asked_for_again(service: Service, disturbed: di
 
 
 def test_each_channel_goes_on_at_its_own_cut(service: Service, disturbed: dict[str, list[Event]]) -> None:
-    """Nothing is told twice. The channel that was behind is as it would have been.
+    """Nothing is repeated, and the channel that was behind has the same words as without the failure.
 
-    The other began with silence, and some words of its running segment may be others for that.
+    The other channel began with silence, so some words of its running segment may be different.
     """
     events, right = disturbed["two channels"], undisturbed(service, BOTH, **STEREO)
     check_numbers(events)
@@ -269,7 +269,7 @@ def test_each_channel_goes_on_at_its_own_cut(service: Service, disturbed: dict[s
 
 
 async def test_a_service_that_shuts_down(triton: TritonServer, right: list[Event]) -> None:
-    """What it makes final in the middle of a word is not told: another session hears the word whole."""
+    """A final that the shutdown cut within a word is not passed on; another session recognises the whole word."""
     served = RestartableService("--triton", triton.grpc_address, "--drain-limit", "0")
     await served.start()
     try:

@@ -30,13 +30,13 @@ RECEIVED_S = "streamer_received_seconds_total"
 
 
 def counted(service: Service, name: str) -> float:
-    """One of the service's metrics."""
+    """The value of one of the service's metrics."""
     lines = service.metrics.exposition().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
 
 
 def until(service: Service, name: str, least: float) -> None:
-    """Waits until it is so much."""
+    """Wait until the metric is at least this high."""
     deadline = time.monotonic() + PATIENCE_S
     while counted(service, name) < least:
         assert time.monotonic() < deadline
@@ -45,7 +45,7 @@ def until(service: Service, name: str, least: float) -> None:
 
 @pytest.fixture
 def collection(tmp_path: Path) -> Path:
-    """A folder of recordings, the longest of them first, with one that is broken."""
+    """A folder of recordings, the longest first, and one of them broken."""
     for name, source in {"2/a.mp3": SHORT, "2/b.ogg": PHRASE, "3.mp3": SHORT}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(Path(source).read_bytes())
@@ -57,7 +57,7 @@ def collection(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("jobs", ["1", "4"])
 def test_folders_are_all_recordings_in_them(service: Service, collection: Path, jobs: str) -> None:
-    """However many at a time, the transcripts come in order; what is broken has its sentence, and stops nothing."""
+    """Transcripts come in order, however many recordings run at a time. A broken one is reported and stops nothing."""
     done = streamer(str(collection), PHRASE, "--jobs", jobs, "--format", "json", "--server", service.url)
     assert done.returncode == 1
     names = [str(collection / name) for name in ("1.flac", "3.mp3", "2/a.mp3", "2/b.ogg")] + [PHRASE]
@@ -70,7 +70,7 @@ def test_folders_are_all_recordings_in_them(service: Service, collection: Path, 
 
 
 def test_a_folder_takes_the_folders_of_the_recordings(service: Service, collection: Path, tmp_path: Path) -> None:
-    """The structure stays, and nothing is written for what failed."""
+    """The output has the same folders as the recordings, and no file for a failed one."""
     (tmp_path / "out").mkdir()
     done = streamer(str(collection), "-o", str(tmp_path / "out"), "--format", "vtt", "--server", service.url)
     assert (done.returncode, done.stdout) == (1, "")
@@ -79,7 +79,7 @@ def test_a_folder_takes_the_folders_of_the_recordings(service: Service, collecti
 
 
 async def test_more_at_a_time_than_the_service_takes(triton: TritonServer, collection: Path) -> None:
-    """Who finds no room beside our own waits for one of them to end."""
+    """If the service is full because of our own sessions, a recording waits for one of them to end."""
     async with Service(triton.grpc_address, port=0, sessions=2) as service:
         arguments = (str(collection), "--jobs", "4", "--format", "json", "--server", service.url)
         done = await asyncio.to_thread(streamer, *arguments)
@@ -88,7 +88,7 @@ async def test_more_at_a_time_than_the_service_takes(triton: TritonServer, colle
 
 
 def test_several_at_a_time_on_a_terminal(service: Service, collection: Path) -> None:
-    """The words of one after the other, and below them how far each is; one line of it stays."""
+    """The words come in order, with the progress of each recording below them; one line stays at the end."""
     terminal = Terminal(str(collection), "--paced", "--jobs", "3", "--server", service.url, width=100)
     terminal.watch("of 5 recordings; 1 failed")
     for name in ("1.flac", "a.mp3", "3.mp3"):
@@ -103,7 +103,7 @@ def test_several_at_a_time_on_a_terminal(service: Service, collection: Path) -> 
 
 
 def test_the_sound_of_a_video(service: Service, tmp_path: Path) -> None:
-    """Its words are those of the recording in it; Ctrl-C leaves no ffmpeg behind."""
+    """A video gives the words of its audio, and Ctrl-C leaves no ffmpeg behind."""
     if shutil.which("ffmpeg") is None and not os.environ.get("CI"):
         pytest.skip("ffmpeg is not installed: make system")
     picture = ("-f", "lavfi", "-i", "color=size=64x48:rate=5:duration=25", "-c:v", "mpeg4")
@@ -125,7 +125,7 @@ def test_the_sound_of_a_video(service: Service, tmp_path: Path) -> None:
 
 
 def test_words_on_a_terminal_are_those_of_one_recording(service: Service, tmp_path: Path) -> None:
-    """With standard error elsewhere the words of the moment stand alone, and those of the next one wait."""
+    """If standard error goes elsewhere, only the present words are shown, and the next recording waits."""
     command = f'exec "{sys.executable}" -m streamer "{SHORT}" "{PHRASE}" --server {service.url} 2> {tmp_path}/errors'
     terminal = Terminal(command=["/bin/sh", "-c", command], width=40)
     assert terminal.status() == 0
@@ -136,13 +136,13 @@ def test_words_on_a_terminal_are_those_of_one_recording(service: Service, tmp_pa
 
 @pytest.mark.parametrize(("format", "ending"), [("json", "json"), ("text", "txt")])
 def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path, format: str, ending: str) -> None:
-    """It is said at once what is waited for; what was heard is called partial, and an earlier transcript stays."""
+    """After Ctrl-C the command says what it waits for; an incomplete file is called partial; an earlier one stays."""
     (tmp_path / f"talk.{ending}").write_text("finished")
     paced = (*COMMAND, TALK, "--paced", "--server", service.url, "--overwrite")
     before = counted(service, FINALS)
     with subprocess.Popen([*paced, "--format", format, "-o", tmp_path], stderr=subprocess.PIPE, text=True) as process:
         until(service, FINALS, before + 1)
-        until(service, HEARD, counted(service, HEARD) + 1)  # a later message, so that the final has arrived
+        until(service, HEARD, counted(service, HEARD) + 1)  # a later message: the final has arrived
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr is not None
@@ -150,7 +150,7 @@ def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path, format: st
         assert process.stderr.read().splitlines() == [
             "streamer: stopping: saving what was recognised so far, and ending what this command started. "
             "Press Ctrl-C again to quit at once.",
-            f"streamer: {TALK} was not transcribed to its end: the part that was is in {partial}.",
+            f"streamer: {TALK} was not transcribed to its end: the text so far is in {partial}.",
         ]
     assert (tmp_path / f"talk.{ending}").read_text() == "finished"
     kept = partial.read_text()
@@ -160,7 +160,7 @@ def test_ctrl_c_keeps_what_is_final(service: Service, tmp_path: Path, format: st
 
 
 def test_a_second_run_goes_on_where_the_first_ended(service: Service, collection: Path, tmp_path: Path) -> None:
-    """With --skip-existing; without it the transcripts of the first run are safe. Several formats are one run."""
+    """--skip-existing continues where a run ended; without it existing transcripts are safe. Formats count together."""
     command = (str(collection), "--format", "srt,json", "-o", str(tmp_path / "out"), "--server", service.url)
     (tmp_path / "2.wav").unlink()
     (tmp_path / "out" / "2").mkdir(parents=True)
@@ -179,7 +179,7 @@ def test_a_second_run_goes_on_where_the_first_ended(service: Service, collection
 
 
 def test_what_can_be_heard_of_a_cut_recording(service: Service, tmp_path: Path) -> None:
-    """A WAV with fewer samples than it says is told and no success; an Ogg file without an end mark is told."""
+    """A WAV file that is too short fails after its words; an Ogg file without an end mark gives a warning."""
     soundfile.write(tmp_path / "talk.wav", *soundfile.read(TALK))
     (tmp_path / "talk.wav").write_bytes((tmp_path / "talk.wav").read_bytes()[: 44 + 9 * 32_000])
     done = streamer("talk.wav", "--format", "json", "--server", service.url, folder=tmp_path)
@@ -196,7 +196,7 @@ def test_what_can_be_heard_of_a_cut_recording(service: Service, tmp_path: Path) 
 
 
 def test_silence_is_told(service: Service, tmp_path: Path) -> None:
-    """A recording without words is no failure, but nobody has to wonder."""
+    """A recording without words is not a failure, but is reported."""
     soundfile.write(tmp_path / "still.wav", np.zeros(16_000), 16_000)
     soundfile.write(tmp_path / "noise.wav", np.random.default_rng(1).normal(0, 0.01, 16_000), 16_000)
     done = streamer("still.wav", "noise.wav", "--jobs", "1", "--server", service.url, folder=tmp_path)
@@ -208,13 +208,13 @@ def test_silence_is_told(service: Service, tmp_path: Path) -> None:
 
 
 def test_a_full_disk(service: Service, tmp_path: Path) -> None:
-    """One sentence for standard output; where one file does not fit the others go on, and nothing is half-written."""
+    """A full disk gives one sentence. If one file does not fit, the others go on, and nothing is half-written."""
     with Path("/dev/full").open("w") as full:
         command = [*COMMAND, PHRASE, "--server", service.url]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
     assert done.stderr == "streamer: standard output cannot be written: No space left on device.\n"
-    # A full folder, seen by one process: no file may be longer than the transcript of the short one.
+    # A full folder for one process: no file may be longer than the transcript of the short recording.
     command = [sys.executable, "-c", LIMITED, TALK, PHRASE, "--format", "json", "-o", f"{tmp_path}/", "--jobs", "1"]
     done = subprocess.run(
         [*command, "--server", service.url], capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -236,7 +236,7 @@ runpy.run_module("streamer", run_name="__main__")
 
 
 def test_what_is_no_file(service: Service, tmp_path: Path) -> None:
-    """A pipe with a name and an address are heard like files; encoded audio on standard input, too."""
+    """Named pipes, addresses and encoded audio on standard input are transcribed like files."""
     words = finals(service, PHRASE)
     for command in (f'"{PHRASE}" > pipe.ogg & streamer pipe.ogg', f'"{PHRASE}" | streamer -'):
         (tmp_path / "pipe.ogg").unlink(missing_ok=True)
@@ -254,7 +254,7 @@ def test_what_is_no_file(service: Service, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_standard_input(service: Service) -> None:
-    """What was said until then is heard to its last word, as if the pipe had ended."""
+    """Ctrl-C ends standard input as if the pipe had ended, and the last words still come."""
     command = [*COMMAND, "-", "--format", "json", "--server", service.url]
     before = counted(service, RECEIVED_S)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -274,7 +274,7 @@ def test_ctrl_c_ends_standard_input(service: Service) -> None:
 
 
 def test_words_of_a_pipe_come_while_they_are_said(service: Service) -> None:
-    """Sound that is piped as it is spoken is told as soon as it can be: no buffer of ours holds it back."""
+    """Words of piped audio come as soon as possible; no buffer delays them."""
     samples, rate = soundfile.read(TALK, frames=8 * 16_000, dtype="int16")
     command = [*COMMAND, "-", "--format", "jsonl", "--server", service.url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -295,7 +295,7 @@ def test_words_of_a_pipe_come_while_they_are_said(service: Service) -> None:
                 if event["type"] == "partial":
                     partials.append(event["audio_ms"])
 
-        # Nothing more is said before the words of what was said are there, but for those of the last step or two.
+        # More is only spoken when the words so far have come, except those of the last step or two.
         for begin_ms in range(0, 3500, 500):
             speak(begin_ms, begin_ms + 500)
             if begin_ms >= 1000:

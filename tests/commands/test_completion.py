@@ -1,4 +1,4 @@
-"""The Tab key: what it offers, and that it does so in real shells."""
+"""The Tab key: what the command suggests, and that it works in real shells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.pseudo_terminal import COMMAND, Terminal
 
 Completed = Callable[..., dict[str, str]]
 
-# How each shell is started without anybody's settings, and told of the command.
+# How each shell is started without anybody's settings, and how it is told about the command.
 SHELLS = {
     "bash": (("--norc", "--noprofile", "-i"), "PS1='ready''> '; eval \"$(streamer completion bash)\""),
     "zsh": (("-f", "-i"), "autoload -U compinit; compinit -D -u; PS1='ready''> '; eval \"$(streamer completion zsh)\""),
@@ -30,7 +30,7 @@ SHELLS = {
         "function fish_prompt; echo 'ready''> '; end; streamer completion fish | source",
     ),
 }
-# Stands for the command where a completed line is run: shows what it was given.
+# Used in place of the command for a completed line: shows its arguments.
 PROGRAM = """#!/bin/sh
 if [ "$1" = completion ]; then exec "{python}" -m streamer "$@"; fi
 if [ -n "$_ARGCOMPLETE" ]; then "{python}" -m streamer "$@"; echo >> "{asked}"; exit; fi
@@ -40,12 +40,12 @@ printf 'ran'; printf ' <%s>' "$@"; echo ' done'
 
 @pytest.fixture
 def completed(tmp_path: Path) -> Completed:
-    """What the command answers where there are two recordings and a folder."""
+    """The answers of the command in a folder with two recordings and a folder."""
     (tmp_path / "here" / "recordings").mkdir(parents=True)
     for name in ("talk.wav", "--talk.wav"):
         (tmp_path / "here" / name).touch()
     answer = tmp_path / "answer"
-    # As fish asks: a line each, with the meaning behind a tab.
+    # As fish asks: one suggestion on each line, with its meaning after a tab.
     asked = {
         "_ARGCOMPLETE_SHELL": "fish",
         "_ARGCOMPLETE_IFS": "\n",
@@ -67,7 +67,7 @@ def completed(tmp_path: Path) -> Completed:
 
 
 def test_commands_and_files_come_first(completed: Completed) -> None:
-    """`streamer` alone: each command with what it does, or a recording; then only recordings."""
+    """`streamer` alone offers the commands with their meanings, and recordings; after that only recordings."""
     first = completed("")
     assert {name: first[name] for name in COMMANDS} == {name: command.summary for name, command in COMMANDS.items()}
     assert set(first) - set(COMMANDS) == {"talk.wav", "--talk.wav", "recordings/"}
@@ -78,7 +78,7 @@ def test_commands_and_files_come_first(completed: Completed) -> None:
 
 @pytest.mark.parametrize("name", [None, *COMMANDS])
 def test_every_option_of_every_command_is_offered(completed: Completed, name: str | None) -> None:
-    """Those of the help, all of them, each with what it means."""
+    """Every option in --help is offered with its meaning."""
     offered = completed(*([name] if name else []), "--")
     listed = re.findall(r"^  (-.*?)(?:  |$)", parser_of(name).format_help(), re.MULTILINE)
     assert set(re.findall(r"--[a-z-]+", " ".join(listed))) == offered.keys() != set()
@@ -111,13 +111,13 @@ def test_every_option_of_every_command_is_offered(completed: Completed, name: st
     ],
 )
 def test_values_are_offered(completed: Completed, words: tuple[str, ...], values: set[str]) -> None:
-    """Those that an option can have; files and folders where it wants such, and also after two dashes."""
+    """Options offer their possible values; files and folders are offered where they fit, also after two dashes."""
     assert set(completed(*words)) == values
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with recordings in it, and the command on the way of the shells."""
+    """A folder with recordings, and the command in the PATH of the shells."""
     folder = tmp_path_factory.mktemp("place")
     (folder / "bin").mkdir()
     (folder / "bin" / "streamer").write_text(PROGRAM.format(python=sys.executable, asked=folder / "asked"))
@@ -131,7 +131,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ended() -> Iterator[list[Terminal]]:
-    """Shells that end with the test, whatever comes of it."""
+    """Shells that end with the test in any case."""
     terminals: list[Terminal] = []
     yield terminals
     for terminal in terminals:
@@ -142,7 +142,7 @@ def ended() -> Iterator[list[Terminal]]:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_tab_in_a_real_shell(place: Path, ended: list[Terminal], shell: str) -> None:
-    """Keys are pressed, and the line that comes of it is run with the words that were meant."""
+    """Keys are pressed in a real shell, and the resulting line is run with the intended words."""
     path = shutil.which(shell)
     if path is None and not os.environ.get("CI"):
         pytest.skip(f"{shell} is not installed: make system")
@@ -165,7 +165,7 @@ def test_tab_in_a_real_shell(place: Path, ended: list[Terminal], shell: str) -> 
         seen = len(terminal.shown)
         terminal.type("streamer ")
         for part in keys.split("\t")[:-1]:
-            # Some shells take a Tab for a mere character when other keys follow at once, as in text that is pasted.
+            # Some shells take a Tab as text if other keys follow at once, because it may have been pasted.
             typed, asked = len(terminal.shown), answers(place)
             terminal.type(f"{part}\t")
             while answers(place) == asked:
@@ -180,6 +180,6 @@ def test_tab_in_a_real_shell(place: Path, ended: list[Terminal], shell: str) -> 
 
 
 def answers(place: Path) -> int:
-    """How often the command has told a shell what there is."""
+    """How often the command has answered a shell."""
     asked = place / "asked"
     return len(asked.read_text()) if asked.exists() else 0

@@ -1,4 +1,4 @@
-"""The whole of `streamer doctor`, as somebody types it."""
+"""`streamer doctor` as a user runs it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINE = re.compile(r"[✓!✗] \S.{14} \S")
 
 @pytest.mark.timeout(300)  # torch is imported twice, in the end by the model of a whole service
 def test_this_machine_is_fine() -> None:
-    """Every line is aligned, a recording is really recognised, and nothing private is told."""
+    """Every line is aligned, a recording is recognised, and nothing private is shown."""
     environment = {**os.environ, "STREAMER_KEY": "streamer_abc"}
     done = subprocess.run([*COMMAND, "doctor"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -48,7 +48,7 @@ def test_this_machine_is_fine() -> None:
 
 
 def test_a_report_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
-    """One object with the same."""
+    """--json prints one object with the same findings."""
     assert run(["doctor", "--json", "--quick"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["usable"] is True
@@ -59,9 +59,9 @@ def test_a_report_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_problem_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit status is 1, and no server is started to fail once more."""
+    """With a problem the exit status is 1, and no server is started."""
     monkeypatch.setattr(streamer.doctor.model, "NEEDED", ("1/no.such.file",))
-    monkeypatch.setattr(streamer.doctor.packages, "torch", lambda: ())  # takes long, and has tests of its own
+    monkeypatch.setattr(streamer.doctor.packages, "torch", lambda: ())  # slow, and tested elsewhere
     assert run(["doctor"]) == 1
     shown = capsys.readouterr().out
     assert re.search(r"^✗ model files     \S+/1/no.such.file: No such file or directory → ", shown, re.MULTILINE)
@@ -71,15 +71,15 @@ def test_a_problem_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_colour_is_for_terminals(no_color: str) -> None:
-    """Unless somebody wants none."""
+    """Colours are used only on terminals, and not with NO_COLOR."""
     terminal = Terminal("doctor", "--quick", environment={**os.environ, "NO_COLOR": no_color})
     assert terminal.status() == 0
     assert ("\x1b[32m✓\x1b[0m Python" in terminal.shown) == (not no_color)
 
 
 def test_without_portaudio_and_with_a_microphone(tmp_path: Path) -> None:
-    """A missing library is a warning with its package; a microphone that is there is told."""
-    # Every Python that is started finds no PortAudio on this machine.
+    """A missing library is a warning that names the package; a microphone is listed."""
+    # No Python process finds PortAudio on this machine.
     (tmp_path / "sitecustomize.py").write_text("import ctypes.util\nctypes.util.find_library = lambda name: None\n")
     hidden = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     command = [*COMMAND, "doctor", "--quick"]
@@ -93,7 +93,7 @@ def test_without_portaudio_and_with_a_microphone(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with what `pip install streamer-asr` brings, and nothing else."""
+    """A Python with the packages of `pip install streamer-asr` and nothing else."""
     folder = tmp_path_factory.mktemp("light")
     venv.create(folder, symlinks=True)
     there = Path(sysconfig.get_path("purelib"))
@@ -107,7 +107,7 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_light_client(light: Path, service: Service) -> None:
-    """It says which parts are there; alone it can transcribe nothing, with a service elsewhere it can."""
+    """It lists its parts. Alone it cannot transcribe anything; with a service elsewhere it can."""
     command = [str(light), "-m", "streamer", "doctor"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run([*command], env=environment, capture_output=True, text=True, check=False)
@@ -117,7 +117,7 @@ def test_the_light_client(light: Path, service: Service) -> None:
     assert re.search(r"^! mic             sounddevice missing → make install", done.stdout, re.M)
     if not is_ready():
         assert done.returncode == 1
-        assert "✗ service         only the light client is installed, and no service runs here" in done.stdout
+        assert "✗ service         only the light client is installed, and no service runs" in done.stdout
     done = subprocess.run(
         [*command, "--server", service.url], env=environment, capture_output=True, text=True, check=False
     )
@@ -127,7 +127,7 @@ def test_the_light_client(light: Path, service: Service) -> None:
 
 
 def test_a_client_that_cannot_be_imported(light: Path) -> None:
-    """What is installed and does not work is wrong, also where a service would be named."""
+    """A client package that cannot be imported is a problem, even if a service is named."""
     code = "import sys; sys.modules['soundfile'] = None; from streamer.cli import run; sys.exit(run(sys.argv[1:]))"
     command = [str(light), "-c", code, "doctor", "--server", "127.0.0.1:1"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -141,7 +141,7 @@ def test_a_client_that_cannot_be_imported(light: Path) -> None:
 
 
 def test_a_wrong_argument_is_one_sentence() -> None:
-    """As with all commands."""
+    """A wrong argument gives one sentence, as for all commands."""
     done = subprocess.run(
         [sys.executable, "-m", "streamer", "doctor", "x"], capture_output=True, text=True, check=False
     )

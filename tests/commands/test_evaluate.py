@@ -1,4 +1,4 @@
-"""The command as somebody types it, with the real service and the real engine."""
+"""`streamer evaluate` as a user runs it, with the real service and the real engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT_S = 100
 
 
 def evaluate(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end."""
+    """Run the command to its end."""
     command = [sys.executable, "-m", "streamer", "evaluate", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=folder, check=False)
     assert "Traceback" not in done.stderr
@@ -32,13 +32,13 @@ def evaluate(*arguments: str, folder: Path | None = None) -> subprocess.Complete
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines."""
+    """The objects in a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.timeout(300)
 def test_service_and_engine_give_the_same_words(service: Service, tmp_path: Path) -> None:
-    """And so the same errors, counted over all that the manifest holds; each way tells its own speed."""
+    """Service and engine recognise the same words and count the same errors; each reports its own speed."""
     through = {"service": ["--server", service.url, "--sessions", "2"], "engine": ["--engine", "--sessions", "3"]}
     reports, heard = {}, {}
     for way, arguments in through.items():
@@ -70,7 +70,7 @@ def test_service_and_engine_give_the_same_words(service: Service, tmp_path: Path
 
 
 def test_a_service_of_its_own(tmp_path: Path) -> None:
-    """Started and stopped for the command, which can then tell what it cost; live, as long as it was spoken."""
+    """A service that is started for the command is measured too; live, it takes as long as the speech."""
     (tmp_path / "short.tsv").write_text(f"file\ttext\n{SAMPLES / FILES[2]}\t{reference(FILES[2])}\n")
     command = ["short.tsv", "--server", "embedded", "--paced", "--json", "a.json"]
     done = evaluate(*command, folder=tmp_path)
@@ -82,7 +82,7 @@ def test_a_service_of_its_own(tmp_path: Path) -> None:
 
 
 def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
-    """Of the words that were heard, which are the reference here; by the clock of the audio and of the wall."""
+    """Delays are measured against the recognised words, by the time of the audio and by the clock."""
     heard = tmp_path / "a.jsonl"
     assert evaluate(MANIFEST, "--server", service.url, "--hypotheses", str(heard)).returncode == 0
     [spoken] = [line for line in lines(heard) if line["name"] == FILES[2]]
@@ -101,7 +101,7 @@ def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
     assert audio["words"] == wall["words"] == len(words)
     assert 100 <= audio["shown_median_ms"] <= audio["stable_median_ms"] <= audio["final_median_ms"] <= 3200
     assert audio["shown_median_ms"] == pytest.approx(sorted(spoken["shown_ms"])[len(words) // 2] - 100, abs=320)
-    # Nobody can show a word before its audio was there.
+    # No word can be shown before its audio was there.
     assert wall["shown_median_ms"] >= audio["shown_median_ms"] - 1
     times, sure = report["times"]["b"], report["confidence"]["b"]
     assert times["words"] == sure["words"]["number"] == len(words)
@@ -112,7 +112,7 @@ def test_delays_against_an_alignment(service: Service, tmp_path: Path) -> None:
 
 
 def test_settings_are_compared(tmp_path: Path) -> None:
-    """A line for each value, and the whole report of each; only of the half that is asked for."""
+    """Each value gets a line and a whole report, for the chosen half only."""
     name = str(SAMPLES / FILES[2])
     (tmp_path / "a.tsv").write_text(f"file\ttext\n{name}\t{reference(FILES[2])}\n")
     command = ["a.tsv", "--engine", "--half", half(name), "--compare", "step-ms=320,640", "--json", "a.json"]
@@ -126,7 +126,7 @@ def test_settings_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) -> None:
-    """It is counted, named with its reason, and in all that is written."""
+    """A failed utterance is counted and named with its reason, and everything is written."""
     (tmp_path / "notes.wav").write_text("This is no sound.")
     (tmp_path / "a.tsv").write_text(f"file\ttext\nnotes.wav\tyes\n{SAMPLES / FILES[2]}\tno\n")
     command = ["a.tsv", "--server", service.url, "--json", "a.json", "--hypotheses", "a.jsonl"]
@@ -151,9 +151,9 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
         ([MANIFEST, "--compare", "step-ms"], 2, "such as step-ms=160,320"),
         ([MANIFEST, "--compare", "step-ms=100"], 2, "choose from 160, 320, 640"),
         ([MANIFEST, "--compare", "size=1"], 2, "unknown option --size"),
-        ([MANIFEST, "--compare", "step-ms=160", "--hypotheses", "a"], 2, "--hypotheses are those of one setting"),
-        ([MANIFEST, "--engine", "--paced"], 2, "--paced is about a service"),
-        ([MANIFEST, "--json", "missing/a.json"], 2, "there is no folder missing"),
+        ([MANIFEST, "--compare", "step-ms=160", "--hypotheses", "a"], 2, "--hypotheses needs a single setting"),
+        ([MANIFEST, "--engine", "--paced"], 2, "--paced is only for a service"),
+        ([MANIFEST, "--json", "missing/a.json"], 2, "the folder missing does not exist"),
         ([MANIFEST, "--corpus", "x"], 1, "there is no corpus 'x'"),
         ([MANIFEST, "--alignment", "missing"], 1, "the alignment missing cannot be read"),
         (["missing.tsv"], 1, "missing.tsv cannot be read: No such file"),
@@ -162,7 +162,7 @@ def test_a_failed_utterance_fails_the_command(service: Service, tmp_path: Path) 
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], status: int, words: str) -> None:
-    """2 for a wrong command line, 1 for what it names; nothing is written."""
+    """The exit status is 2 for a wrong command line and 1 for wrong files; nothing is written."""
     (tmp_path / "empty.tsv").write_text("file\ttext\n")
     done = evaluate(*arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (status, "")
@@ -173,7 +173,7 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, status: int) -> None:
-    """Without a report; it is said what there is to wait for, and its sessions end with it."""
+    """A signal ends it without a report; it says what it waits for, and its sessions end."""
     command = [sys.executable, "-m", "streamer", "evaluate", MANIFEST, "--server", service.url, "--paced"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while sessions(service) < 3:
@@ -188,13 +188,13 @@ def test_a_signal_ends_it_in_order(service: Service, number: signal.Signals, sta
 
 
 def sessions(service: Service) -> int:
-    """How many sessions the service has at present."""
+    """How many sessions the service has."""
     with urlopen(service.url.replace("ws://", "http://").replace("/v1/stream", "/readyz"), timeout=60) as answer:
         return int(json.load(answer)["sessions"])
 
 
 def test_help_teaches() -> None:
-    """What a manifest is, examples, and every option."""
+    """--help explains manifests, and has examples and every option."""
     shown = evaluate("--help").stdout
     for words in ("MANIFEST", "examples:", "--engine", "--alignment", "--hypotheses", "exit status"):
         assert words in shown

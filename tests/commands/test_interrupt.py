@@ -12,12 +12,12 @@ from streamer.commands.interrupt import run_until_signal
 
 
 def send(number: signal.Signals) -> None:
-    """As somebody else would."""
+    """Send a signal to this process."""
     os.kill(os.getpid(), number)
 
 
 def test_the_work_has_its_own_status() -> None:
-    """Without a signal its result is the exit status, and its exceptions are its own."""
+    """Without a signal, the result of the work is the exit status, and its exceptions are raised."""
 
     async def work() -> int:
         return 3
@@ -32,7 +32,7 @@ def test_the_work_has_its_own_status() -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_cancels_and_the_work_tidies_up(number: signal.Signals, status: int) -> None:
-    """What has to be done at the end is done, also if a second SIGTERM comes meanwhile."""
+    """Clean-up is completed, even if a second SIGTERM comes meanwhile."""
     done = []
 
     async def work() -> int:
@@ -50,7 +50,7 @@ def test_a_signal_cancels_and_the_work_tidies_up(number: signal.Signals, status:
 
 
 def test_a_second_ctrl_c_does_not_wait() -> None:
-    """Whoever presses it twice wants out."""
+    """A second Ctrl-C ends it at once."""
 
     async def work() -> int:
         send(signal.SIGINT)
@@ -66,7 +66,7 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
 
 
 def test_the_handlers_are_gone_afterwards() -> None:
-    """The process is as it was before."""
+    """Afterwards the process has its earlier signal handlers."""
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
     async def work() -> int:
@@ -78,7 +78,7 @@ def test_the_handlers_are_gone_afterwards() -> None:
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_hurries(second: signal.Signals) -> None:
-    """Where the work can hurry it is told to, once, and still ends in order; the first signal makes the status."""
+    """A second signal hurries the work once, and it still ends in order. The first signal decides the status."""
     called, done = [], []
 
     async def work() -> int:
@@ -98,7 +98,7 @@ def test_a_second_signal_hurries(second: signal.Signals) -> None:
 
 
 def test_a_third_ctrl_c_does_not_wait() -> None:
-    """Also work that hurries can be left."""
+    """A third Ctrl-C ends it at once, even if the work hurries."""
     hurried = []
 
     async def work() -> int:

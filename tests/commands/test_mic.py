@@ -1,4 +1,4 @@
-"""The microphone: recordings are played in a room, and the command that listens there writes them down."""
+"""The microphone: recordings are played in a virtual room, and the command transcribes them."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from tests.virtual_microphone import Room, room, silent_environment, without_por
 PHRASE = SAMPLES / "quilter.ogg"
 READY = "streamer: listening to "
 ENDING = "streamer: stopping: waiting for the last words. Press Ctrl-C again to quit at once.\n"
-MUTED = " gives nothing but silence: is it muted? --devices lists others."
-# The microphone of the room, whatever else the machine has.
+MUTED = " gives only silence: is it muted? --devices lists others."
+# The microphone of the room, even if the machine has others.
 MIC = ("mic", "--device", "default")
-# A room is no file: the sound begins elsewhere in a step and is resampled, so that now and then a word is another.
+# The audio is resampled and begins at another sample, so a few words may be different from those of the file.
 MOST_WRONG = 0.3
 
 
 @pytest.fixture(scope="module")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """A room for all tests that leave its microphone where it is."""
+    """A room for all tests that do not unplug its microphone."""
     with room(tmp_path_factory.mktemp("room")) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def sentence(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Not quite four seconds of clear speech."""
+    """Almost four seconds of clear speech."""
     samples, rate = soundfile.read(SAMPLES / "talk.flac", frames=int(3.7 * 16_000))
     path = tmp_path_factory.mktemp("speech") / "sentence.wav"
     soundfile.write(path, samples, rate)
@@ -53,7 +53,7 @@ def sentence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Listening:
-    """The command beside other programs, without a terminal."""
+    """The command as a process without a terminal."""
 
     def __init__(self, place: Room, *arguments: str, folder: Path | None = None) -> None:
         self.process = subprocess.Popen(
@@ -67,27 +67,27 @@ class Listening:
         )
 
     def wait_until_ready(self) -> Listening:
-        """It listens from now on."""
+        """Wait until it listens."""
         assert self.process.stderr is not None
         assert self.process.stderr.readline().startswith(READY)
         return self
 
     def end(self, number: signal.Signals = signal.SIGINT) -> tuple[str, str]:
-        """Ends it in order; what went to standard output and to standard error."""
+        """End it in order. Returns its standard output and standard error."""
         self.process.send_signal(number)
         return self.rest(0)
 
     def rest(self, status: int) -> tuple[str, str]:
-        """The same, when it ends by itself with this exit status."""
+        """The same, if it ends by itself with this exit status."""
         output, errors = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == status, errors
-        # A room in which nothing is played for long is as silent as a microphone that is muted.
+        # If nothing is played for long, the room is as silent as a muted microphone.
         return output, "".join(line for line in errors.splitlines(keepends=True) if MUTED not in line)
 
 
 @pytest.fixture(scope="module")
 def expected(service: Service, sentence: Path) -> str:
-    """What the service says of the sentence when it gets the file itself."""
+    """What the service recognises in the file of the sentence."""
     command = [*COMMAND, str(sentence), "--server", service.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert "adventure" in done.stdout
@@ -95,13 +95,13 @@ def expected(service: Service, sentence: Path) -> str:
 
 
 def assert_heard(text: str, expected: str) -> None:
-    """These are the words, but for a few."""
+    """Check that these are the words, except for a few."""
     wrong = count_errors(expected.split(), text.split()).word_errors
     assert wrong <= MOST_WRONG * len(expected.split()), f"{text!r} instead of {expected!r}"
 
 
 def test_words_appear_while_they_are_spoken(studio: Room, service: Service, sentence: Path, expected: str) -> None:
-    """In front of a terminal: a level, partials in place, and Ctrl-C gives the last words as a line that stays."""
+    """On a terminal there are a level and partials in place; Ctrl-C adds the last words as a line that stays."""
     terminal = Terminal(*MIC, "--server", service.url, environment=studio.environment)
     terminal.watch(f"{READY}default (44100 Hz); space pauses, Ctrl-C ends")
     assert studio.play(sentence).wait() == 0
@@ -119,7 +119,7 @@ def test_words_appear_while_they_are_spoken(studio: Room, service: Service, sent
 def test_what_is_said_during_a_pause_is_not_heard(
     studio: Room, service: Service, sentence: Path, expected: str
 ) -> None:
-    """Space makes what was said final and listens no more, until it is pressed again."""
+    """Space makes the words so far final and stops listening until it is pressed again."""
     terminal = Terminal(*MIC, "--server", service.url, environment=studio.environment)
     terminal.watch(READY)
     studio.play(sentence).wait()
@@ -130,7 +130,7 @@ def test_what_is_said_during_a_pause_is_not_heard(
     time.sleep(2)
     secret.kill()
     secret.wait()
-    time.sleep(0.5)  # what was played is out of the pipes of the sound system
+    time.sleep(0.5)  # the sound system has delivered what was played
     terminal.type(" ")
     terminal.watch("●", after=len(terminal.shown))
     studio.play(sentence).wait()
@@ -139,7 +139,7 @@ def test_what_is_said_during_a_pause_is_not_heard(
     lines = finals_on(terminal.shown)
     assert_heard(" ".join(text for _, text in lines), f"{expected} {expected}")
     assert "apostle" not in terminal.shown
-    # Times are those of what was heard.
+    # Pauses do not count in the times.
     assert float(lines[-1][0].removeprefix("0:")) < 2 * 3.7 + 1.5
 
 
@@ -147,7 +147,7 @@ def test_what_is_said_during_a_pause_is_not_heard(
 def test_every_format_while_somebody_speaks(
     studio: Room, service: Service, sentence: Path, expected: str, tmp_path: Path
 ) -> None:
-    """Text, subtitles and events grow as words become final; the document of json comes at the end."""
+    """Text, subtitles and events grow as words become final; the json document comes at the end."""
     formats = {"text": "txt", "srt": "srt", "vtt": "vtt", "jsonl": "jsonl", "json": "json"}
     for name in formats:
         (tmp_path / name).mkdir()
@@ -184,7 +184,7 @@ def test_every_format_while_somebody_speaks(
 def test_a_device_that_is_unplugged(
     service: Service, sentence: Path, expected: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """What was said until then is delivered, here by the one of two speakers who spoke, and a sentence says why."""
+    """What was said until then is transcribed, here for one of two channels, and a message says why it ended."""
     with room(tmp_path_factory.mktemp("room")) as place:
         samples, rate = soundfile.read(sentence)
         both = tmp_path_factory.mktemp("speech") / "both.wav"
@@ -200,7 +200,7 @@ def test_a_device_that_is_unplugged(
 
 
 async def test_a_connection_that_is_lost(studio: Room, service: Service, sentence: Path, expected: str) -> None:
-    """It is made again in the middle of a sentence, and no word is missing."""
+    """A lost connection is restored in the middle of a sentence, and no word is missing."""
     async with proxy(service.url.split("/")[2]) as (address, cut):
         listening = await asyncio.to_thread(Listening, studio, "--server", address)
         await asyncio.to_thread(listening.wait_until_ready)
@@ -215,7 +215,7 @@ async def test_a_connection_that_is_lost(studio: Room, service: Service, sentenc
 
 @pytest.fixture
 def mute() -> Iterator[str]:
-    """A service that takes its time to open a session, and then says nothing."""
+    """A service that opens a session slowly and then sends nothing."""
     opened: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = []
     ready = threading.Event()
 
@@ -251,11 +251,11 @@ runpy.run_module("streamer", run_name="__main__")
 
 
 def test_a_service_that_hangs(studio: Room, mute: str) -> None:
-    """Sound that it does not take is counted and shown; a second Ctrl-C does not wait for its last words."""
+    """Audio that the service does not take is counted and shown; a second Ctrl-C does not wait for the last words."""
     command = [sys.executable, "-c", SHORT_QUEUE, *MIC, "--server", mute]
     terminal = Terminal(command=command, environment=studio.environment)
-    terminal.watch("… ")  # it listens already
-    terminal.watch(" s of sound were lost, as the service took it too slowly.\r\n")
+    terminal.watch("… ")  # it is already listening
+    terminal.watch(" s of audio were lost because the service was too slow.\r\n")
     terminal.watch(READY)
     terminal.watch("lost ", after=len(terminal.shown))
     terminal.type("\x03")
@@ -266,7 +266,7 @@ def test_a_service_that_hangs(studio: Room, mute: str) -> None:
 
 
 def test_a_terminal_that_is_closed(studio: Room, service: Service, tmp_path: Path) -> None:
-    """It ends in order as well, and the transcript is written."""
+    """If the terminal is closed, the command ends in order and writes the transcript."""
     path = tmp_path / "talk.vtt"
     terminal = Terminal(
         *(*MIC, "--server", service.url, "--format", "vtt", "-o", str(path)), environment=studio.environment
@@ -278,7 +278,7 @@ def test_a_terminal_that_is_closed(studio: Room, service: Service, tmp_path: Pat
 
 
 def test_the_list_and_the_choice(studio: Room) -> None:
-    """Devices are listed with a star at the default; a wrong choice says which there are."""
+    """--devices marks the default with a star; a wrong choice lists the microphones."""
     done = subprocess.run([*COMMAND, "mic", "--devices"], env=studio.environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"^[* ] +\d+  default  \(32 channels, 44100 Hz\)$", done.stdout, re.MULTILINE)
@@ -295,7 +295,7 @@ def test_the_list_and_the_choice(studio: Room) -> None:
 
 @pytest.mark.parametrize("arguments", [["--devices"], []])
 def test_a_machine_without_a_microphone(tmp_path: Path, arguments: list[str]) -> None:
-    """One sentence with what to do, and no service is started for it."""
+    """One sentence says what to do, and no service is started."""
     environment = silent_environment(tmp_path)
     done = subprocess.run([*COMMAND, "mic", *arguments], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
@@ -306,7 +306,7 @@ def test_a_machine_without_a_microphone(tmp_path: Path, arguments: list[str]) ->
 def test_what_goes_into_a_file_is_seen_too(
     studio: Room, service: Service, sentence: Path, expected: str, tmp_path: Path
 ) -> None:
-    """Finals stay on the terminal; an earlier text is behind them only if that was asked for."""
+    """Finals stay on the terminal; an earlier text comes before them only with --append."""
     notes = tmp_path / "notes.txt"
     notes.write_text("the work of an hour\n")
     command = (*MIC, "--server", service.url, "-o", str(notes))
@@ -327,7 +327,7 @@ def test_what_goes_into_a_file_is_seen_too(
 
 
 def test_a_microphone_that_is_muted(studio: Room, service: Service, tmp_path: Path) -> None:
-    """It is told while one still speaks, and at the end; no old text is replaced by nothing."""
+    """Silence is reported during the dictation and at the end, and does not replace an old file."""
     notes = tmp_path / "notes.txt"
     notes.write_text("the work of an hour\n")
     terminal = Terminal(
@@ -341,7 +341,7 @@ def test_a_microphone_that_is_muted(studio: Room, service: Service, tmp_path: Pa
 
 
 def test_a_machine_without_portaudio() -> None:
-    """The sentence names the package."""
+    """The message names the package."""
     done = subprocess.run(without_portaudio("mic"), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "apt install libportaudio2" in done.stderr
@@ -349,7 +349,7 @@ def test_a_machine_without_portaudio() -> None:
 
 
 def test_a_python_without_the_package() -> None:
-    """The light client has no microphone unless it is asked for."""
+    """The light client has no microphone support unless it is installed with that part."""
     code = "import sys; sys.modules['sounddevice'] = None; from streamer.cli import run; sys.exit(run(['mic']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
@@ -357,11 +357,11 @@ def test_a_python_without_the_package() -> None:
 
 
 def test_a_place_that_cannot_be_written(studio: Room) -> None:
-    """It is said before anything is heard."""
+    """A file that cannot be written is reported before the microphone is opened."""
     command = [*COMMAND, *MIC, "-o", "missing/talk.txt"]
     done = subprocess.run(command, env=studio.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "streamer: --output missing/talk.txt: there is no folder missing.\n"
+    assert done.stderr == "streamer: --output missing/talk.txt: the folder missing does not exist.\n"
 
 
 def _content(path: Path) -> str:

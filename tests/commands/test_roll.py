@@ -1,4 +1,4 @@
-"""The command `roll`, which asks a service that runs to go over to another model."""
+"""The command `roll`, which replaces the model of a running service."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def served(repository: Path) -> Iterator[Serving]:
-    """A service with a Triton of its own."""
+    """A service with its own Triton."""
     with serving("--repository", str(repository), "--model", "one", "--slots", "8") as running:
         yield running
 
 
 async def test_roll(served: Serving, repository: Path) -> None:
-    """It says what happens and ends once the former model is gone; a session goes on; a restart is told how."""
+    """It reports the steps until the former model is unloaded; a session goes on; the message says how to restart."""
     assert served.state["models"]["default"]["model"] == "one"
     async with session(served.url) as websocket:
         await websocket.send(AUDIO[:60_000])
@@ -81,7 +81,7 @@ async def test_roll(served: Serving, repository: Path) -> None:
 
 
 def test_a_broken_model(served: Serving) -> None:
-    """The reason is told and logged, the status is 1, and the service goes on as it was."""
+    """The reason is printed and logged, the status is 1, and the service goes on unchanged."""
     done = served.roll("broken")
     assert done.returncode == 1
     assert "broken cannot be used. own: Triton could not load broken: " in done.stderr
@@ -94,7 +94,7 @@ def test_a_broken_model(served: Serving) -> None:
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    """Where no service listens that is said, with the path."""
+    """If no service listens, the message says so with the path."""
     command = [sys.executable, "-m", "streamer", "roll", "two", "--control", str(tmp_path / "nothing")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 1
@@ -103,7 +103,7 @@ def test_nobody_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../one", "", ".one", "a b", "one/1"])
 def test_names(name: str) -> None:
-    """What is no name of a model is refused before anybody is asked."""
+    """An impossible model name is refused before a service is asked."""
     command = [sys.executable, "-m", "streamer", "roll", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 2
@@ -111,7 +111,7 @@ def test_names(name: str) -> None:
 
 
 def test_only_its_user_may_ask(triton: TritonServer) -> None:
-    """The socket is its user's alone, what is no request is told what is wrong, and it goes with the service."""
+    """Only its user can use the socket; wrong requests are answered; the socket is removed with the service."""
     with serving("--triton", triton.grpc_address) as served:
         assert stat.S_IMODE(served.control.stat().st_mode) == 0o600
         for request in (b"nonsense\n", b"[]\n", b'{"roll": "../x"}\n', b'{"stop": 1}\n', b"x" * 10_000 + b"\n"):
@@ -127,7 +127,7 @@ def test_only_its_user_may_ask(triton: TritonServer) -> None:
 
 
 def test_a_folder_of_others(triton: TritonServer, tmp_path: Path) -> None:
-    """Where others could put a socket in its place none is made: the service does not start if it was told to."""
+    """In a folder where others can write, no socket is made; the service fails if it was given that path."""
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
@@ -144,7 +144,7 @@ def test_a_folder_of_others(triton: TritonServer, tmp_path: Path) -> None:
 
 
 def test_the_usual_place(triton: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a path both find each other by the port; where there can be no socket the service runs all the same."""
+    """Without a path, both use the port to find the socket. The service also runs if there can be no socket."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     command = [sys.executable, "-m", "streamer", "serve", "--triton", triton.grpc_address, "--port"]
     with socket.socket() as free:
@@ -167,7 +167,7 @@ def test_the_usual_place(triton: TritonServer, tmp_path: Path, monkeypatch: pyte
         finally:
             process.kill()
             process.wait()
-    # The one that was killed has left its socket behind: nobody listens there, so it is replaced.
+    # The killed service has left its socket behind. Nobody listens there, so it is replaced.
     assert default_path(port).exists()
     monkeypatch.setenv("XDG_RUNTIME_DIR", os.devnull)
     with subprocess.Popen([*command, str(port)], stderr=subprocess.PIPE, text=True) as process:
@@ -181,7 +181,7 @@ def test_the_usual_place(triton: TritonServer, tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_socket_that_was_left(triton: TritonServer, tmp_path: Path) -> None:
-    """What a service that was killed left is taken over; what one that runs listens at is not."""
+    """A socket that a killed service left is replaced; that of a running service is not."""
     path = tmp_path / "control"
     command = ("--triton", triton.grpc_address, "--control", str(path))
     with serving(*command) as first:

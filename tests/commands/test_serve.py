@@ -1,4 +1,4 @@
-"""The command `serve`, run as a program in front of the Triton that the tests share."""
+"""The command `serve` as a process in front of the Triton that the tests share."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.pseudo_terminal import COMMAND, Terminal
 from tests.samples import pcm
 from tests.serve_process import serving
 
-# Nobody listens there.
+# A port on which nobody listens.
 DEAD = "http://127.0.0.1:9"
 
 
 async def test_text(triton: TritonServer) -> None:
-    """Its address, then a line an event, each of a session with its id; after SIGTERM it ends with 0."""
+    """The log has the address, then one line for each event with the session's id; SIGTERM gives status 0."""
     with serving("--triton", triton.grpc_address) as served:
         assert served.lines[-1].startswith("streamer: ready: ")
         assert text(await recognise(served.url, pcm("talk.flac")[:100_000]))
@@ -49,7 +49,7 @@ async def test_text(triton: TritonServer) -> None:
 
 
 async def test_json(triton: TritonServer) -> None:
-    """Every line is an object, also what is said to whoever started it."""
+    """Every line is a JSON object, including messages to the operator."""
     with serving("--triton", triton.grpc_address, "--log-format", "json") as served:
         await recognise(served.url, pcm("talk.flac")[:100_000])
         assert served.end() == 0
@@ -59,7 +59,7 @@ async def test_json(triton: TritonServer) -> None:
 
 
 async def test_level(triton: TritonServer) -> None:
-    """At a higher level there are no lines for sessions that are as they should be."""
+    """At a higher level, sessions without problems leave no lines."""
     with serving("--triton", triton.grpc_address, "--log-level", "warning") as served:
         await recognise(served.url, pcm("talk.flac")[:100_000])
         assert served.end() == 0
@@ -67,14 +67,14 @@ async def test_level(triton: TritonServer) -> None:
 
 
 async def test_a_dead_collector(triton: TritonServer) -> None:
-    """Traces that nobody takes disturb no session, and the end is not much later for it."""
+    """If nobody takes the traces, sessions are not disturbed, and the end is hardly later."""
     with serving("--triton", triton.grpc_address, "--traces", DEAD) as served:
         assert text(await recognise(served.url, pcm("talk.flac")[:100_000]))
         assert served.end() == 0
 
 
 async def test_a_settings_file(triton: TritonServer, tmp_path: Path) -> None:
-    """What it says holds unless a variable or a flag says something else."""
+    """The file applies unless a variable or a flag says something else."""
     file = tmp_path / "streamer.toml"
     file.write_text(f'triton = ["{triton.grpc_address}"]\nsessions = 3\nlog-format = "json"\nlog-level = "error"\n')
     variables = {"STREAMER_SERVE_LOG_LEVEL": "info", "STREAMER_SERVE_LOG_FORMAT": "text"}
@@ -87,7 +87,7 @@ async def test_a_settings_file(triton: TritonServer, tmp_path: Path) -> None:
 
 
 def test_the_settings_are_printed(tmp_path: Path) -> None:
-    """On standard output, and nothing is started: not even contradictions or a missing file matter."""
+    """The settings go to standard output, and nothing is started, even with contradictions or a missing file."""
     done = streamer("serve", "--print-config", "--keys", "missing", "--tls-key", "key", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     (tmp_path / "streamer.toml").write_text(done.stdout)
@@ -98,7 +98,7 @@ def test_the_settings_are_printed(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_lines(tmp_path: Path) -> None:
-    """One for each, and nothing is started."""
+    """Each mistake has its line, and nothing is started."""
     (tmp_path / "streamer.toml").write_text('prot = 9000\nopen = "yes"\n')
     done = streamer("serve", "--config", "streamer.toml", "--port", "70000", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -110,10 +110,10 @@ def test_mistakes_are_lines(tmp_path: Path) -> None:
 
 
 def test_a_contradiction_names_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who wrote it into a file finds it there."""
+    """A contradiction names the line of the file."""
     (tmp_path / "a.toml").write_text("\nper-key = 4\n")
     assert run(["serve", "--config", str(tmp_path / "a.toml")]) == 2
-    told = f"per-key in {tmp_path}/a.toml, line 2, counts by key: give --keys too."
+    told = f"per-key in {tmp_path}/a.toml, line 2, is a limit for each key: give --keys too."
     assert capsys.readouterr().err == f"streamer: {told}\n"
 
 
@@ -122,14 +122,14 @@ def test_a_contradiction_names_the_source(tmp_path: Path, capsys: pytest.Capture
     [(("--log-format", "xml"), "text or json"), (("--log-level", "loud"), "debug, info, warning or error")],
 )
 def test_wrong_options(wrong: tuple[str, str], right: str) -> None:
-    """A form or level that does not exist is named, with those that do."""
+    """A wrong format or level is named together with the possible ones."""
     done = streamer("serve", *wrong)
     assert done.returncode == 2
     assert done.stderr == f"streamer: {wrong[0]} must be {right}, not '{wrong[1]}'.\n"
 
 
 async def test_models(tmp_path: Path) -> None:
-    """A name of the repository and a folder elsewhere, under public names; one of them rolls by its name."""
+    """Models come from the repository and from another folder, under public names; one of them can be replaced."""
     repository, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
     for folder, name in ((repository, "one"), (repository, "three"), (elsewhere, "two")):
         add_exact_model(folder, name, slots=8)
@@ -159,7 +159,7 @@ async def test_models(tmp_path: Path) -> None:
     ],
 )
 def test_models_that_cannot_be(models: str, words: str) -> None:
-    """Nothing is started."""
+    """Impossible models are refused before anything is started."""
     done = streamer("serve", "--model", models)
     assert done.returncode == 2
     assert words in done.stderr
@@ -172,7 +172,7 @@ def free_port() -> int:
 
 
 def wait_ready(port: int, limit_s: float = 60.0) -> None:
-    """Until /readyz says so: for a service whose log nobody reads."""
+    """Wait until /readyz reports it, for a service whose log nobody reads."""
     until = time.monotonic() + limit_s
     while True:
         try:
@@ -185,7 +185,7 @@ def wait_ready(port: int, limit_s: float = 60.0) -> None:
 
 @contextmanager
 def started(command: list[str], log: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A service whose log nobody reads; killed at the end if it has not ended."""
+    """A service whose log nobody reads. It is killed at the end if it has not ended."""
     with subprocess.Popen(command, stderr=log) as process:
         try:
             yield process
@@ -194,7 +194,7 @@ def started(command: list[str], log: int | None = None) -> Iterator[subprocess.P
 
 
 async def serves(process: subprocess.Popen[bytes], port: int) -> None:
-    """It does, and ends in order when it is told to."""
+    """Check that it serves a session and ends in order."""
     await asyncio.to_thread(wait_ready, port)
     assert text(await recognise(f"ws://127.0.0.1:{port}/v1/stream", pcm("talk.flac")[:100_000]))
     process.send_signal(signal.SIGTERM)
@@ -202,7 +202,7 @@ async def serves(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 async def test_nobody_reads_the_log(triton: TritonServer) -> None:
-    """A pipe that is full stops neither the start nor a session nor the end."""
+    """A full pipe for the log stops neither the start nor a session nor the end."""
     port = free_port()
     readable, writable = os.pipe()
     os.write(writable, b"\n" * fcntl.fcntl(writable, fcntl.F_GETPIPE_SZ))
@@ -214,7 +214,7 @@ async def test_nobody_reads_the_log(triton: TritonServer) -> None:
 
 
 async def test_no_standard_descriptors() -> None:
-    """A daemon that is started without any has a Triton of its own, and serves."""
+    """A daemon without standard descriptors starts its own Triton and serves."""
     port = free_port()
     arguments = ["serve", "--port", str(port), "--instances", "1", "--slots", "2"]
     closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COMMAND, *arguments]
@@ -223,13 +223,13 @@ async def test_no_standard_descriptors() -> None:
 
 
 async def test_a_hangup_ends_nothing(triton: TritonServer, tmp_path: Path) -> None:
-    """SIGHUP has the keys read again, while a session goes on to its end."""
+    """After SIGHUP the keys are read again, and a session goes on to its end."""
     keys = tmp_path / "keys"
     keys.write_text(make_key("alice").line + "\n")
     with serving("--triton", triton.grpc_address, "--keys", str(keys), "--open-metrics") as served:
         secret = make_key("bob")
         keys.write_text(secret.line + "\n" + make_key("carol").line + "\n")
-        os.utime(keys, ns=(1, 1))  # not just now: what is fresh is read again in any case
+        os.utime(keys, ns=(1, 1))  # in the past: fresh files are read again in any case
         served.send(signal.SIGHUP)
         await asyncio.to_thread(served.wait_for, "keys read again keys=2")
         url = f"{served.url}?key={secret.secret}"
@@ -243,7 +243,7 @@ async def test_a_hangup_ends_nothing(triton: TritonServer, tmp_path: Path) -> No
 
 
 async def test_a_closed_terminal_ends_it(triton: TritonServer) -> None:
-    """In order, as SIGTERM does: whoever is there gets the words that were heard."""
+    """A closed terminal ends it in order, as SIGTERM does, and sessions get the recognised words."""
     port = free_port()
     terminal = Terminal("serve", "--port", str(port), "--triton", triton.grpc_address, "--drain-limit", "0.1")
     try:

@@ -1,4 +1,4 @@
-"""What `serve` remembers of this machine, and its limit of sessions."""
+"""The measured number of sessions that `serve` remembers, and its limit of sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def capacities(tmp_path: Path) -> Capacities:
 
 
 def test_remembered(capacities: Capacities) -> None:
-    """What was put is there for the same circumstances, also for another process, and for no others."""
+    """A result is found for the same circumstances, also by another process, and for no others."""
     assert capacities.get({"model": "a"}) is None
     assert capacities.put({"model": "a"}, 7)
     assert capacities.put({"model": "b"}, 8)
@@ -40,7 +40,7 @@ def test_remembered(capacities: Capacities) -> None:
 
 
 def test_not_too_much_is_remembered(capacities: Capacities) -> None:
-    """The oldest is forgotten."""
+    """The oldest result is forgotten."""
     for number in range(MOST_REMEMBERED + 1):
         capacities.put({"number": number}, 1)
     assert capacities.get({"number": 0}) is None
@@ -49,7 +49,7 @@ def test_not_too_much_is_remembered(capacities: Capacities) -> None:
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", "7", '{"x":1}', "\0"])
 def test_a_broken_file_is_an_empty_one(capacities: Capacities, broken: str) -> None:
-    """It is written anew."""
+    """A broken file is replaced."""
     capacities.path.parent.mkdir()
     capacities.path.write_text(broken)
     assert capacities.get({"model": "a"}) is None
@@ -59,7 +59,7 @@ def test_a_broken_file_is_an_empty_one(capacities: Capacities, broken: str) -> N
 
 @pytest.mark.parametrize("sessions", [0, -1, "7", None, 1.5])
 def test_nonsense_is_not_believed(capacities: Capacities, sessions: object) -> None:
-    """A number that cannot be one is as if it were not there."""
+    """An impossible number is ignored."""
     capacities.put({"model": "a"}, 7)
     known = json.loads(capacities.path.read_text())
     for entry in known.values():
@@ -69,7 +69,7 @@ def test_nonsense_is_not_believed(capacities: Capacities, sessions: object) -> N
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """That is told, and nothing else happens."""
+    """A file that cannot be written is reported, and nothing else happens."""
     (tmp_path / "file").touch()
     capacities = Capacities(tmp_path / "file" / "capacity.json")
     assert not capacities.put({"model": "a"}, 7)
@@ -77,7 +77,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 
 def test_circumstances(tmp_path: Path) -> None:
-    """Other weights, another configuration and other settings are other circumstances; the same ones are the same."""
+    """Other weights, another configuration and other settings are other circumstances."""
     shutil.copytree(asr_repository(), tmp_path / "repository")
     repository = tmp_path / "repository"
     before = circumstances(repository / MODEL, None, 256)
@@ -89,7 +89,7 @@ def test_circumstances(tmp_path: Path) -> None:
 
 
 async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton: TritonServer) -> None:
-    """The second start takes the number of the first, and the service admits no more."""
+    """The second start uses the number of the first, and the service admits no more sessions."""
     capacities.put({"model": "a"}, 1)
     async with Service(triton.grpc_address, port=0, sessions=Finding({"model": "a"}, capacities)) as service:
         assert b"streamer_sessions_limit 1.0" in service.metrics.exposition()
@@ -97,7 +97,7 @@ async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton
 
 
 async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service starts all the same, with all slots."""
+    """If measuring fails, the service starts with all slots."""
 
     monkeypatch.setattr("streamer.commands.session_limit.SPEECH", "no speech")
     async with opened(triton.grpc_address) as models:
@@ -105,23 +105,23 @@ async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monk
 
 
 def test_speech() -> None:
-    """There is some that comes with the package."""
+    """The package contains speech for the measurement."""
     assert shipped(SPEECH).stat().st_size > 10_000
 
 
 def test_auto(tmp_path: Path, triton: TritonServer) -> None:
-    """`--sessions auto` measures first, then serves; what it finds it says, and is the limit."""
+    """`--sessions auto` measures, prints the result, and uses it as the limit."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     with serving("--triton", triton.grpc_address, "--sessions", "auto", environment=environment) as served:
         [said] = [line for line in served.lines if " sessions at a time" in line]
         assert served.state["sessions_limit"] == int(said.split()[1])
         assert served.end() == 0
-    # Of a Triton elsewhere nothing is known that could change, so nothing is remembered.
+    # Changes of a Triton elsewhere cannot be noticed, so nothing is remembered.
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_number(triton: TritonServer) -> None:
-    """`--sessions N` is the limit."""
+    """`--sessions N` sets the limit."""
     with serving("--triton", triton.grpc_address, "--sessions", "2") as served:
         assert served.state["sessions_limit"] == 2
         assert served.end() == 0
@@ -129,6 +129,6 @@ def test_a_number(triton: TritonServer) -> None:
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "many", ""])
 def test_no_number(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Anything else is refused with a sentence."""
+    """Other values are refused."""
     assert run(["serve", "--sessions", wrong]) == 2
     assert "--sessions must be 1 or more, or 'auto', not" in capsys.readouterr().err

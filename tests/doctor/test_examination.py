@@ -1,4 +1,4 @@
-"""All checks together: what comes of them."""
+"""All checks together and their conclusion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WELL, WARNED, BROKEN = (Finding("ffmpeg", state, "said") for state in (FINE, WAR
 
 
 def test_only_what_is_wrong_makes_it_unusable() -> None:
-    """A warning does not."""
+    """A warning does not make it unusable."""
     assert usable([WELL, WARNED])
     assert not usable([WELL, BROKEN])
 
@@ -30,6 +30,6 @@ def test_only_what_is_wrong_makes_it_unusable() -> None:
 def test_the_conclusion_promises_only_what_was_tried(
     monkeypatch: pytest.MonkeyPatch, light: bool, quick: bool, found: list[Finding], concluded: str
 ) -> None:
-    """Without the trial nothing is said of transcribing."""
+    """Without the trial, the conclusion says nothing about transcribing."""
     monkeypatch.setattr(packages, "is_light", lambda: light)
     assert Examination(quick=quick).conclusion(found) == concluded

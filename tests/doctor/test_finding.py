@@ -9,8 +9,8 @@ import pytest
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 
 
-def test_a_line_tells_how_it_is_and_what_mends_it() -> None:
-    """Aligned, in colour only where it is wanted, and readable without special characters."""
+def test_a_line_says_what_is_wrong_and_what_to_do() -> None:
+    """The line is aligned, has colours only if wanted, and is readable without special characters."""
     found = Finding("ffmpeg", WARNING, "not found", "apt install ffmpeg")
     assert found.line() == "! ffmpeg          not found → apt install ffmpeg"
     assert found.line(plain=True) == "! ffmpeg          not found -> apt install ffmpeg"
@@ -19,7 +19,7 @@ def test_a_line_tells_how_it_is_and_what_mends_it() -> None:
 
 
 def test_nothing_private_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a key, wherever it comes from, nor the name of the home folder."""
+    """Neither a key nor the name of the home folder is shown."""
     monkeypatch.setenv("STREAMER_KEY", "streamer_abc")
     found = Finding("service", WRONG, f"wss://a/?key=streamer_abc and {Path.home()}/models are wrong", "streamer_abc")
     for told in (found.line(), str(found.content())):

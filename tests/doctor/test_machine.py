@@ -1,4 +1,4 @@
-"""The machine itself, and what is said where it lacks something."""
+"""The checks of the machine, and their messages if something is missing."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def only(check: Callable[[], Iterable[Finding]]) -> Finding:
     ],
 )
 def test_this_machine_is_fine(check: Callable[[], Iterable[Finding]]) -> None:
-    """The tests run on it."""
+    """This machine is fine, because the tests run on it."""
     found = only(check)
     assert (found.state, found.remedy) == (FINE, "")
 
 
 def test_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a warning with the versions that are tested."""
+    """Another Python version is a warning that names the tested versions."""
     monkeypatch.setattr(machine, "PYTHONS", ((3, 20), (3, 22)))
     found = only(machine.python)
     assert found.state == WARNING
@@ -43,18 +43,18 @@ def test_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shared_memory_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A little is a warning, too little is wrong; both say how to have more."""
+    """Little shared memory is a warning, too little is a problem; both say how to get more."""
     monkeypatch.setattr(machine, "GOOD_SHARED_MEMORY", 1 << 60)
     assert only(machine.shared_memory).state == WARNING
     monkeypatch.setattr(machine, "LEAST_SHARED_MEMORY", 1 << 60)
     found = only(machine.shared_memory)
     assert found.state == WRONG
-    assert "and Triton needs" in found.said
+    assert "but Triton needs" in found.said
     assert "docker run --shm-size=1g" in found.remedy
 
 
 def test_shared_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The reason is the system's."""
+    """The message repeats the system's reason."""
     monkeypatch.setattr(machine, "SHARED_MEMORY", tmp_path / "shm")
     found = only(machine.shared_memory)
     assert found.state == WRONG
@@ -62,7 +62,7 @@ def test_shared_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_a_temporary_folder_that_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is named with its remedy; where another one has room that is only a warning."""
+    """A full folder is named with a remedy. It is only a warning if another folder has space."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(machine, "GOOD_TEMPORARY", 1 << 60)
     found = only(machine.temporary_files)
@@ -75,7 +75,7 @@ def test_a_temporary_folder_that_is_full(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_few_open_files() -> None:
-    """Each session is one."""
+    """A low limit is a warning, because each session needs a descriptor."""
     code = "from streamer.doctor import machine; print(*[found.line() for found in machine.descriptors()])"
     command = ["/bin/sh", "-c", f'ulimit -Sn 256; exec "{sys.executable}" -c "{code}"']
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -84,7 +84,7 @@ def test_few_open_files() -> None:
 
 
 def test_what_is_set_is_told_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a key and of a proxy, in whose address there may be a password, only that there is one."""
+    """Of a key, and of a proxy whose address may contain a password, only the presence is shown."""
     monkeypatch.setenv("STREAMER_KEY", "streamer_abc")
     monkeypatch.setenv("HTTPS_PROXY", "http://me:secret@proxy:3128")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
@@ -97,7 +97,7 @@ def test_what_is_set_is_told_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_ffmpeg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Videos cannot be read, and the package is named; so it is with one that does not run."""
+    """Without ffmpeg, or with one that does not run, the message names the package."""
     monkeypatch.setenv("PATH", str(tmp_path))
     found = only(machine.ffmpeg)
     assert (found.state, found.remedy) == (WARNING, "apt install ffmpeg")

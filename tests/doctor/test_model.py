@@ -1,4 +1,4 @@
-"""The files of the model, damaged in a copy of the repository."""
+"""Checks of the model's files, damaged in a copy of the repository."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_the_shipped_model_is_complete() -> None:
-    """One line with its name and size."""
+    """A complete model gives one line with its name and size."""
     (found,) = model_files()
     assert (found.state, found.remedy) == (FINE, "")
     assert "all complete" in found.said
 
 
 def cut(content: bytes) -> bytes:
-    """Half of it came."""
+    """Half of the content."""
     return content[: len(content) // 2]
 
 
 def flipped(content: bytes) -> bytes:
-    """One byte in the middle is another."""
+    """The content with one changed byte in the middle."""
     middle = len(content) // 2
     return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
 
 
 def pointer(content: bytes) -> bytes:
-    """What is in a clone without git-lfs."""
+    """The content of a clone without git-lfs."""
     return b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
 
 
@@ -61,7 +61,7 @@ def pointer(content: bytes) -> bytes:
     ],
 )
 def test_a_damaged_file_is_named(copy: Path, name: str, damage: Callable[[bytes], bytes] | None, words: str) -> None:
-    """With what is wrong and how to get it back; the others are not."""
+    """Only damaged files are named, with what is wrong and how to restore them."""
     path = copy / MODEL / name
     content = path.read_bytes()
     path.unlink()
@@ -75,13 +75,13 @@ def test_a_damaged_file_is_named(copy: Path, name: str, damage: Callable[[bytes]
 
 
 def test_what_may_be_missing_is_a_warning(copy: Path) -> None:
-    """The model recognises without."""
+    """A missing optional file is a warning, because the model works without it."""
     (copy / MODEL / "1" / "calibration.json").unlink()
     assert [found.state for found in model_files(copy)] == [WARNING, FINE]
 
 
 def test_a_file_that_cannot_be_read(copy: Path) -> None:
-    """The reason is the system's."""
+    """The message repeats the system's reason."""
     path = copy / MODEL / "1" / "search.json"
     path.unlink()
     path.mkdir()

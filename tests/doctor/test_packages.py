@@ -1,4 +1,4 @@
-"""The packages of the parts, torch and Triton: here, and where something of them is missing."""
+"""Checks of the packages, torch and Triton, also if some are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.project import ROOT
 
 
 def test_the_parts_are_those_of_the_package() -> None:
-    """What pyproject.toml says of each, and nothing else."""
+    """Each part has exactly the packages that pyproject.toml lists."""
     text = (ROOT / "pyproject.toml").read_text()
     for part, names in packages.PARTS.items():
         field = "dependencies" if part == "client" else part
@@ -29,7 +29,7 @@ def test_the_parts_are_those_of_the_package() -> None:
 
 
 def test_all_parts_are_here() -> None:
-    """The tests need them; each has a line with its versions."""
+    """All parts are installed for the tests; each has a line with its versions."""
     found = list(packages.packages())
     assert [each.subject for each in found] == ["streamer", *packages.PARTS]
     assert {each.state for each in found} == {FINE}
@@ -38,7 +38,7 @@ def test_all_parts_are_here() -> None:
 
 @pytest.mark.parametrize(("clone", "remedy"), [(True, "make install"), (False, "pip install 'streamer-asr[mic]'")])
 def test_a_part_that_is_missing(monkeypatch: pytest.MonkeyPatch, clone: bool, remedy: str) -> None:
-    """It is installed as the rest was; without a microphone recordings are transcribed all the same."""
+    """A missing part is installed like the rest; without a microphone, recordings still work."""
     monkeypatch.setattr(packages, "PARTS", {**packages.PARTS, "mic": ("no-such-package", "sounddevice")})
     monkeypatch.setattr(packages, "CLONE", clone)
     (found,) = [each for each in packages.packages() if each.state != FINE]
@@ -47,14 +47,14 @@ def test_a_part_that_is_missing(monkeypatch: pytest.MonkeyPatch, clone: bool, re
 
 
 def fake(folder: Path, name: str, number: str) -> None:
-    """A package of this version is installed there, as its metadata tells."""
+    """Install the metadata of a package with this version there."""
     metadata = folder / f"{name}-{number}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
 
 
 def test_a_pair_that_is_none_and_a_gpu_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both versions are named, and the pair that works; and what nvidia-smi tells, with what to do."""
+    """Both versions and a fitting pair are named, and the GPU that nvidia-smi finds, with what to do."""
     fake(tmp_path, "torchaudio", "2.5.1")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'NVIDIA T4, 470.57.02, 15360 MiB'\n")
@@ -63,15 +63,15 @@ def test_a_pair_that_is_none_and_a_gpu_that_cannot_be_used(monkeypatch: pytest.M
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     pair, imported, gpu = packages.torch()
     assert (pair.state, pair.remedy) == (WARNING, "pip install 'torch==2.11.*' 'torchaudio==2.11.*'")
-    assert "torchaudio 2.5.1 do not belong together" in pair.said
+    assert "torchaudio 2.5.1 do not fit together" in pair.said
     assert (imported.subject, imported.state) == ("torch", FINE)
     assert (gpu.subject, gpu.state) == ("GPU", WARNING)
-    assert gpu.said.startswith("NVIDIA T4, 470.57.02, 15360 MiB is there, but torch cannot use it")
+    assert gpu.said.startswith("NVIDIA T4, 470.57.02, 15360 MiB was found, but torch cannot use it")
     assert "docker run --gpus all" in gpu.remedy
 
 
 def test_another_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A pair, but not the one that is tested; and one that cannot be imported is wrong."""
+    """An untested torch is a warning; one that cannot be imported is a problem."""
     for name in ("torch", "torchaudio"):
         fake(tmp_path, name, "2.5.1")
     monkeypatch.syspath_prepend(tmp_path)
@@ -84,19 +84,19 @@ def test_another_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_triton_really_starts() -> None:
-    """Its program is run, with the library of this Python beside it."""
+    """Triton's program is run, with the library of this Python."""
     assert [(each.subject, each.state) for each in packages.triton()] == [("libpython", FINE), ("Triton", FINE)]
 
 
 def test_a_triton_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence is split into what is wrong and what mends it."""
+    """The message is split into the problem and the remedy."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (found,) = packages.triton()
     assert (found.state, found.remedy) == (WRONG, "pip install 'streamer-asr[embedded]'")
 
 
 def test_a_python_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package of the system is named."""
+    """The message names the system's package."""
     real = installation.find_tritonserver()
     monkeypatch.setattr(installation, "find_tritonserver", lambda: real)
     monkeypatch.setattr(installation, "PYTHON", "3.99")

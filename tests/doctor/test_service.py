@@ -1,4 +1,4 @@
-"""Who is on the usual port, and whether a service recognises anything."""
+"""Checks of the usual port, and whether a service recognises anything."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from streamer.doctor.finding import FINE, WARNING, WRONG
 
 @pytest.fixture
 def usual(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """The usual port is another, which somebody else has."""
+    """Another port as the usual one, which another program uses."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setattr(checks, "DEFAULT_PORT", taken.getsockname()[1])
         yield taken
 
 
 def test_a_port_that_is_taken(usual: socket.socket) -> None:
-    """The service has to be given another; once it is free all is well."""
+    """If the port is taken, the remedy is another port; when it is free, there is no warning."""
     number = usual.getsockname()[1]
     (found,) = checks.port()
     assert (found.subject, found.state) == (f"port {number}", WARNING)
@@ -34,7 +34,7 @@ def test_a_port_that_is_taken(usual: socket.socket) -> None:
 
 
 def test_a_service_on_the_port(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked how it is."""
+    """A running service is asked for its state."""
     monkeypatch.setattr(checks, "DEFAULT_PORT", urlsplit(service.url).port)
     (found,) = checks.port()
     assert found.state == FINE
@@ -42,7 +42,7 @@ def test_a_service_on_the_port(service: Service, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_service_that_was_named(service: Service) -> None:
-    """It has to recognise the sample; the address is shown without a key that may be in it."""
+    """A named service must recognise the sample. Its address is shown without a key."""
     (found,) = checks.named(f"{service.url}?key=secret")
     assert found.state == FINE
     assert "apostle" in found.said

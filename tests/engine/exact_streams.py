@@ -1,4 +1,4 @@
-"""Streams of words that an exact model hears, and what a recogniser says of them."""
+"""Streams of words that an exact model hears, and the events of a recogniser for them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ HELD = 4  # frames: for how long the model still hears speech after the last lou
 
 
 class HearingModel(ExactModel):
-    """Hears speech in loud audio, but not in audio marked as music, whatever words it makes of it."""
+    """Hears speech in loud audio, but not in audio marked as music, whatever words it finds there."""
 
     def make_state(self, slots: int) -> ModelState:
         return {**super().make_state(slots), "quiet": torch.randint(0, 9, (slots,))}

@@ -9,7 +9,7 @@ from streamer.engine.recogniser import StreamError
 
 
 def test_in_order_and_one_at_a_time() -> None:
-    """What a stream has sent is due once it is prepared, the first request of each stream at a time."""
+    """Once a stream is prepared its requests are due, one at a time and in order."""
     held: HeldRequests[str] = HeldRequests(16_000)
     for stream in (1, 2):
         held.put_back(stream, f"{stream} start")
@@ -24,7 +24,7 @@ def test_in_order_and_one_at_a_time() -> None:
 
 
 def test_bounds() -> None:
-    """Half a minute of audio, and as many requests as have a reason."""
+    """At most half a minute of audio and a bounded number of requests are held for a stream."""
     held: HeldRequests[int] = HeldRequests(100)
     held.put_back(1, 0)
     held.hold(1, 1, 3000)

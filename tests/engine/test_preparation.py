@@ -23,7 +23,7 @@ class Clock:
         return self.now
 
     def work(self, name: str, parts: int, error: Exception | None = None) -> Work[None]:
-        """So many parts, and then perhaps an error."""
+        """Return work of this many parts, perhaps with an error at the end."""
         for _ in range(parts):
             self.now += PART_S
             self.parts.append(name)
@@ -38,13 +38,13 @@ def clock() -> Clock:
 
 
 def ends(preparations: Preparations) -> Iterator[tuple[int, Exception | None]]:
-    """What ends in which order."""
+    """Return the streams whose preparation ended, in order."""
     while preparations:
         yield from preparations.advance()
 
 
 def test_a_slice_is_short(clock: Clock) -> None:
-    """However much there is to do, one slice does as many parts as fit into its time."""
+    """A slice does as many parts as fit into its time, however much there is to do."""
     preparations = Preparations(clock)
     preparations.add(1, clock.work("a", 1000), "anna", 1.0)
     for number in range(1, 200):
@@ -55,7 +55,7 @@ def test_a_slice_is_short(clock: Clock) -> None:
 
 
 def test_short_lists_go_first(clock: Clock) -> None:
-    """The short list of a caller is done before the long ones of others, which are done one after the other."""
+    """A caller's short list is prepared before the long lists of others, which follow one after another."""
     preparations = Preparations(clock)
     for stream, caller in enumerate(("anna", "anna", "ben", "cleo")):
         preparations.add(stream, clock.work(f"{stream}", 40), caller, 40 * PART_S)
@@ -66,7 +66,7 @@ def test_short_lists_go_first(clock: Clock) -> None:
 
 
 def test_who_comes_again_waits_for_those_who_have_had_less(clock: Clock) -> None:
-    """However often one caller asks, another gets his share."""
+    """However often one caller asks, another caller gets its share."""
     preparations = Preparations(clock)
     preparations.add(0, clock.work("anna", 200), "anna", 200 * PART_S)
     for stream in range(1, 100):
@@ -76,7 +76,7 @@ def test_who_comes_again_waits_for_those_who_have_had_less(clock: Clock) -> None
 
 
 def test_what_cannot_be_prepared(clock: Clock) -> None:
-    """An error ends one preparation; one that takes too long, for others came before it, ends as well."""
+    """An error ends one preparation, and so does a wait that is too long."""
     preparations = Preparations(clock)
     preparations.add(1, clock.work("a", 1, ValueError("no letter")), "", 0.1)
     preparations.add(2, clock.work("b", 1), "", 0.1)

@@ -30,7 +30,7 @@ def test_missing_words_are_left_out() -> None:
 
 
 def test_what_is_inside_is_written_without_its_gaps() -> None:
-    """Alternatives and words are lists of objects, and those without a confidence have no such key."""
+    """Alternatives and words are lists of objects; one without a confidence has no such key."""
     final = Final(0, "21", 0, 9, 9, 0.5, None, "twenty one", (Alternative("21", 0.5), Alternative("20", 0.25)))
     content = json.loads(as_json(final))
     assert content["spoken"] == "twenty one"

@@ -76,13 +76,13 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
     ],
 )
 def test_what_is_wrong_is_said(given: dict[str, Any], complaint: str) -> None:
-    """A bad option is refused, with what would be right."""
+    """An invalid option is refused, and the message says what would be right."""
     with pytest.raises(BadOptions, match=complaint):
         read(given)
 
 
 def test_a_hotword_with_figures_is_listened_for_as_it_is_said() -> None:
-    """In each likely way, with the weight that was given; no more ways than a search takes hotwords."""
+    """A hotword with figures is expected in each likely way to say it, up to the most hotwords."""
     found = read({"hotwords": [{"text": "K8s", "weight": 2}, "talk"]}).hotwords
     assert found == (Hotword("k eight s", 2.0, "K8s"), Hotword("k eights", 2.0, "K8s"), Hotword("talk"))
     assert len(read({"hotwords": [f"K{number}s" for number in range(MOST_HOTWORDS)]}).hotwords) == MOST_HOTWORDS

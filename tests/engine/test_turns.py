@@ -1,4 +1,4 @@
-"""Whose turn it is at the recogniser: steps go before other work."""
+"""Turns at the recogniser: steps go before other work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamer.engine.turns import Turns
 
 
 def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
-    """Work that always has more to do gets no second turn while a step waits, and gets one after it."""
+    """Other work gets no second turn while a step waits, and gets one after it."""
     turns, order = Turns(), list[str]()
     working, release = threading.Event(), threading.Event()
 
@@ -37,7 +37,7 @@ def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:
 
 
 def test_a_turn_ends_with_an_error() -> None:
-    """Who fails in his turn gives it back."""
+    """A turn that fails is given back."""
     turns = Turns()
     for turn in (turns.step, turns.other, turns.step):
         try:

@@ -1,4 +1,4 @@
-"""A tiny language for the search's tests: random words, pronunciations, n-grams, emissions; and a plain forward sum."""
+"""A tiny language for tests of the search: random words, pronunciations, n-grams and emissions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLANK, BOUNDARY = 0, 1
 
 
 def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
-    """Every word, and some pairs and triples of them, with random probabilities and weights."""
+    """Return every word, and some pairs and triples, with random probabilities and weights."""
     before = ["<s>", *names]
     ngrams: dict[tuple[str, ...], tuple[float, float]]
     ngrams = {(name,): (-dice.uniform(0.5, 5.0), -dice.uniform(0.0, 2.0)) for name in before}
@@ -43,7 +43,7 @@ def random_trigrams(names: Sequence[str], dice: random.Random) -> LanguageModel:
 
 
 def spelling() -> LetterToSound:
-    """Words over the letters a, b and c sound as they are written, c mostly like b."""
+    """Return words over a, b and c that sound as they are written; c sounds mostly like b."""
     graphones: list[Graphone] = [BEGIN, END, *((letter, (letter,)) for letter in "abc"), ("c", ("b",))]
     count = len(graphones)
     tensors = {
@@ -56,7 +56,7 @@ def spelling() -> LetterToSound:
 
 
 class Tongue:
-    """Random words over three phones: homophones, several pronunciations, words that others begin with."""
+    """Random words over three phones, with homophones, several pronunciations, and words that begin other words."""
 
     def __init__(self, seed: int, words: int = 4) -> None:
         dice = random.Random(seed)
@@ -74,7 +74,7 @@ class Tongue:
         return {tuple(dice.choices(phones, k=dice.choice([1, 1, 2, 2, 3]))) for _ in range(dice.choice([1, 1, 2]))}
 
     def label_sequences(self, words: Sequence[str]) -> Iterator[list[int]]:
-        """All units that these words may be made of, the last boundary said or not."""
+        """Return all units that these words may be made of, with or without the last boundary."""
         for way in itertools.product(*(self.pronunciations[word] for word in words)):
             said = [unit for units in way for unit in (*units, BOUNDARY)]
             yield said
@@ -82,7 +82,7 @@ class Tongue:
                 yield said[:-1]
 
     def score(self, words: Sequence[str], options: BeamOptions) -> float:
-        """What the language model and the bonus say of these words, if nothing follows them."""
+        """Return the score of the language model and the word bonus for these words, if nothing follows them."""
         numbers = [self.model.words.index(word) for word in [*words, "</s>"]]
         history = [*self.model.start, *numbers]
         weights = [options.language_weight] * len(words) + [options.end_weight]
@@ -93,13 +93,13 @@ class Tongue:
 
 
 def emissions(seed: int, batch: int, frames: int, sharpness: float = 2.0) -> Tensor:
-    """Random log-probabilities; the sharper, the surer."""
+    """Return random log-probabilities. A greater sharpness makes them surer."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.randn(batch, frames, len(UNITS), generator=generator) * sharpness).log_softmax(-1)
 
 
 def forward(log_probs: Tensor, labels: Sequence[int]) -> float:
-    """The natural log of the sum over all CTC paths of these labels."""
+    """Return the natural log of the sum over all CTC paths of these labels."""
     extended = [BLANK]
     for label in labels:
         extended += [label, BLANK]

@@ -1,4 +1,4 @@
-"""Scripts as programs: what somebody who types their command line sees."""
+"""Runs scripts as programs, as a user does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE_S = 380
 
 
 def run(script: str, *arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The script of this path below scripts/, run to its end."""
+    """Run the script of this path below scripts/ to its end."""
     command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=PATIENCE_S, check=False)
     assert "Traceback" not in done.stderr, done.stderr

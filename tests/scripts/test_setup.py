@@ -1,4 +1,4 @@
-"""The scripts behind `make system` and `make install`, on machines that lack this or that."""
+"""The scripts behind `make system` and `make install`, on machines where something is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTALLED = ("espeak-ng", "flite", "chromium", "pulseaudio", "ffmpeg", "zsh", "f
 
 
 class Machine:
-    """A PATH with only what a test puts there."""
+    """A PATH that has only the commands of a test."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,16 +28,16 @@ class Machine:
             self.has(command, "exit 0")
 
     def has(self, name: str, script: str) -> None:
-        """A command of this name."""
+        """Add a command with this name."""
         (self._folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (self._folder / name).chmod(0o755)
 
     def lacks(self, name: str) -> None:
-        """No command of this name."""
+        """Remove the command with this name."""
         (self._folder / name).unlink()
 
     def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Runs one of the scripts there."""
+        """Run one of the scripts there."""
         return subprocess.run(
             [SCRIPTS / script, *arguments],
             env={"PATH": str(self._folder), **environment},
@@ -50,7 +50,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A machine without a Python."""
+    """Provide a machine without Python."""
     return Machine(tmp_path)
 
 
@@ -61,13 +61,13 @@ WITHOUT_VENV_AND_LIBRARY = f'case "$*" in *ensurepip*|*libpython*) exit 1;; esac
 
 
 def bare(machine: Machine, python: str, folder: Path) -> None:
-    """A machine whose only Python behaves like this."""
+    """Make a machine whose only Python behaves like this."""
     # find_python prints what a Python says of itself; here it has to name the stand-in.
     machine.has("python3", f'case "$*" in *_base_executable*) echo {folder}/python3; exit;; esac; {python}')
 
 
 def test_the_first_python_that_fits_is_taken(machine: Machine) -> None:
-    """One that is too new and a stand-in with nothing behind it are passed over."""
+    """A version that is too new, and a Python that does not work, are skipped."""
     machine.has("python3", "exit 1")
     machine.has("python3.12", "echo 'command not found' >&2; exit 127")
     machine.has("python3.11", REAL)
@@ -78,7 +78,7 @@ def test_the_first_python_that_fits_is_taken(machine: Machine) -> None:
 
 
 def test_no_python_is_one_sentence(machine: Machine) -> None:
-    """It says which versions would do."""
+    """One sentence names the versions that would work."""
     machine.has("python3", "exit 1")
     done = machine.run("find_python")
     assert (done.returncode, done.stdout) == (1, "")
@@ -86,7 +86,7 @@ def test_no_python_is_one_sentence(machine: Machine) -> None:
 
 
 def test_the_one_that_was_asked_for_is_taken_or_refused(machine: Machine, tmp_path: Path) -> None:
-    """PYTHON=… is not silently replaced by another."""
+    """PYTHON=… is never replaced by another Python."""
     machine.has("python3", REAL)
     machine.has("mine", REAL)
     assert machine.run("find_python", PYTHON=f"{tmp_path}/mine").returncode == 0
@@ -96,7 +96,7 @@ def test_the_one_that_was_asked_for_is_taken_or_refused(machine: Machine, tmp_pa
 
 
 def test_nothing_missing_is_nothing_done(machine: Machine) -> None:
-    """With all in place the packages' tool is not even looked for."""
+    """If nothing is missing, the package manager is not called."""
     machine.has("python3", REAL)
     machine.has("apt-get", "echo called; exit 1")
     done = machine.run("system_packages")
@@ -104,7 +104,7 @@ def test_nothing_missing_is_nothing_done(machine: Machine) -> None:
 
 
 def test_without_the_right_to_install_the_line_to_type_is_printed(machine: Machine, tmp_path: Path) -> None:
-    """One line with all that is missing, and a failure."""
+    """Without permission, it prints one command that installs all that is missing, and fails."""
     bare(machine, WITHOUT_VENV_AND_LIBRARY, tmp_path)
     machine.has("apt-get", "echo called")
     machine.has("sudo", "exit 1")
@@ -116,7 +116,7 @@ def test_without_the_right_to_install_the_line_to_type_is_printed(machine: Machi
 
 
 def test_missing_commands_are_packages_too(machine: Machine) -> None:
-    """Voices, with which training and its tests speak, and the browser and the sound of the tests."""
+    """Missing voices, browser and sound packages of the tests are found too."""
     machine.has("python3", REAL)
     machine.has("apt-get", "echo called")
     for command in INSTALLED:
@@ -127,7 +127,7 @@ def test_missing_commands_are_packages_too(machine: Machine) -> None:
 
 
 def test_running_needs_less(machine: Machine, tmp_path: Path) -> None:
-    """Neither browsers, shells, sound servers nor voices, which are for the tests; and a purpose is one of two."""
+    """Running the service needs no browser, shells, sound server or voices; an unknown purpose is refused."""
     bare(machine, WITHOUT_VENV_AND_LIBRARY, tmp_path)
     for command in INSTALLED:
         machine.lacks(command)
@@ -143,7 +143,7 @@ def test_running_needs_less(machine: Machine, tmp_path: Path) -> None:
 
 
 def make(folder: Path, target: str) -> str:
-    """What `make` would do in a fresh clone, without doing it."""
+    """Return what `make` would do in a fresh clone."""
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         if not (folder / name).exists():
             (folder / name).write_text((ROOT / name).read_text())
@@ -154,7 +154,7 @@ def make(folder: Path, target: str) -> str:
 
 
 def test_make_run_says_what_it_installs_before_it_does(tmp_path: Path) -> None:
-    """And it is what running needs; the tests install the rest by themselves."""
+    """`make run` names the packages that running needs; the tests install the others themselves."""
     running, testing = make(tmp_path, "run"), make(tmp_path, "test")
     assert running.index("Installing what running needs") < running.index("-m venv") < running.index("pip install")
     assert "system_packages run" in running
@@ -170,7 +170,7 @@ def test_make_run_says_what_it_installs_before_it_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("root", [True, False])
 def test_with_the_right_to_install_it_installs(machine: Machine, tmp_path: Path, root: bool) -> None:
-    """As root, or with a sudo that asks for no password, and without a question."""
+    """As root, or with sudo without a password, it installs without asking."""
     bare(machine, WITHOUT_VENV, tmp_path)
     if root:
         machine.has("id", "echo 0")
@@ -187,7 +187,7 @@ def test_with_the_right_to_install_it_installs(machine: Machine, tmp_path: Path,
 
 
 def test_another_system_is_told_what_is_missing(machine: Machine, tmp_path: Path) -> None:
-    """Where there is no apt-get the names are printed all the same."""
+    """Without apt-get, the names of the packages are printed."""
     bare(machine, WITHOUT_VENV, tmp_path)
     done = machine.run("system_packages")
     assert done.returncode == 1
@@ -195,6 +195,6 @@ def test_another_system_is_told_what_is_missing(machine: Machine, tmp_path: Path
 
 
 def test_the_real_machine_lacks_nothing() -> None:
-    """The tests run, so all of it is there."""
+    """On the machine that runs the tests, nothing is missing."""
     done = subprocess.run([SCRIPTS / "system_packages"], env={**os.environ, "PYTHON": sys.executable}, check=False)
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""A terminal for tests: a pseudo-terminal, and what somebody in front of it would see."""
+"""A terminal for tests: a pseudo-terminal, and what a user would see on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEQUENCE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
 
 
 class Screen:
-    """Wraps long lines, and wraps them anew when its width changes, as most terminals do."""
+    """Wraps long lines, and wraps them again when the width changes, as most terminals do."""
 
     def __init__(self, width: int, height: int = 24) -> None:
         self._outside, inside = pty.openpty()
@@ -25,14 +25,14 @@ class Screen:
         self._tell_size()
         self.stream = os.fdopen(inside, "w", encoding="utf-8")
         self.received = ""
-        # A row ends where the next one begins because of a newline (True), or because it was full (False).
+        # A row ends because of a newline (True), or because it was full (False).
         self._rows: list[tuple[str, bool]] = [("", True)]
-        self._row = self._column = 0  # the column counts characters: wide ones stand in the last tests only
+        self._row = self._column = 0  # the column counts characters: only the last tests have wide ones
 
     def shown(self) -> str:
-        """What came since the last time, with its control sequences."""
+        """The output since the last call, with its control sequences."""
         received = b""
-        while select.select([self._outside], [], [], 0.05)[0]:  # a terminal hands out what it likes at a time
+        while select.select([self._outside], [], [], 0.05)[0]:  # a terminal delivers output in parts
             received += os.read(self._outside, 65536)
         text = received.decode()
         self.received += text
@@ -40,12 +40,12 @@ class Screen:
         return text
 
     def lines(self) -> list[str]:
-        """What is to be seen, without empty lines and the spaces at their ends."""
+        """The visible lines, without empty ones and trailing spaces."""
         self.shown()
         return [text.rstrip() for text, _ in self._rows if text.strip()]
 
     def resize(self, width: int) -> None:
-        """Somebody makes the window wider or narrower."""
+        """Make the window wider or narrower."""
         self.shown()
         rows: list[tuple[str, bool]] = []
         cursor = 0, 0
@@ -56,7 +56,7 @@ class Screen:
                 whole = "".join(pieces)
                 if begin <= self._row <= end:
                     offset = sum(map(len, pieces[: self._row - begin])) + self._column
-                    # Behind the last column it stays in its row until another character comes.
+                    # After the last column, the cursor stays in its row until another character comes.
                     row = min(offset // width, max(0, (len(whole) - 1) // width))
                     cursor = (len(rows) + row, offset - row * width)
                 cut = [whole[place : place + width] for place in range(0, max(1, len(whole)), width)]

@@ -1,4 +1,4 @@
-"""Subtitles that grow."""
+"""Subtitles that grow while somebody speaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOON = final(2, ("no", 21_600, 23_000))
 
 
 def test_each_final_adds_its_cues_and_nothing_changes() -> None:
-    """The pieces together are what the whole would have been."""
+    """Each final adds its cues, and the pieces together are the same as the whole document."""
     for format in ("srt", "vtt"):
         transcript, growing = Transcript("microphone"), GrowingSubtitles(format)
         pieces = [growing.begin()]
@@ -36,7 +36,7 @@ def test_each_final_adds_its_cues_and_nothing_changes() -> None:
 
 
 def test_a_short_cue_waits_for_what_may_shorten_it() -> None:
-    """It is shown longer than it was spoken, but not into the next one; silence releases it."""
+    """A short cue is shown longer than it was spoken, but not into the next cue; silence releases it."""
     growing = GrowingSubtitles("srt")
     assert growing.add(SHORT) == ""
     assert growing.heard(22_000) == ""
@@ -48,6 +48,6 @@ def test_a_short_cue_waits_for_what_may_shorten_it() -> None:
 
 
 def test_a_document_without_words() -> None:
-    """It is whole all the same."""
+    """A document without words is complete."""
     assert GrowingSubtitles("vtt").begin() == "WEBVTT\n"
     assert GrowingSubtitles("srt").begin() + GrowingSubtitles("srt").end() == ""

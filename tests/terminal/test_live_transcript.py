@@ -1,4 +1,4 @@
-"""What is written of a dictation, and what stays of what was there before."""
+"""The files of a dictation, and what happens to earlier files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DONE = {"type": "done", "audio_ms": 1000}
 
 
 def dictate(transcript: LiveTranscript, *events: Mapping[str, Any]) -> None:
-    """A session of these events."""
+    """Take the events of a session."""
     transcript.begin()
     for event in events:
         transcript.take(event)
@@ -31,14 +31,14 @@ def dictate(transcript: LiveTranscript, *events: Mapping[str, Any]) -> None:
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    """What somebody has written before."""
+    """An earlier file."""
     path = tmp_path / "notes.txt"
     path.write_text("the work of an hour\n")
     return path
 
 
 def test_a_file_that_is_there_is_not_touched(notes: Path) -> None:
-    """The sentence says how it can be."""
+    """An existing file is refused, and the message says which options change that."""
     with pytest.raises(OutputError) as caught:
         LiveTranscript("text", str(notes))
     ways = "--append adds to its end, --overwrite replaces it when the new one is complete"
@@ -47,7 +47,7 @@ def test_a_file_that_is_there_is_not_touched(notes: Path) -> None:
 
 
 def test_new_text_goes_behind_the_old(notes: Path) -> None:
-    """As soon as it is said; nothing is added when nothing is said."""
+    """With --append, text is added as soon as it is spoken; silence adds nothing."""
     dictate(LiveTranscript("text", str(notes), existing=APPEND), DONE)
     assert notes.read_text() == "the work of an hour\n"
     dictate(LiveTranscript("text", str(notes), existing=APPEND), FINAL, DONE)
@@ -55,7 +55,7 @@ def test_new_text_goes_behind_the_old(notes: Path) -> None:
 
 
 def test_silence_replaces_nothing(notes: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever asked for a new file and said nothing has the old one."""
+    """With --overwrite, silence does not replace the old file."""
     dictate(LiveTranscript("vtt", str(notes), existing=OVERWRITE), DONE)
     assert {path.name for path in notes.parent.iterdir()} == {"notes.txt"}
     assert notes.read_text() == "the work of an hour\n"
@@ -63,7 +63,7 @@ def test_silence_replaces_nothing(notes: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_dictation_that_breaks_off_replaces_nothing(notes: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its words stand beside the old file; a whole one takes its place."""
+    """Words of an incomplete dictation are written beside the old file; a complete one replaces it."""
     dictate(LiveTranscript("text", str(notes), existing=OVERWRITE), FINAL)
     assert notes.read_text() == "the work of an hour\n"
     assert notes.with_name("notes.partial.txt").read_text() == "hello\n"
@@ -73,7 +73,7 @@ def test_a_dictation_that_breaks_off_replaces_nothing(notes: Path, capsys: pytes
 
 
 def test_several_formats_at_a_time(tmp_path: Path) -> None:
-    """Each in a file of its own, in a folder that is made."""
+    """Each format has its own file in a new folder."""
     dictate(LiveTranscript("text,srt,json", f"{tmp_path}/said/"), FINAL, DONE)
     assert {path.name for path in (tmp_path / "said").iterdir()} == {
         f"microphone.{end}" for end in ("txt", "srt", "json")
@@ -83,7 +83,7 @@ def test_several_formats_at_a_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["text", "srt"])
 def test_what_goes_into_a_file_is_seen_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
-    """Finals stay on the terminal, whatever is written elsewhere."""
+    """Finals stay on the terminal, even if something else is written to a file."""
     screen = Screen(60)
     monkeypatch.setattr(sys, "stderr", screen.stream)
     dictate(LiveTranscript(format, f"{tmp_path}/a.txt"), FINAL, DONE)
@@ -93,7 +93,7 @@ def test_what_goes_into_a_file_is_seen_too(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_redirected_into_a_file_is_seen_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with --output."""
+    """Finals stay on the terminal if standard output goes to a file."""
     screen = Screen(60)
     monkeypatch.setattr(sys, "stderr", screen.stream)
     with (tmp_path / "a.txt").open("w") as stream:

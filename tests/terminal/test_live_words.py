@@ -22,7 +22,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
 
 
 def test_a_final_takes_the_place_of_the_partial_and_stays(screen: Screen) -> None:
-    """Its lines end between words, and are indented by its time."""
+    """The lines of a final end between words, and are indented by its time."""
     live = LiveWords(screen.stream)
     live.partial({"text": "it was a", "stable": 0, "start_ms": 61_000})
     assert screen.lines() == ["[1:01.0] it was a"]
@@ -38,7 +38,7 @@ def test_a_final_takes_the_place_of_the_partial_and_stays(screen: Screen) -> Non
 
 @pytest.mark.parametrize("width", [10, 20, 39, 40, 60, 100])
 def test_no_word_is_broken(width: int) -> None:
-    """In a window of any width, and nothing is lost."""
+    """At any width no word is divided, and none is lost."""
     screen = Screen(width)
     lines = final_lines({"text": WORDS, "start_ms": 0, "channel": 0}, screen.stream).splitlines()
     assert max(map(len, lines)) < width
@@ -47,11 +47,11 @@ def test_no_word_is_broken(width: int) -> None:
 
 
 def test_words_cannot_steer_the_terminal(screen: Screen) -> None:
-    """Control characters in a text are spaces."""
+    """Control characters in a text are shown as spaces."""
     assert final_lines({"text": "a\x1b[31mb\rc\nd\x9be", "start_ms": 0}, screen.stream) == "[0:00.0] a [31mb c d e\n"
 
 
 def test_what_is_stable_is_told_by_its_channel_too(screen: Screen) -> None:
-    """The channel before the words is not what may still change."""
+    """The channel before the words is not dim."""
     LiveWords(screen.stream).partial({"text": "hello wor", "stable": 6, "start_ms": 0, "channel": 0})
     assert screen.shown() == "\r\x1b[K[0:00.0] [1] hello \x1b[2mwor\x1b[0m"

@@ -1,4 +1,4 @@
-"""One file for a transcript, and what was in it before."""
+"""The file of a transcript, and what happens to an earlier one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.file_size_limit import most_bytes
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """All files of a folder."""
+    """The names and texts of all files in a folder."""
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
 def test_a_whole_one_takes_the_place_of_the_old(tmp_path: Path) -> None:
-    """Until then the old one is there for whoever reads it; its permissions stay, and a link stays a link."""
+    """The old file stays until the new one is complete; its permissions stay, and a link stays a link."""
     (tmp_path / "a.txt").write_text("old")
     (tmp_path / "a.txt").chmod(0o640)
     (tmp_path / "link.txt").symlink_to("a.txt")
@@ -30,7 +30,7 @@ def test_a_whole_one_takes_the_place_of_the_old(tmp_path: Path) -> None:
 
 
 def test_attempts_do_not_replace_each_other(tmp_path: Path) -> None:
-    """Each that is broken off has a name of its own; a whole one ends them all."""
+    """Each incomplete attempt has its own name; a complete one removes them all."""
     for number in range(3):
         file = OutputFile(tmp_path / "a.txt")
         file.write(f"{number}")
@@ -43,7 +43,7 @@ def test_attempts_do_not_replace_each_other(tmp_path: Path) -> None:
 
 
 def test_what_grows_is_seen_to_grow(tmp_path: Path) -> None:
-    """A dictation into a new file, an empty one or behind an old one is there as soon as it is said."""
+    """A dictation is written at once to a new or empty file, or at the end of an old one."""
     (tmp_path / "empty.txt").touch()
     (tmp_path / "old.txt").write_text("old\n")
     for name in ("new.txt", "empty.txt", "old.txt"):
@@ -55,7 +55,7 @@ def test_what_grows_is_seen_to_grow(tmp_path: Path) -> None:
 
 
 def test_what_was_there_survives_a_full_disk(tmp_path: Path) -> None:
-    """Nothing half-written is left, neither behind it nor beside it."""
+    """If the disk is full, the old file is unchanged and nothing half-written is left."""
     (tmp_path / "a.txt").write_text("old\n")
     for append, growing in ((True, True), (False, False), (False, True)):
         file = OutputFile(tmp_path / "a.txt", append=append, growing=growing)
@@ -71,7 +71,7 @@ def test_what_was_there_survives_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_a_device_is_written_as_it_is() -> None:
-    """There is nothing beside it, and nothing in it that could be lost."""
+    """A device is written directly, without another file beside it."""
     file = OutputFile(Path("/dev/null"))
     file.write("gone")
     file.finish()

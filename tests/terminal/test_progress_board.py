@@ -1,4 +1,4 @@
-"""The progress of several recordings, as a terminal shows it."""
+"""The progress of several recordings on a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedScreen]:
 
 
 def test_a_line_for_each_in_work_and_one_for_all(screen: TimedScreen) -> None:
-    """Name, bar and share of each; how many, how far, how fast and how long still of all."""
+    """Each recording has its name, bar and share; the sum has count, amount, speed and remaining time."""
     tally = Tally(3)
     board = ProgressBoard(screen.stream, tally, words=False)
     board.expect(2, 20_000)
@@ -54,7 +54,7 @@ def test_a_line_for_each_in_work_and_one_for_all(screen: TimedScreen) -> None:
 
 
 def test_at_the_end_what_it_came_to_stays(screen: TimedScreen) -> None:
-    """In the place of all the others; failures are counted, what was heard of them too."""
+    """A summary replaces all lines at the end. Failures are counted, and their recognised audio too."""
     tally = Tally(5, failed=2)
     board = ProgressBoard(screen.stream, tally, words=False)
     board.begin(0, "a.wav", 60_000)
@@ -72,7 +72,7 @@ def test_at_the_end_what_it_came_to_stays(screen: TimedScreen) -> None:
 
 
 def test_what_was_interrupted_is_neither_done_nor_failed(screen: TimedScreen) -> None:
-    """What was heard of it counts as heard."""
+    """An interrupted recording is neither done nor failed, but its recognised audio counts."""
     board = ProgressBoard(screen.stream, Tally(3), words=False)
     board.begin(0, "a.wav", 60_000)
     screen.now += 5
@@ -82,7 +82,7 @@ def test_what_was_interrupted_is_neither_done_nor_failed(screen: TimedScreen) ->
 
 
 def test_what_is_done_in_a_moment_shows_nothing(screen: TimedScreen) -> None:
-    """Before a second has passed, and at most five times a second after it; a start of the service does not count."""
+    """Nothing is shown in the first second, then at most five times a second; the start of a service does not count."""
     board = ProgressBoard(screen.stream, Tally(2), words=False)
     screen.now += 60
     board.begin(0, "a.wav", 60_000)
@@ -99,7 +99,7 @@ def test_what_is_done_in_a_moment_shows_nothing(screen: TimedScreen) -> None:
 
 
 def test_other_lines_may_come_between(screen: TimedScreen) -> None:
-    """After something else was written the board stands below it, at once."""
+    """After other output, the board is drawn below it at once."""
     board = ProgressBoard(screen.stream, Tally(2), words=True)
     board.begin(0, "a.wav", None)
     screen.now += 2
@@ -115,7 +115,7 @@ def test_other_lines_may_come_between(screen: TimedScreen) -> None:
 
 
 def test_it_never_wraps_and_never_scrolls(screen: TimedScreen) -> None:
-    """However long names and words are, and however many are in work."""
+    """However long the names and words are, and however many recordings there are, the board never wraps or scrolls."""
     board = ProgressBoard(screen.stream, Tally(100), words=True)
     for index in range(40):
         board.begin(index, f"{'字幕' * 20}{index}.wav", 60_000)

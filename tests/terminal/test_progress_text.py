@@ -1,4 +1,4 @@
-"""Progress in words, in much room and in little."""
+"""Progress as text, with much space and with little."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TENTH = Progress(60_000, 5.0, 600_000)
     ],
 )
 def test_how_far_a_recording_is(progress: Progress, text: str) -> None:
-    """How much was heard, how fast, how long still; without a length only what is known."""
+    """The text has amount, speed and remaining time; without a length only what is known."""
     assert progress.of_one("a", 80) == text
 
 
@@ -44,7 +44,7 @@ def test_how_far_a_recording_is(progress: Progress, text: str) -> None:
     ],
 )
 def test_what_does_not_fit_is_told_shorter(room: int, text: str) -> None:
-    """The time that is left is the last thing to go."""
+    """When space is short, the remaining time is the last part to be dropped."""
     shown = TENTH.of_one("monday-morning.wav", room)
     assert columns(shown) <= room
     assert shown == text
@@ -62,14 +62,14 @@ def test_what_does_not_fit_is_told_shorter(room: int, text: str) -> None:
     ],
 )
 def test_how_far_several_are(room: int, text: str) -> None:
-    """With how many are done, and how many of these could not be transcribed."""
+    """The text says how many recordings are done, and how many failed."""
     shown = TENTH.of_all(Tally(8, done=3, failed=1), room)
     assert columns(shown) <= room
     assert shown == text
 
 
 def test_what_it_came_to() -> None:
-    """At the end, in which time."""
+    """At the end the text says how much was recognised, and in what time."""
     ended = TENTH.at_the_end(Tally(2, done=1, failed=1))
     assert ended == "1 of 2 recordings; 1 failed; 1:00 in 0:05.0, 12.0 times real time"
     assert TENTH.at_the_end(Tally(2, done=2)).startswith("2 of 2 recordings, ")
@@ -85,5 +85,5 @@ def test_what_it_came_to() -> None:
     ],
 )
 def test_what_was_named_is_counted(tally: Tally, text: str) -> None:
-    """Of all recordings that were named, how many became transcripts, and what became of the others."""
+    """All named recordings are counted: those done, failed, skipped and interrupted."""
     assert str(tally) == text

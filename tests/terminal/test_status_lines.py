@@ -1,4 +1,4 @@
-"""Lines that change in place, as a terminal of a given width shows them."""
+"""Lines that change in place, on a terminal of a given width."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.terminal.screen import Screen
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
-    """A terminal of 40 columns that wraps lines anew when it is resized."""
+    """A terminal of 40 columns that wraps lines again when it is resized."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name in ("TMUX", "XTERM_VERSION", "STY"):
         monkeypatch.delenv(name, raising=False)
@@ -26,13 +26,13 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
 
 
 def test_the_stable_part_is_normal_and_the_rest_dim(screen: Screen) -> None:
-    """What may still change looks different from what will not."""
+    """Text that may still change looks different from text that will not."""
     StatusLine(screen.stream).show_text("[0:03.2] ", "hello wor", 6)
     assert screen.shown() == "\r\x1b[K[0:03.2] hello \x1b[2mwor\x1b[0m"
 
 
 def test_no_color_is_respected(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With NO_COLOR nothing is dimmed."""
+    """With NO_COLOR nothing is dim."""
     monkeypatch.setenv("NO_COLOR", "1")
     StatusLine(screen.stream).show_text("", "hello wor", 6)
     assert screen.shown() == "\r\x1b[Khello wor"
@@ -40,7 +40,7 @@ def test_no_color_is_respected(screen: Screen, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("text", ["word " * 30, "字幕" * 30, "a" * 38, "a" * 39, "a" * 40, "字" * 20])
 def test_a_long_text_shows_its_end_in_one_line(screen: Screen, text: str) -> None:
-    """However long the text is and however wide its characters, the line never wraps and the newest is there."""
+    """However long the text and however wide its characters, the line never wraps and shows the newest text."""
     StatusLine(screen.stream).show_text("", text, 4)
     shown = re.sub(r"\x1b\[\d*[A-Za-z]|\r", "", screen.shown())
     assert columns(shown) <= 39
@@ -49,7 +49,7 @@ def test_a_long_text_shows_its_end_in_one_line(screen: Screen, text: str) -> Non
 
 
 def test_a_cut_line_dims_the_right_part(screen: Screen) -> None:
-    """The limit of the stable part moves with the cut."""
+    """The stable part is also right in a cut line."""
     line = StatusLine(screen.stream)
     line.show_text("[0:00.0] ", "a" * 50 + "bbb", 50)
     assert screen.shown().endswith("…" + "a" * 26 + "\x1b[2mbbb\x1b[0m")
@@ -58,7 +58,7 @@ def test_a_cut_line_dims_the_right_part(screen: Screen) -> None:
 
 
 def test_clear_writes_nothing_when_nothing_is_shown(screen: Screen) -> None:
-    """What others wrote is not erased."""
+    """Other output is not erased."""
     lines = StatusLines(screen.stream)
     lines.clear()
     lines.show(["x"])
@@ -68,7 +68,7 @@ def test_clear_writes_nothing_when_nothing_is_shown(screen: Screen) -> None:
 
 
 def test_several_lines_change_in_place(screen: Screen) -> None:
-    """Fewer or more than before, and one that stays in their place."""
+    """Fewer or more lines may follow, and a line that stays may replace them."""
     print("before", file=screen.stream)
     lines = StatusLines(screen.stream)
     for drawn in (["a", "b", "c"], ["d", "字" * 30], ["e"], ["f", "g", "h"]):
@@ -82,7 +82,7 @@ def test_several_lines_change_in_place(screen: Screen) -> None:
 
 @pytest.mark.parametrize("width", [39, 30, 20, 13, 7, 60])
 def test_a_resized_window_has_no_leftovers(screen: Screen, width: int) -> None:
-    """Lines that were drawn for a wider window wrap in a narrower one, and are taken away all the same."""
+    """Lines for a wider window wrap in a narrower one, and are still erased completely."""
     print("before", file=screen.stream)
     lines = StatusLines(screen.stream)
     lines.show(["a" * 39, "b" * 15, "", "c" * 31])
@@ -102,7 +102,7 @@ def test_a_resized_window_has_no_leftovers(screen: Screen, width: int) -> None:
 def test_terminals_that_cut_lines_off(
     screen: Screen, monkeypatch: pytest.MonkeyPatch, variable: str, rows: int
 ) -> None:
-    """In xterm and screen a line stays one row in a narrower window: no more is taken away than was drawn."""
+    """In xterm and screen a line stays one row in a narrower window, so no more is erased than was drawn."""
     monkeypatch.setenv(variable, "of some version")
     lines = StatusLines(screen.stream)
     lines.show(["a" * 39, "b" * 15])
@@ -113,7 +113,7 @@ def test_terminals_that_cut_lines_off(
 
 
 def test_a_dumb_terminal_is_none(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without control sequences there is nothing to change in place; a pipe is no terminal anyway."""
+    """A terminal without control sequences does not count as one, and neither does a pipe."""
     assert is_terminal(screen.stream)
     monkeypatch.setenv("TERM", "dumb")
     assert not is_terminal(screen.stream)

@@ -1,4 +1,4 @@
-"""Text in columns: what fits, and where lines break."""
+"""Text in columns: how much fits, and where lines break."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from streamer.terminal.text_width import beginning, columns, ending, first_that_fits, printable, wrapped
 
-# As wide as the widest of tmux 3.3 and xterm 379 makes them: scripts/measure/terminal_columns.py.
+# The widths in tmux 3.3 or xterm 379, whichever is larger: scripts/measure/terminal_columns.py.
 WIDTHS = {
     "hello": 5,
     "e\u0301te\u0301": 3,
@@ -25,7 +25,7 @@ WIDTHS = {
 
 @pytest.mark.parametrize("text", WIDTHS)
 def test_no_text_is_wider_than_thought(text: str) -> None:
-    """A line that is thought too narrow would wrap; a little too wide does no harm."""
+    """The calculated width is never too small, because then a line would wrap."""
     assert WIDTHS[text] <= columns(text) <= WIDTHS[text] + 2
 
 
@@ -39,7 +39,7 @@ def test_no_text_is_wider_than_thought(text: str) -> None:
     ],
 )
 def test_what_does_not_fit_is_cut(text: str, room: int, first: str, last: str) -> None:
-    """At either end, with an ellipsis, by columns."""
+    """Text that does not fit is cut by columns at either end, with an ellipsis."""
     assert beginning(text, room) == first
     assert ending(text, room) == last
 
@@ -61,18 +61,18 @@ def test_what_does_not_fit_is_cut(text: str, room: int, first: str, last: str) -
     ],
 )
 def test_lines_break_between_words(text: str, room: int, lines: list[str]) -> None:
-    """Only what is wider than a line is cut, and no character is lost."""
+    """Only words wider than a line are divided, and no character is lost."""
     assert wrapped(text, room) == lines
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
 def test_the_first_that_fits() -> None:
-    """If none does, the beginning of the last one."""
+    """If no text fits, the beginning of the last one is taken."""
     choices = ("one hundred", "hundred", "100")
     assert [first_that_fits(choices, room) for room in (11, 10, 3, 2)] == ["one hundred", "hundred", "100", "1…"]
 
 
 def test_words_cannot_steer_the_terminal() -> None:
-    """Control characters and marks of direction in a text are shown as spaces."""
+    """Control characters and direction marks are shown as spaces."""
     assert printable("a\x1b[31mb\rc\nd\x9be\u202ef") == "a [31mb c d e f"
     assert printable("plain 字 é") == "plain 字 é"

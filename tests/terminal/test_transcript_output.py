@@ -1,4 +1,4 @@
-"""Where transcripts go, and what keeps one from being destroyed."""
+"""Where transcripts go, and how earlier ones are protected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DONE = {"type": "done", "audio_ms": 1000}
 
 
 def play(output: TranscriptOutput, *recordings: str, events: tuple[dict[str, Any], ...] = (FINAL, DONE)) -> None:
-    """Transcribes these recordings, all with the same words."""
+    """Transcribe these recordings, all with the same words."""
     for index, recording in enumerate(output.recordings):
         if recording.name in recordings:
             with output.of_recording(index) as written:
@@ -30,12 +30,12 @@ def play(output: TranscriptOutput, *recordings: str, events: tuple[dict[str, Any
 
 
 def named(*names: str) -> list[ListedRecording]:
-    """Recordings that stand on a command line."""
+    """Recordings named on a command line."""
     return [ListedRecording.named(name) for name in names]
 
 
 def test_text_is_written_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
-    """A final is on standard output before the recording ends; partials are not, as it is no terminal."""
+    """A final is on standard output before the recording ends. Partials are not, because it is not a terminal."""
     output = TranscriptOutput("text", None, named("a.wav"))
     written = output.of_recording(0)
     written.begin(None)
@@ -46,7 +46,7 @@ def test_text_is_written_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_jsonl_has_every_event(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the service says is printed line by line."""
+    """Every event of the service is printed, one on a line."""
     output = TranscriptOutput("jsonl", None, named("a.wav"))
     assert output.wants_partials
     play(output, "a.wav", events=({"type": "ready"}, FINAL, DONE))
@@ -66,7 +66,7 @@ def test_a_document_is_written_only_when_it_is_whole(format: str, capsys: pytest
 
 
 def test_one_file_takes_all_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --output FILE nothing is on standard output."""
+    """With --output FILE, nothing goes to standard output."""
     play(TranscriptOutput("json", f"{tmp_path}/all.json", named("a.wav", "b.wav")), "a.wav", "b.wav")
     lines = (tmp_path / "all.json").read_text().splitlines()
     assert [json.loads(line)["file"] for line in lines] == ["a.wav", "b.wav"]
@@ -74,20 +74,20 @@ def test_one_file_takes_all_recordings(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_folder_takes_a_file_for_each(tmp_path: Path) -> None:
-    """The files are named after the recordings."""
+    """The files have the names of the recordings."""
     recordings = ["x/a.wav", "x/b.tar.ogg", "-"]
     play(TranscriptOutput("srt", str(tmp_path), named(*recordings)), *recordings)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.srt", "b.tar.srt", "stdin.srt"]
 
 
 def test_silence_leaves_an_empty_file(tmp_path: Path) -> None:
-    """Whoever asked for a file gets one, also when nobody spoke."""
+    """A recording without words leaves an empty file."""
     play(TranscriptOutput("text", f"{tmp_path}/a.txt", named("a.wav")), "a.wav", events=(DONE,))
     assert (tmp_path / "a.txt").read_text() == ""
 
 
 def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
-    """The old transcript is there until there is a new one."""
+    """An old transcript stays until the new one is complete."""
     (tmp_path / "a.json").write_text("old")
     output = TranscriptOutput("json", f"{tmp_path}/a.json", named("a.wav"), existing=OVERWRITE)
     with output.of_recording(0) as written:
@@ -100,14 +100,14 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "output", "recordings", "words"),
     [
-        ("text", "missing/a.txt", ["a.wav"], "there is no folder"),
+        ("text", "missing/a.txt", ["a.wav"], "does not exist"),
         ("text", "talk.wav/", ["a.wav"], "talk.wav is not a folder"),
         ("srt", "", ["a.wav"], "a.srt exists already: --skip-existing skips it, --overwrite replaces it"),
         ("text", "", ["a.wav"], "a.txt exists already: --skip-existing skips it, --append adds to its end"),
         ("srt,json", "a.srt", ["a.wav"], "several formats need a folder"),
         ("srt,json", "talk.wav", ["a.wav"], "several formats need a folder"),
-        ("text", "", ["b.wav", "b.partial.wav"], "until it is complete, but that is another transcript's name"),
-        ("srt", "a.srt", ["a.wav", "b.wav"], "give --output a folder"),
+        ("text", "", ["b.wav", "b.partial.wav"], "until it is complete, but another transcript has this name"),
+        ("srt", "a.srt", ["a.wav", "b.wav"], "give a folder with --output"),
         ("text", "", ["x/a.wav", "y/a.wav"], "two recordings would both be written to"),
         ("text", "talk.wav", ["talk.wav"], "would overwrite the recording"),
     ],
@@ -115,7 +115,7 @@ def test_a_failure_does_not_touch_an_earlier_file(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, output: str, recordings: list[str], words: str
 ) -> None:
-    """Before anything is transcribed, in one sentence."""
+    """An impossible output is refused with one sentence before anything is transcribed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "talk.wav").write_bytes(b"RIFF")
     for name in ("a.srt", "a.txt"):
@@ -126,13 +126,13 @@ def test_a_place_that_cannot_be_is_refused_at_once(
 
 
 def test_a_full_disk_is_one_sentence() -> None:
-    """What the system says about the file is passed on."""
+    """The message repeats the system's reason."""
     with pytest.raises(OutputError, match="/dev/full cannot be written: No space left"):
         play(TranscriptOutput("text", "/dev/full", named("a.wav")), "a.wav")
 
 
 def test_an_error_that_is_not_fatal_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is no part of the transcript."""
+    """An error that is not fatal goes to standard error, not into the transcript."""
     play(
         TranscriptOutput("text", None, named("a.wav")),
         "a.wav",
@@ -142,7 +142,7 @@ def test_an_error_that_is_not_fatal_goes_to_standard_error(capsys: pytest.Captur
 
 
 def test_lines_tell_their_channel(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where channels are recognised apart, each line begins with its own, counted from 1."""
+    """If channels are separate, each line begins with its channel, counted from 1."""
     play(
         TranscriptOutput("text", None, named("a.wav")),
         "a.wav",
@@ -152,7 +152,7 @@ def test_lines_tell_their_channel(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_recordings_have_their_turns(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is heard at the same time is written in the order of the command line, as soon as that is possible."""
+    """Recordings that are transcribed at the same time are written in the order of the command line."""
     output = TranscriptOutput("text", None, named("a.wav", "b.wav", "c.wav", "d.wav"))
     outputs = [output.of_recording(index) for index in range(3)]
     for index in (2, 0, 1):
@@ -175,7 +175,7 @@ def test_recordings_have_their_turns(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_waits_for_its_turn_is_bounded(tmp_path: Path) -> None:
-    """Nothing begins too far ahead of the recording that is being written; with a file each there is no turn."""
+    """No recording begins too far ahead of the one that is being written, unless each has its own file."""
     recordings = named(*(f"{number}.wav" for number in range(MOST_AHEAD + 2)))
     output = TranscriptOutput("text", None, recordings)
     assert output.may_begin(MOST_AHEAD - 1)
@@ -187,7 +187,7 @@ def test_what_waits_for_its_turn_is_bounded(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_recording_keeps_what_is_final(capsys: pytest.CaptureFixture[str]) -> None:
-    """A document of what was heard so far; none if that is nothing."""
+    """After an interruption, a document of the finals so far is written, or none if there are none."""
     output = TranscriptOutput("json", None, named("a.wav", "b.wav"))
     for events in ((FINAL,), ()):
         with output.of_recording(len(events) ^ 1) as written:
@@ -200,27 +200,27 @@ def test_an_interrupted_recording_keeps_what_is_final(capsys: pytest.CaptureFixt
 
 
 def test_a_folder_keeps_the_folders_that_were_named(tmp_path: Path) -> None:
-    """What lies below is below again; recordings that differ only in their ending keep that."""
+    """Files below a folder keep their subfolders; recordings that differ only in their ending keep it."""
     for name in ("in/talk.wav", "in/talk.mp3", "in/a/talk.wav", "in/a/b/other.ogg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "out").mkdir()
     recordings, _ = list_recordings(f"{tmp_path}/in")
     output = TranscriptOutput("text", f"{tmp_path}/out", recordings)
-    assert list((tmp_path / "out").iterdir()) == []  # nothing before there is something to write
+    assert list((tmp_path / "out").iterdir()) == []  # nothing is created before there is text
     play(output, *(recording.name for recording in recordings))
     written = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.txt")}
     assert written == {"talk.wav.txt", "talk.mp3.txt", "a/talk.txt", "a/b/other.txt"}
 
 
 def test_two_of_one_name_are_refused_by_name(tmp_path: Path) -> None:
-    """Neither overwrites the other, and the sentence has both."""
+    """Two recordings for the same file are refused, and the message names both."""
     with pytest.raises(OutputError, match=r"would both be written to .*/a\.wav\.txt: x/a\.wav and y/a\.wav"):
         TranscriptOutput("text", str(tmp_path), named("x/a.wav", "y/a.wav"))
 
 
 def test_files_do_not_stay_open(tmp_path: Path) -> None:
-    """A thousand recordings need no thousand open files."""
+    """A thousand recordings do not need a thousand open files."""
     recordings = named(*(f"{number}.wav" for number in range(100)))
     output = TranscriptOutput("text", str(tmp_path), recordings)
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -234,19 +234,19 @@ def test_files_do_not_stay_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "recordings", "existing", "words"),
     [
-        ("srt", ["a.wav", "b.wav"], "refuse", "srt holds one recording: give --output a folder for several"),
-        ("srt,json", ["a.wav"], "refuse", "standard output takes one format: give --output a folder for several"),
+        ("srt", ["a.wav", "b.wav"], "refuse", "srt contains only one recording: give a folder with --output"),
+        ("srt,json", ["a.wav"], "refuse", "standard output takes only one format: give a folder with --output"),
         ("text", ["a.wav"], OVERWRITE, "--overwrite needs --output"),
     ],
 )
 def test_a_stream_cannot_take_everything(format: str, recordings: list[str], existing: str, words: str) -> None:
-    """What would be of no use on standard output is refused, as it is with --output."""
+    """Combinations that make no sense on standard output are refused; with --output they work."""
     with pytest.raises(OutputError, match=words):
         TranscriptOutput(format, None, named(*recordings), existing=existing)
 
 
 def test_several_formats_are_a_file_each(tmp_path: Path) -> None:
-    """In one run, into a folder that is made for it."""
+    """Several formats are written in one run, into a new folder."""
     output = TranscriptOutput("srt,json,text", f"{tmp_path}/new/folder", named("a.wav", "b.wav"))
     assert list(tmp_path.iterdir()) == []
     play(output, "a.wav", "b.wav")
@@ -256,7 +256,7 @@ def test_several_formats_are_a_file_each(tmp_path: Path) -> None:
 
 
 def test_subtitles_of_several_make_a_folder(tmp_path: Path) -> None:
-    """Nothing else would do; what is written like a file stays one."""
+    """Subtitles of several recordings go into a folder, unless the name looks like a file."""
     play(TranscriptOutput("srt", f"{tmp_path}/subtitles", named("a.wav", "b.wav")), "a.wav", "b.wav")
     assert sorted(path.name for path in (tmp_path / "subtitles").iterdir()) == ["a.srt", "b.srt"]
     play(TranscriptOutput("srt", f"{tmp_path}/one.srt", named("a.wav")), "a.wav")
@@ -265,7 +265,7 @@ def test_subtitles_of_several_make_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["text", "srt"])
 def test_what_is_broken_off_is_called_partial(tmp_path: Path, capsys: pytest.CaptureFixture[str], format: str) -> None:
-    """The finished file of an earlier run stays, and it is said where the words are; a whole one takes their place."""
+    """An incomplete transcript is called partial and reported; only a complete one replaces an earlier file."""
     ending = {"text": "txt", "srt": "srt"}[format]
     (tmp_path / f"a.{ending}").write_text("finished")
     output = TranscriptOutput(format, str(tmp_path), named("a.wav", "b.wav"), existing=OVERWRITE)
@@ -282,7 +282,7 @@ def test_what_is_broken_off_is_called_partial(tmp_path: Path, capsys: pytest.Cap
     assert {path.name for path in tmp_path.iterdir()} == names
     told = capsys.readouterr().err
     assert (
-        f"streamer: a.wav was not transcribed to its end: the part that was is in {tmp_path}/a.partial.{ending}.\n"
+        f"streamer: a.wav was not transcribed to its end: the text so far is in {tmp_path}/a.partial.{ending}.\n"
         in told
     )
     assert told.endswith("streamer: 0 of 2 recordings; interrupted.\n")
@@ -292,7 +292,7 @@ def test_what_is_broken_off_is_called_partial(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_second_run_goes_on_where_the_first_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is there already is left alone, an empty one too; of several formats only what is missing is written."""
+    """Existing files are skipped, even empty ones; of several formats only the missing ones are written."""
     (tmp_path / "a.txt").write_text("by hand")
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "b.txt").touch()
@@ -308,7 +308,7 @@ def test_a_second_run_goes_on_where_the_first_ended(tmp_path: Path, capsys: pyte
 
 
 def test_new_text_goes_behind_the_old(tmp_path: Path) -> None:
-    """With --append, in a line of its own; subtitles cannot, as their times begin anew."""
+    """With --append, text begins on a new line; subtitles are refused, because their times start again."""
     (tmp_path / "a.txt").write_text("old, without an end of line")
     play(TranscriptOutput("text", f"{tmp_path}/a.txt", named("x.wav"), existing=APPEND), "x.wav")
     assert (tmp_path / "a.txt").read_text() == "old, without an end of line\nhello\n"
@@ -317,7 +317,7 @@ def test_new_text_goes_behind_the_old(tmp_path: Path) -> None:
 
 
 def test_one_file_of_several_is_not_replaced_by_less(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where one of them fails, a new file has the others; an old one stays, and they stand beside it."""
+    """If one of several recordings fails, a new file has the others; an old file stays, with the others beside it."""
     for name, replaced in (("new.txt", False), ("old.txt", True)):
         if replaced:
             (tmp_path / name).write_text("two recordings")
@@ -328,11 +328,11 @@ def test_one_file_of_several_is_not_replaced_by_less(tmp_path: Path, capsys: pyt
     assert (tmp_path / "new.txt").read_text() == "hello\n"
     assert (tmp_path / "old.txt").read_text() == "two recordings"
     assert (tmp_path / "old.partial.txt").read_text() == "hello\n"
-    assert f"what was transcribed so far is in {tmp_path}/old.partial.txt." in capsys.readouterr().err
+    assert f"the text so far is in {tmp_path}/old.partial.txt." in capsys.readouterr().err
 
 
 def test_a_file_that_does_not_fit_stops_no_other(tmp_path: Path) -> None:
-    """Nothing half-written is left of it, and the old one stays."""
+    """A file that does not fit leaves nothing half-written, and the old one stays."""
     (tmp_path / "a.json").write_text("old")
     output = TranscriptOutput("json", str(tmp_path), named("a.wav", "b.wav"), existing=OVERWRITE)
     with output.of_recording(0) as written, most_bytes(50):
@@ -346,7 +346,7 @@ def test_a_file_that_does_not_fit_stops_no_other(tmp_path: Path) -> None:
 
 
 def test_lines_that_do_not_fit_leave_whole_lines(tmp_path: Path) -> None:
-    """What was written before the disk was full is kept as partial, without half a line."""
+    """Text from before the disk was full is kept as partial, with whole lines only."""
     output = TranscriptOutput("text", f"{tmp_path}/a.txt", named("a.wav"))
     with output.of_recording(0) as written, most_bytes(10):
         written.take(FINAL)
@@ -357,7 +357,7 @@ def test_lines_that_do_not_fit_leave_whole_lines(tmp_path: Path) -> None:
 
 
 def test_of_five_recordings_three_of_which_fail(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was named is counted, also what could not even be opened and what was not tried."""
+    """All named recordings are counted, even those that could not be opened or were not tried."""
     output = TranscriptOutput("text", None, named("a.wav", "b.wav", "c.wav"), unreadable=2)
     with output.of_recording(2):
         pass

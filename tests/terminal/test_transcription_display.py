@@ -1,4 +1,4 @@
-"""What is shown of one recording: its words, or how far it is."""
+"""What is shown of one recording: its words or its progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.terminal.screen import Screen
 
 
 class Clock:
-    """The time, as the test wants it."""
+    """A clock that the test sets."""
 
     now = 100.0
 
@@ -37,7 +37,7 @@ def screen() -> Iterator[Screen]:
 
 
 def test_progress_waits_and_is_not_drawn_too_often(clock: Clock, screen: Screen) -> None:
-    """What is done within a second shows nothing; then it is drawn at most five times a second."""
+    """Nothing is shown within a second, and then progress is drawn at most five times a second."""
     display = ProgressDisplay(screen.stream)
     display.begin(0, "folder/a.mp3", 60_000)
     for passed, heard, drawn in ((0.5, 10_000, 0), (1.2, 30_000, 1), (1.3, 31_000, 0), (1.5, 32_000, 1)):
@@ -51,7 +51,7 @@ def test_progress_waits_and_is_not_drawn_too_often(clock: Clock, screen: Screen)
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80])
 def test_the_time_left_is_told_in_any_width(clock: Clock, width: int) -> None:
-    """However long the name is."""
+    """The remaining time is shown at any width, however long the name is."""
     screen = Screen(width)
     display = ProgressDisplay(screen.stream)
     display.begin(0, "a recording with a very long name indeed, 字幕.wav", 3_600_000)
@@ -65,7 +65,7 @@ def test_the_time_left_is_told_in_any_width(clock: Clock, width: int) -> None:
 
 @pytest.mark.parametrize("progress", [True, False])
 def test_words_with_how_far_a_long_recording_is(clock: Clock, screen: Screen, progress: bool) -> None:
-    """Below them with speed and time left, as for several; it goes on in silence, and a short one is over soon."""
+    """Progress is shown below the words of a long recording, also during silence, but not for a short one."""
     display = WordsDisplay(screen.stream, progress=progress)
     display.begin(0, "calls/a.wav", 120_000)
     partial = {"text": "it was", "stable": 0, "start_ms": 58_000, "audio_ms": 60_000}

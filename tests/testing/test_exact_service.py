@@ -1,4 +1,4 @@
-"""A service that hears exactly what is said, and the faults that its clients have to cope with."""
+"""A service that hears exactly what is said, and the faults that its clients have to handle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamer.testing import ExactService, say
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ExactService]:
-    """One for all tests here; its port is free once it is left."""
+    """Provide one service for all tests here. Its port is free afterwards."""
     with ExactService(slots=4) as service:
         yield service
     parts = urlsplit(service.url)
@@ -23,12 +23,12 @@ def service() -> Iterator[ExactService]:
 
 
 def finals(session: object) -> str:
-    """The text of a session to its end."""
+    """Return the text of a session at its end."""
     return " ".join(event["text"] for event in session if event["type"] == "final")  # type: ignore[attr-defined]
 
 
 def test_it_hears_what_is_said(service: ExactService) -> None:
-    """Every word, in every session."""
+    """Every session gets each of its words."""
     for text in ("hello world", "it's a quick brown fox"):
         with connect(service.url) as session:
             session.send(say(text))
@@ -37,7 +37,7 @@ def test_it_hears_what_is_said(service: ExactService) -> None:
 
 
 def test_a_cut_and_a_stall_lose_nothing(service: ExactService) -> None:
-    """A client that goes on has all words once."""
+    """A client that reconnects gets each word once."""
     with connect(service.url) as session:
         session.send(say("one two"))
         service.cut()
@@ -50,7 +50,7 @@ def test_a_cut_and_a_stall_lose_nothing(service: ExactService) -> None:
 
 
 def test_a_recogniser_that_is_killed_is_recovered_from(service: ExactService) -> None:
-    """The service starts it again; the session is told so."""
+    """The service starts the recogniser again, and tells the session."""
     with connect(service.url) as session:
         session.send(say("before and"))
         next(event for event in session if event["type"] == "partial")
@@ -63,7 +63,7 @@ def test_a_recogniser_that_is_killed_is_recovered_from(service: ExactService) ->
 
 
 def test_connections_are_refused(service: ExactService) -> None:
-    """As long as it is asked to refuse them."""
+    """Connections are refused for as long as the test asks for it."""
     service.refuse()
     with pytest.raises(SessionError), connect(service.url):
         pass
@@ -73,6 +73,6 @@ def test_connections_are_refused(service: ExactService) -> None:
 
 
 def test_a_start_that_fails_is_told() -> None:
-    """The reason is that of the service; nothing is left of it."""
+    """A start that fails has the reason of the service, and leaves nothing behind."""
     with pytest.raises(TypeError, match="unknown"), ExactService(unknown=1):
         pass

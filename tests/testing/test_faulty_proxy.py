@@ -1,4 +1,4 @@
-"""A way that can be disturbed, before a server that echoes."""
+"""A proxy with faults, in front of a server that sends everything back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.testing import FaultyProxy
 
 @pytest.fixture
 async def way() -> AsyncIterator[FaultyProxy]:
-    """In front of a server that sends back what it gets."""
+    """Provide the proxy in front of a server that sends back what it gets."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(100):
@@ -28,7 +28,7 @@ async def way() -> AsyncIterator[FaultyProxy]:
 
 
 async def opened(way: FaultyProxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection that works."""
+    """Open a connection that works."""
     host, _, port = way.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"a")
@@ -45,7 +45,7 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_a_cut_ends_all_connections_and_lets_new_ones_come(way: FaultyProxy) -> None:
-    """Unless it is for good."""
+    """A cut ends all connections; new ones are possible, unless it is permanent."""
     for good in (False, True):
         reader, writer = await opened(way)
         await way.cut(for_good=good)
@@ -56,7 +56,7 @@ async def test_a_cut_ends_all_connections_and_lets_new_ones_come(way: FaultyProx
 
 
 async def test_a_stall_holds_what_is_on_its_way(way: FaultyProxy) -> None:
-    """It gets through afterwards."""
+    """Data is held back during a stall, and arrives afterwards."""
     reader, writer = await opened(way)
     way.stall()
     writer.write(b"b")
@@ -68,7 +68,7 @@ async def test_a_stall_holds_what_is_on_its_way(way: FaultyProxy) -> None:
 
 
 async def test_connections_are_refused(way: FaultyProxy) -> None:
-    """They end as soon as they are made."""
+    """Refused connections end as soon as they are made."""
     way.refusing = True
     host, _, port = way.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -77,7 +77,7 @@ async def test_connections_are_refused(way: FaultyProxy) -> None:
 
 
 async def test_no_server_is_as_if_nobody_listened() -> None:
-    """The connection ends."""
+    """Without a server behind the proxy, a connection ends."""
 
     def nowhere() -> str:
         raise ConnectionRefusedError

@@ -1,4 +1,4 @@
-"""Signals ask, and end nothing."""
+"""Signals request a stop, and do not end the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.training.stop_signals import STOP_SIGNALS, stop_signals
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_a_signal_only_asks(number: signal.Signals) -> None:
-    """The process goes on, and knows."""
+    """After a signal the process continues, and knows of the request."""
     before = {each: signal.getsignal(each) for each in STOP_SIGNALS}
     try:
         stopped = stop_signals()

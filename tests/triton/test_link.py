@@ -122,7 +122,7 @@ async def test_ids_are_drawn_from_63_bits(link: Link) -> None:
 
 
 async def test_an_error_of_the_model_concerns_one_request(link: Link) -> None:
-    """It has the model's code word and message; its sequence and others go on."""
+    """The error has the model's code word and message; its sequence and others go on."""
     one, other = link.sequence(), link.sequence()
     await asyncio.gather(one.send(silence(5)), other.send(silence(6)))
     with pytest.raises(LinkError) as caught:
@@ -133,7 +133,7 @@ async def test_an_error_of_the_model_concerns_one_request(link: Link) -> None:
 
 
 async def test_an_exception_in_the_model_leaves_the_link_alive(link: Link) -> None:
-    """It fails as `refused`, with the model's own words."""
+    """The request fails as `refused`, with the model's own words."""
     sequence = link.sequence()
     await sequence.send(silence(5))
     with pytest.raises(LinkError, match=r"refused: [^Z]*KeyError: 'probe'"):

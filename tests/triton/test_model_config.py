@@ -72,7 +72,7 @@ def test_on_what_a_model_computes(folder: Path, text: str, kind: str) -> None:
 
 
 def test_a_model_without_an_instance_group_gets_one(folder: Path) -> None:
-    """Triton would otherwise add its own."""
+    """A model without an instance group gets one, because Triton would otherwise add its own."""
     (folder / CONFIG).write_text("max_batch_size: 1")
     assert [group.count for group in configured(model_config(folder), instances=3).instance_group] == [3]
 
@@ -86,7 +86,7 @@ def test_a_model_without_an_instance_group_gets_one(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_set(folder: Path, text: str, sentence: str) -> None:
-    """The message says why."""
+    """The message says why a model cannot have this setting."""
     (folder / CONFIG).write_text(text)
     with pytest.raises(TritonError, match=f"^(instances|slots) cannot be set: {sentence}$"):
         configured(model_config(folder), instances=2, slots=2)
@@ -100,7 +100,7 @@ def test_numbers_below_one_are_refused(folder: Path, settings: dict[str, Any], n
 
 
 def test_groups_of_several_kinds_have_none(folder: Path) -> None:
-    """It would be unclear which one is meant."""
+    """With instance groups of several kinds, it would be unclear which one is meant."""
     (folder / CONFIG).write_text("instance_group [ { kind: KIND_CPU }, { kind: KIND_GPU } ]")
     with pytest.raises(TritonError, match="the model probe has instance groups of several kinds"):
         instance_kind(model_config(folder))

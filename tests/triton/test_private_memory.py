@@ -60,7 +60,7 @@ def test_a_server_that_wants_others_to_read() -> None:
 
 
 def test_every_region_of_a_server(place: Any, tmp_path: Path) -> None:
-    """This holds for each instance, a model that is loaded later, and a server that was started again."""
+    """Memory is private for each instance, for a model that is loaded later, and after a restart."""
     repository = tmp_path / "repository"
     shutil.copytree(GOOD, repository)
     shutil.copytree(GOOD / "probe", repository / "later")

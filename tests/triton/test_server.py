@@ -63,7 +63,7 @@ def test_it_listens_on_loopback_only(server: TritonServer) -> None:
 
 
 async def test_a_private_server(place: Any, tmp_path: Path) -> None:
-    """It listens at no port, only its user can open its sockets, and they answer everything."""
+    """A private server listens at no port, only its user can open its sockets, and they answer everything."""
     repository = tmp_path / "repository"
     shutil.copytree(GOOD, repository)
     with TritonServer(repository, private=True) as server:

@@ -1,4 +1,4 @@
-// What the tests of the client have at hand in the browser: its modules, a session that is written down, and a recording.
+// Tools for tests in the browser: the client's modules, a session that is recorded, and a recording.
 
 globalThis.load = (name) => import(`${site}/${name}.js`);
 
@@ -6,7 +6,7 @@ const TYPES = [
     "ready", "partial", "final", "speech", "heard", "flushed", "recovered", "done", "error", "state", "restarted", "overflow",
 ];
 
-// A session with everything that it tells, in order.
+// A session with everything that it reports, in order.
 globalThis.begin = async (settings = {}) => {
     const {Session} = await load("streamer");
     const session = new Session(settings);

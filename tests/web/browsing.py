@@ -1,4 +1,4 @@
-"""A real browser for the tests: which one, how it is started, what its microphone plays, what it complains about."""
+"""A real browser for the tests: how it is found and started, what its microphone plays, and its complaints."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from streamer.audio.audio_file import SAMPLE_RATE
 from tests.samples import pcm
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
-# The microphone of most machines, and a rate that has to be converted.
+# Most microphones have this rate, and it has to be converted.
 MICROPHONE_RATE: Final = 48_000
 FLAGS: Final = (
-    "--no-sandbox",  # containers lack what the sandbox needs, and the tests open nothing but themselves
+    "--no-sandbox",  # containers lack what the sandbox needs, and the tests open only our own pages
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -38,7 +38,7 @@ LAUNCH_MS: Final = 60_000
 
 
 def chromium() -> Path:
-    """The browser of this machine. Only a developer's machine may do without."""
+    """The browser of this machine. It may be missing only on a developer's machine."""
     for name in NAMES:
         if found := shutil.which(name):
             return Path(found)
@@ -49,7 +49,7 @@ def chromium() -> Path:
 
 
 async def launch(playwright: Playwright, microphone: Path | None = None, flags: Sequence[str] = ()) -> Browser:
-    """A browser whose microphone plays a file once, or beeps if there is none; `flags` come instead of consent."""
+    """Start a browser whose microphone plays a file once, or beeps. `flags` replace the automatic consent."""
     device = FAKE_DEVICE
     playing = [f"--use-file-for-fake-audio-capture={microphone}%noloop"] if microphone else []
     return await playwright.chromium.launch(
@@ -60,7 +60,7 @@ async def launch(playwright: Playwright, microphone: Path | None = None, flags: 
 
 
 def microphone_file(folder: Path, name: str, lead_s: float = 1.0) -> Path:
-    """A recording of `audio_samples/` as the WAV file that a browser takes for a microphone, silence first."""
+    """A recording of `audio_samples/` as a WAV file for the browser's microphone, with silence first."""
     sound = np.frombuffer(pcm(name), "<i2").astype(np.float32) / 32768
     sound = soxr.resample(sound, SAMPLE_RATE, MICROPHONE_RATE)
     sound = np.concatenate([np.zeros(int(lead_s * MICROPHONE_RATE), np.float32), sound])
@@ -70,10 +70,10 @@ def microphone_file(folder: Path, name: str, lead_s: float = 1.0) -> Path:
 
 
 class Watch:
-    """What the pages of a context complain of, and whom they speak to; nobody but this machine is right."""
+    """Records the complaints of the pages in a context, and connections to other machines than this one."""
 
     def __init__(self, context: BrowserContext, expected: Sequence[str] = ()) -> None:
-        """`expected` are regular expressions of complaints that belong to the test."""
+        """`expected`: regular expressions of complaints that belong to the test."""
         self.complaints: list[str] = []
         self._expected = [re.compile(pattern) for pattern in expected]
         context.on("page", self._follow)
@@ -81,7 +81,7 @@ class Watch:
         context.on("weberror", lambda error: self._complain(f"uncaught: {error.error}"))
 
     def expect(self, pattern: str) -> None:
-        """From now on complaints that match belong to the test."""
+        """Expect complaints that match this from now on."""
         self._expected.append(re.compile(pattern))
 
     def _follow(self, page: Page) -> None:

@@ -1,6 +1,6 @@
-"""A browser, its pages and the service that they speak to.
+"""A browser, its pages, and the service that they use.
 
-Everything here runs in one event loop, that of the session: a browser outlives its test.
+Everything here runs in the event loop of the session, because a browser outlives its test.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.serve_process import RestartableService
 from tests.web.browsing import Watch, launch, microphone_file
 
 HERE = Path(__file__).parent
-expect.set_options(timeout=60_000)  # what comes at all comes soon, unless the machine is busy
+expect.set_options(timeout=60_000)  # results come soon, unless the machine is busy
 OpenBrowser = Callable[..., Awaitable[Browser]]
 OpenPage = Callable[..., Awaitable[Page]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests here run in the loop that the browser lives in."""
+    """Run the tests here in the loop of the browser."""
     for item in items:
         if HERE in item.path.parents and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
@@ -39,14 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def playwright() -> AsyncIterator[Playwright]:
-    """What drives browsers."""
+    """Playwright, which controls browsers."""
     async with async_playwright() as driver:
         yield driver
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(playwright: Playwright) -> AsyncIterator[Browser]:
-    """A browser that all tests share; its microphone beeps once a second."""
+    """A browser that all tests share. Its microphone beeps once a second."""
     shared = await launch(playwright)
     yield shared
     await shared.close()
@@ -54,8 +54,8 @@ async def browser(playwright: Playwright) -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_browser(playwright: Playwright, tmp_path: Path) -> AsyncIterator[OpenBrowser]:
-    """`await open_browser("talk.flac", lead_s=1.0)`: a browser of the test's own, whose microphone plays that once,
-    from its beginning each time that it is opened; `flags=[…]` for one with other devices or without consent.
+    """`await open_browser("talk.flac", lead_s=1.0)`: a browser for one test. Its microphone plays the recording from
+    the beginning each time that it is opened. `flags=[…]`: for other devices, or without consent.
     """
     opened: list[Browser] = []
 
@@ -71,10 +71,10 @@ async def open_browser(playwright: Playwright, tmp_path: Path) -> AsyncIterator[
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_page(browser: Browser, site: str) -> AsyncIterator[OpenPage]:
-    """`await open_page("/", browser=…, expected=["…"])`: a page in a fresh context, empty without a path.
+    """`await open_page("/", browser=…, expected=["…"])`: a page in a fresh context; an empty one without a path.
 
-    The test fails if any of its pages writes an error to the console that is not expected, leaves an exception
-    uncaught or speaks to another machine. Other arguments are those of Playwright's `new_context`.
+    The test fails if one of its pages writes an unexpected error to the console, does not catch an exception, or
+    connects to another machine. Other arguments are those of Playwright's `new_context`.
     """
     shared = browser
     watches: list[Watch] = []
@@ -105,14 +105,14 @@ def site(service: Service) -> str:
 
 @pytest.fixture(scope="session")
 def exact() -> Iterator[ExactService]:
-    """A service that hears exactly what is said to it, for tests of what becomes of the words."""
+    """A service that recognises exactly what it is given, for tests of what happens with the words."""
     with ExactService() as running:
         yield running
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Another site, on a port of its own: its address, and the folder that it shows."""
+    """Another site on its own port: its address, and the folder with its files."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *arguments: Any) -> None:
@@ -132,10 +132,10 @@ def elsewhere(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_bench(elsewhere: tuple[str, Path], open_page: OpenPage, site: str) -> OpenPage:
-    """`await open_bench(…)`: an empty page of another site that has the tools of `bench.js`, and the recordings.
+    """`await open_bench(…)`: an empty page of another site with the tools of `bench.js` and the recordings.
 
-    The modules come from `site`, also where a session is to go elsewhere. The other site comes first, so that it ends
-    after the page: a short test may be over while the browser still asks it for an icon.
+    The modules come from `site`, even if a session connects to another service. The other site comes first, so that
+    it ends after the page: a short test may be over while the browser still asks it for an icon.
     """
     address, folder = elsewhere
     (folder / "bench.html").write_text("<!doctype html><title>Bench</title>")
@@ -154,13 +154,13 @@ async def open_bench(elsewhere: tuple[str, Path], open_page: OpenPage, site: str
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def bench(open_bench: OpenPage) -> Page:
-    """Such a page in the browser that all share."""
+    """Such a page in the shared browser."""
     return await open_bench()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def served(triton: TritonServer) -> AsyncIterator[RestartableService]:
-    """A service of the test's own that may be stopped and started: `await served.stop()`, `await served.start()`."""
+    """A service for one test that can be stopped and started: `await served.stop()`, `await served.start()`."""
     process = RestartableService("--triton", triton.grpc_address)
     await process.start()
     yield process

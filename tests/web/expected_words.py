@@ -1,4 +1,4 @@
-"""What our other client is told of a recording, and how alike words are."""
+"""What the Python client gets for a recording, and how similar words are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def words(told: list[dict[str, Any]]) -> str:
 
 
 async def undisturbed(url: str, name: str) -> list[Event]:
-    """What our other client is told of a recording, by any service: they have the same model."""
+    """What the Python client gets for a recording from any service; all have the same model."""
     if name not in _undisturbed:
         told: list[Any] = [event async for event in transcribe([pcm(name)], url)]
         _undisturbed[name] = told

@@ -1,4 +1,4 @@
-"""The fixtures themselves: what they let pass and what not."""
+"""The fixtures themselves: what they accept and what they report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOUDEST = """async (seconds) => {
 
 
 async def test_the_microphone_plays_a_recording(open_browser: OpenBrowser, open_page: OpenPage) -> None:
-    """Silence first, then speech, and silence again at the end."""
+    """The microphone plays silence, then speech, and silence again."""
     page = await open_page("/", browser=await open_browser("airplane.mp3", lead_s=1.5))
     peaks = await page.evaluate(LOUDEST, 7)
     assert max(peaks[:8]) < 0.01

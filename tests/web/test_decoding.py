@@ -1,4 +1,4 @@
-"""Recordings that are decoded in pieces, as the browser decodes them whole."""
+"""Decoding recordings in pieces, compared with the browser's decoding of the whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.project import SAMPLES
 from tests.samples import pcm
 from tests.web.conftest import OpenPage
 
-# How much of what the browser decodes whole is in what is decoded in pieces, wherever it begins, and both lengths.
+# How much of the whole is found in the pieces, at any offset, and both lengths.
 COMPARE = """async ([name, reader, open]) => {
     const file = new File([await (await fetch(`/${name}`)).blob()], name);
     const {Recording} = await load("recording");
@@ -44,7 +44,7 @@ COMPARE = """async ([name, reader, open]) => {
 
 @pytest.fixture(scope="session")
 def site(exact: ExactService) -> str:
-    """Where the modules come from; nothing is recognised here."""
+    """The origin of the modules. Nothing is recognised here."""
     return exact.url.replace("ws://", "http://").partition("/v1")[0]
 
 
@@ -61,7 +61,7 @@ def site(exact: ExactService) -> str:
 async def test_in_pieces_as_a_whole(
     open_bench: OpenPage, elsewhere: tuple[str, Path], format: str, subtype: str, rate: int, reader: str
 ) -> None:
-    """The sound is the same, but for the beginning, where decoders differ; so is the length."""
+    """Sound and length are the same, except at the beginning, where decoders differ."""
     sound = np.frombuffer(pcm("quilter.ogg"), "<i2").astype(np.float32) / 32768
     sound = soxr.resample(sound, SAMPLE_RATE, rate)
     file = elsewhere[1] / f"sound.{format.lower()}"
@@ -76,7 +76,7 @@ async def test_in_pieces_as_a_whole(
 
 
 async def test_no_kind_that_is_known(open_bench: OpenPage, elsewhere: tuple[str, Path]) -> None:
-    """FLAC, text and a header without sound are left to those who decode all of it."""
+    """FLAC, text and a header without sound are left to the decoder of whole files."""
     (elsewhere[1] / "talk.flac").write_bytes((SAMPLES / "talk.flac").read_bytes())
     bench = await open_bench()
     found = await bench.evaluate(

@@ -1,6 +1,6 @@
-"""What the client keeps of what it sent: pure, fed in the browser with orders of events that nobody thought of.
+"""What the client keeps of the audio that it sent: pure, run in the browser with random orders of events.
 
-tests/client/test_kept_audio.py asks the same of the Python client.
+tests/client/test_kept_audio.py tests the same of the Python client.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from playwright.async_api import Page
 
 from tests.client.kept_audio_runs import OPTIONS, outcome, steps
 
-# A service that has heard any part of what was sent, over connections that are lost at any moment: it must get every
-# sample and every flush once, in order. Numbers of bytes are even, as samples are.
+# A service that recognised any part of what was sent, over connections that are lost at any moment. It must get every
+# sample and every flush once and in order. Numbers of bytes are even, because samples are.
 LOSSES = """async (seed) => {
     const {KeptAudio} = await load("kept-audio");
     const dice = (most) => (seed = (seed * 1103515245 + 12345) % 2147483648) % most;
@@ -63,13 +63,13 @@ LOSSES = """async (seed) => {
 
 
 async def test_every_sample_and_flush_arrives_once(bench: Page) -> None:
-    """In order, wherever connections are lost; what is final is not kept."""
+    """Every sample and flush arrives once and in order, wherever connections are lost; final audio is not kept."""
     for seed in range(1, 41):
         assert await bench.evaluate(LOSSES, seed) == "the same, little kept", seed
 
 
 async def test_what_is_not_final_is_kept_for_another_session(bench: Page) -> None:
-    """Although it was sent; what is final is gone. The new session counts samples from its own beginning."""
+    """Audio is kept until it is final, although it was sent. The new session counts samples from its own beginning."""
     result = await bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
@@ -101,7 +101,7 @@ async def test_what_is_not_final_is_kept_for_another_session(bench: Page) -> Non
 
 
 async def test_an_unanswered_flush_is_asked_again_of_another_session(bench: Page) -> None:
-    """And one that was answered is not."""
+    """An unanswered flush is sent again to another session; an answered one is not."""
     kinds = await bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
@@ -127,7 +127,7 @@ async def test_an_unanswered_flush_is_asked_again_of_another_session(bench: Page
 
 
 async def test_a_channel_that_was_ahead_hears_silence_first(bench: Page) -> None:
-    """Each channel is heard from its own cut on, also where pieces end within a sample, and after another loss."""
+    """Each channel continues at its own cut, even if pieces end within a sample, and after another loss."""
     heard = await bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
@@ -163,7 +163,7 @@ async def test_a_channel_that_was_ahead_hears_silence_first(bench: Page) -> None
 
 
 async def test_there_is_a_bound(bench: Page) -> None:
-    """Of what a service never says it has heard only so much is kept; from further back no session goes on."""
+    """If a service never acknowledges audio, only a limited amount is kept. No session can continue before that."""
     result = await bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
@@ -207,7 +207,7 @@ RUN = """async ({options, run}) => {
 
 @pytest.mark.parametrize("options", OPTIONS)
 async def test_it_is_kept_as_the_python_client_keeps_it(bench: Page, options: dict[str, Any]) -> None:
-    """Whatever happens to it."""
+    """In any random run, both clients keep and send the same."""
     for seed in range(5):
         run = steps(seed, options.get("channels", 1) if options.get("multichannel") else 1)
         assert await bench.evaluate(RUN, {"options": options, "run": run}) == outcome(options, run), seed

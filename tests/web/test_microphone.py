@@ -1,4 +1,4 @@
-"""The microphone of a browser, which plays a recording: its words appear, and whatever is wrong is said clearly."""
+"""The microphone of a browser, which plays a recording: its words appear, and problems are reported clearly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNPROCESSED = {"echoCancellation": False, "noiseSuppression": False, "autoGainCo
 async def test_what_is_said_is_written_down(
     open_browser: OpenBrowser, open_bench: OpenPage, service: Service, constraints: dict[str, bool]
 ) -> None:
-    """The words of the recording that the microphone plays are in the finals, and partials came before."""
+    """The recording's words are in the finals, and partials came before them."""
     bench = await open_bench(browser=await open_browser("quilter.ogg", lead_s=1.0))
     told = await bench.evaluate(
         """async (constraints) => {
@@ -57,7 +57,7 @@ async def test_what_is_said_is_written_down(
 
 @pytest.mark.parametrize("chunk_ms", [20, 40, 100])
 async def test_chunks_and_levels(open_browser: OpenBrowser, open_bench: OpenPage, chunk_ms: int) -> None:
-    """Each chunk has the length that was asked for, only the last may be shorter; a level comes with each."""
+    """Each chunk has the wanted length, except perhaps the last, and comes with a level."""
     bench = await open_bench(browser=await open_browser("airplane.mp3", lead_s=0.5))
     assert await bench.evaluate(OPEN, {"chunkMs": chunk_ms}) is None
     await bench.wait_for_timeout(3000)
@@ -74,7 +74,7 @@ async def test_chunks_and_levels(open_browser: OpenBrowser, open_bench: OpenPage
 
 
 async def test_a_pause_is_not_heard(open_browser: OpenBrowser, open_bench: OpenPage) -> None:
-    """Nothing comes in a pause; what was said before it was delivered when it begins, and what follows comes again."""
+    """Nothing is recorded during a pause; sound before it is delivered at once, and sound after it is recorded."""
     bench = await open_bench(browser=await open_browser("talk.flac", lead_s=0.0))
     await bench.evaluate(OPEN, {"chunkMs": 100})
     counts = await bench.evaluate(
@@ -102,7 +102,7 @@ async def test_a_pause_is_not_heard(open_browser: OpenBrowser, open_bench: OpenP
 
 
 async def test_it_can_be_opened_again(open_browser: OpenBrowser, open_bench: OpenPage) -> None:
-    """After a stop it starts from the beginning; while it runs it is not opened twice."""
+    """A stopped microphone can be opened again; an open one cannot be opened twice."""
     bench = await open_bench(browser=await open_browser("airplane.mp3", lead_s=0.0))
     for _ in range(2):
         assert await bench.evaluate(OPEN, {}) is None
@@ -112,7 +112,7 @@ async def test_it_can_be_opened_again(open_browser: OpenBrowser, open_bench: Ope
 
 
 async def test_it_can_be_stopped_while_it_is_opened(bench: Page) -> None:
-    """Whoever changes his mind before the user has answered is not listened to afterwards."""
+    """If the microphone is stopped while the user is being asked, it is not opened afterwards."""
     error, running = await bench.evaluate(
         """async () => {
             const {Microphone} = await load("microphone");
@@ -126,7 +126,7 @@ async def test_it_can_be_stopped_while_it_is_opened(bench: Page) -> None:
 
 
 async def test_permission_is_refused(open_browser: OpenBrowser, open_bench: OpenPage) -> None:
-    """The sentence says where it is given."""
+    """If permission is refused, the message says where to give it."""
     bench = await open_bench(browser=await open_browser(flags=[FAKE_DEVICE, "--deny-permission-prompts"]))
     error = await bench.evaluate(OPEN, {})
     assert (error["name"], error["code"]) == ("StreamerError", "no_permission")
@@ -135,7 +135,7 @@ async def test_permission_is_refused(open_browser: OpenBrowser, open_bench: Open
 
 
 async def test_there_is_no_microphone(open_browser: OpenBrowser, open_bench: OpenPage) -> None:
-    """Whoever has none is told to connect one."""
+    """Without a microphone, the message says to connect one."""
     bench = await open_bench(browser=await open_browser(flags=[FAKE_CONSENT, "--disable-audio-input"]))
     error = await bench.evaluate(OPEN, {})
     assert error["code"] == "no_microphone"
@@ -143,14 +143,14 @@ async def test_there_is_no_microphone(open_browser: OpenBrowser, open_bench: Ope
 
 
 async def test_the_chosen_microphone_is_gone(bench: Page) -> None:
-    """Another one has to be chosen: none is taken silently."""
+    """If the chosen microphone is missing, no other one is taken silently."""
     error = await bench.evaluate(OPEN, {"deviceId": "0" * 64})
     assert error["code"] == "no_microphone"
     assert "choose another" in error["message"]
 
 
 async def test_devices_can_be_chosen(bench: Page) -> None:
-    """With their names, and each can be opened."""
+    """Devices are listed by name, and each can be opened."""
     await bench.context.grant_permissions(["microphone"])
     devices = await bench.evaluate("async () => (await load('microphone')).Microphone.devices()")
     assert len(devices) >= 2
@@ -161,7 +161,7 @@ async def test_devices_can_be_chosen(bench: Page) -> None:
 
 
 async def test_a_page_that_is_not_secure(open_browser: OpenBrowser, open_page: OpenPage, site: str) -> None:
-    """Browsers give it no microphone; the sentence says what would be right."""
+    """A page that is not secure gets no microphone, and the message says what is needed."""
     browser = await open_browser(flags=[FAKE_DEVICE, "--host-resolver-rules=MAP insecure.localtest 127.0.0.1"])
     page = await open_page(browser=browser, expected=[r"spoke to http://insecure\.localtest", "console:", "uncaught"])
     await page.goto(site.replace("127.0.0.1", "insecure.localtest") + "/healthz")
@@ -177,9 +177,9 @@ async def test_a_page_that_is_not_secure(open_browser: OpenBrowser, open_page: O
 
 
 async def test_a_device_that_goes_away(open_browser: OpenBrowser, open_bench: OpenPage) -> None:
-    """What was said until then is delivered, and the page is told."""
+    """Sound until the disconnection is delivered, and the page is told about it."""
     bench = await open_bench(browser=await open_browser("talk.flac", lead_s=0.0))
-    # The browser has no way to pull the plug: the event is what it sends then.
+    # A browser has no way to unplug a device, so the test sends the event that it would send.
     await bench.evaluate(
         """() => {
             const original = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
@@ -197,10 +197,10 @@ async def test_a_device_that_goes_away(open_browser: OpenBrowser, open_bench: Op
             return {reason, running: microphone.running};
         }"""
     )
-    assert told == {"reason": "The microphone has gone.", "running": False}
+    assert told == {"reason": "The microphone was disconnected.", "running": False}
 
 
 async def test_a_chunk_has_a_sensible_length(bench: Page) -> None:
-    """20 to 100 ms."""
+    """A chunk must have 20 to 100 ms."""
     for wrong in (10, 200, None):
         assert (await bench.evaluate(OPEN, {"chunkMs": wrong}))["name"] == "RangeError"

@@ -1,4 +1,4 @@
-"""Pages of other sites: they import the client from the service, as docs/how-to/javascript.md tells them to."""
+"""Pages of other sites that import the client from the service, as docs/how-to/javascript.md explains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_MS = 30_000
 async def test_the_example_of_the_document(
     open_browser: OpenBrowser, open_page: OpenPage, elsewhere: tuple[str, Path], site: str, service: Service
 ) -> None:
-    """Somebody presses the button, speaks, and reads what he said; the last words come after he pressed it again."""
+    """A user presses the button, speaks, reads the words, and gets the last words after pressing again."""
     (example,) = re.findall(r"```html\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     script = example.split("<script")[1]
     assert len(script.splitlines()) <= 22
@@ -51,7 +51,7 @@ async def test_a_site_has_to_be_allowed(
     elsewhere: tuple[str, Path],
     allowed: bool,
 ) -> None:
-    """Any page may import the modules; whether it may use the service is for the service to say, in a sentence."""
+    """Any page may import the modules; the service decides whether it may use them, and says so."""
     origin = elsewhere[0].replace("127.0.0.1", "elsewhere.localtest")
     policy = PortPolicy(AccessRules(origins=[origin] if allowed else []))
     browser = await open_browser(flags=["--host-resolver-rules=MAP elsewhere.localtest 127.0.0.1"])

@@ -1,4 +1,4 @@
-"""The page itself: options that stay, keyboard and screen reader, light and dark, a phone, and a strict policy."""
+"""The page itself: options, keyboard, screen reader, light and dark, a phone, and a strict policy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.web.visitor import doing, drop, transcribed, wave_file
 
 CONTROLS = ("history-open", "options-open", "keys-open", "programs-open", "file", "speak")
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-# Where lines are parted depends on what these words are.
+# The division of lines depends on which words these are.
 COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
-# Every visible text that is too faint before what is behind it: WCAG AA, 4.5, and 3 for large text.
+# Every visible text with too little contrast: WCAG AA requires 4.5, or 3 for large text.
 FAINT = """() => {
     const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
     const over = (colours) => {
@@ -54,7 +54,7 @@ FAINT = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_contrast(open_page: OpenPage, scheme: Any) -> None:
-    """Every text is readable before its background, also grey words, options and messages; dark is dark."""
+    """Every text has enough contrast, including grey words, options and messages; dark is dark."""
     page = await open_page("/", color_scheme=scheme)
     assert (await page.evaluate(FAINT))["faint"] == []
     await page.get_by_label("As spoken").check()
@@ -82,7 +82,7 @@ async def test_contrast(open_page: OpenPage, scheme: Any) -> None:
 
 
 async def test_a_phone(open_page: OpenPage) -> None:
-    """Nothing has to be scrolled sideways, nothing is cut off, and what is touched is large enough."""
+    """On a phone nothing needs sideways scrolling, nothing is cut off, and controls are large enough to touch."""
     page = await open_page("/", **PHONE)
     for width in (360, 320):
         await page.set_viewport_size({"width": width, "height": 740})
@@ -108,7 +108,7 @@ async def test_a_phone(open_page: OpenPage) -> None:
 
 @pytest.mark.parametrize("height", [256, 640])
 async def test_a_small_window(open_page: OpenPage, height: int) -> None:
-    """320 pixels wide, as a desk screen at 400 %: header and transcript are in sight, also far down a long one."""
+    """At 320 pixels (400 % zoom), header and transcript stay visible, even at the end of a long transcript."""
     page = await open_page("/", viewport={"width": 320, "height": height})
     await transcribed(page, "talk.flac")
     await page.mouse.wheel(0, 400)
@@ -130,7 +130,7 @@ async def test_a_small_window(open_page: OpenPage, height: int) -> None:
 
 
 async def fits(page: Page, width: int) -> None:
-    """Nothing reaches beyond the window."""
+    """Check that nothing is wider than the window."""
     beyond = await page.evaluate(
         """() => [...document.querySelectorAll("body *")]
             .filter((one) => one.checkVisibility() && !one.closest(".unseen, pre, dialog header"))
@@ -143,7 +143,7 @@ async def fits(page: Page, width: int) -> None:
 
 
 async def test_options_are_remembered(open_page: OpenPage) -> None:
-    """What was chosen is there after a reload and is what the service is asked for; all of it can be undone."""
+    """Options are still set after a reload, are sent to the service, and can be reset."""
     page = await open_page("/")
     sent: list[str] = []
     page.on("websocket", lambda websocket: websocket.on("framesent", lambda frame: sent.append(str(frame))))
@@ -169,7 +169,7 @@ async def test_options_are_remembered(open_page: OpenPage) -> None:
     await page.click("#options-open")
     await expect(page.get_by_label("Names and words to listen for")).to_have_value("mister quilter\n\n gospel ")
     await expect(page.get_by_label("Figures and capitals")).to_be_checked()
-    await page.get_by_role("button", name="Back to the usual").click()
+    await page.get_by_role("button", name="Reset to defaults").click()
     await expect(page.get_by_label("A sentence ends after")).to_have_value("1000")
     await page.get_by_role("button", name="Done").click()
     await page.reload()
@@ -179,7 +179,7 @@ async def test_options_are_remembered(open_page: OpenPage) -> None:
 
 
 async def test_a_wish_that_is_refused(open_page: OpenPage) -> None:
-    """The service says what is wrong with it, and the options are one press away."""
+    """If the service refuses an option, the page says why and offers the options."""
     page = await open_page("/")
     await page.click("#options-open")
     await page.get_by_label("Names and words to listen for").fill("one two three four five six seven")
@@ -192,7 +192,7 @@ async def test_a_wish_that_is_refused(open_page: OpenPage) -> None:
 
 
 async def test_every_control_by_keyboard(open_page: OpenPage) -> None:
-    """Tab reaches all that can be used, in the order of the page, and shows where it is."""
+    """Tab reaches every control in the order of the page, with a visible outline."""
     page = await open_page("/")
     reached = await tabbed(page)
     assert [name for name in reached if name in CONTROLS] == list(CONTROLS)
@@ -218,7 +218,7 @@ async def test_every_control_by_keyboard(open_page: OpenPage) -> None:
 
 
 async def tabbed(page: Page) -> list[str]:
-    """What Tab reaches, each with an outline that can be seen."""
+    """The controls that Tab reaches. Each must have a visible outline."""
     reached: list[str] = []
     for _ in range(30):
         await page.keyboard.press("Tab")
@@ -242,7 +242,7 @@ async def tabbed(page: Page) -> list[str]:
 
 
 async def test_a_screen_reader(open_page: OpenPage) -> None:
-    """Finals are a polite live region that the partial is outside of; landmarks, states and pictures have names."""
+    """Finals are a polite live region without the partial; landmarks, states and pictures have names."""
     page = await open_page("/")
     await transcribed(page)
     log = page.get_by_role("log", name="What was said")
@@ -262,7 +262,7 @@ async def test_a_screen_reader(open_page: OpenPage) -> None:
 
 
 async def test_less_movement(open_page: OpenPage) -> None:
-    """Who does not want to see movement sees no animation, and a waveform that is drawn four times a second at most."""
+    """With reduced motion there are no animations, and the waveform is drawn at most four times a second."""
     page = await open_page("/", reduced_motion="reduce")
     await page.evaluate(
         """() => {
@@ -290,7 +290,7 @@ async def test_less_movement(open_page: OpenPage) -> None:
 
 
 async def test_the_policy_holds(open_page: OpenPage) -> None:
-    """Nothing inline runs, and nothing that the page does is against its own policy."""
+    """Nothing inline runs, and the page does nothing that its own policy forbids."""
     page = await open_page("/", expected=["Content Security Policy"])
     await page.evaluate(
         """() => {
@@ -321,7 +321,7 @@ async def test_the_policy_holds(open_page: OpenPage) -> None:
 
 
 async def test_nobody_else_is_asked(open_page: OpenPage, site: str) -> None:
-    """Every request goes to the service itself: the page works where there is no other network."""
+    """Every request goes to the service itself, so the page works without another network."""
     page = await open_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -339,7 +339,7 @@ async def test_nobody_else_is_asked(open_page: OpenPage, site: str) -> None:
 
 
 async def test_for_programs(open_page: OpenPage, site: str) -> None:
-    """The page tells the address of the service."""
+    """The page shows the address of the service."""
     page = await open_page("/")
     await page.click("#programs-open")
     await expect(page.locator("#address")).to_have_text(f"{site.replace('http', 'ws')}/v1/stream")
@@ -348,7 +348,7 @@ async def test_for_programs(open_page: OpenPage, site: str) -> None:
 
 
 async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> None:
-    """Text, SRT and VTT of any transcript are the same to the letter, JSON in content."""
+    """Text, SRT and VTT of any transcript are identical to those of the command line, JSON has the same content."""
     page = await open_page("/")
     dice = random.Random(7)
     sheets = [[segment(dice, number) for number in range(dice.randint(0, 5))] for _ in range(150)]
@@ -374,7 +374,7 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
 
 
 def segment(dice: random.Random, number: int) -> dict[str, Any]:
-    """A final of some words from 0 ms on."""
+    """A final with some words, from 0 ms on."""
     words: list[dict[str, Any]] = []
     at = 0
     for _ in range(dice.randint(1, 40)):
@@ -390,7 +390,7 @@ def segment(dice: random.Random, number: int) -> dict[str, Any]:
 
 
 def shift(final: dict[str, Any], by: int) -> int:
-    """Moves a final; its new end."""
+    """Move a final. Returns its new end."""
     for each in (final, *final["words"]):
         each["start_ms"] += by
         each["end_ms"] += by

@@ -1,4 +1,4 @@
-"""A recording on the page: dropped or chosen, written down, played with its words, corrected by nobody, taken away."""
+"""A recording on the page: opened, transcribed, played with its words, copied and saved."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TALK_S = 12.5
 
 
 async def told(service: Service) -> list[Event]:
-    """What the command line is told of the talk."""
+    """The events that the command line gets for the talk."""
     sound = pcm("talk.flac")[: int(TALK_S * 32_000)]
     told: list[Any] = [event async for event in transcribe([sound], service.url)]
     return told
 
 
 async def test_a_dropped_file_is_written_down(open_page: OpenPage, service: Service) -> None:
-    """It says that a file may be dropped; then come the words, times and confidences that the command line has."""
+    """The page says that a file may be dropped, and then shows the words, times and confidences of the command line."""
     page = await open_page("/")
     assert await drop(page, wave_file("talk.flac", TALK_S)) == [True, True, False]
     await doing(page, "transcribing")
@@ -53,7 +53,7 @@ async def test_a_dropped_file_is_written_down(open_page: OpenPage, service: Serv
 
 
 async def test_a_chosen_file(open_page: OpenPage) -> None:
-    """The button opens the dialog for files; an Opus file is understood like any other."""
+    """The button opens the dialog for files, and an Opus file is transcribed like any other."""
     page = await open_page("/")
     async with page.expect_file_chooser() as choosing:
         await page.get_by_text("Open file").click()
@@ -65,7 +65,7 @@ async def test_a_chosen_file(open_page: OpenPage) -> None:
 
 
 async def test_paced(open_page: OpenPage) -> None:
-    """As fast as it was spoken: it is heard meanwhile, and the words come as it is played; the choice is remembered."""
+    """With `As spoken` the recording is played while the words come; the choice is remembered."""
     page = await open_page("/")
     await page.get_by_label("As spoken").check()
     await page.reload()
@@ -77,12 +77,12 @@ async def test_paced(open_page: OpenPage) -> None:
     assert await place(page) > 0
     await expect(page.locator("#latency")).to_contain_text(re.compile(r"^\d+\.\d s behind"))
     await doing(page, "nothing")
-    assert time.monotonic() - began > len(pcm("airplane.mp3")) / 32_000  # a busy machine needs more
+    assert time.monotonic() - began > len(pcm("airplane.mp3")) / 32_000  # longer on a busy machine
     assert "sky" in await written(page)
 
 
 async def test_stopped_early(open_page: OpenPage) -> None:
-    """What was sent before Escape is still written down; the rest is not."""
+    """Audio before Escape is still transcribed; the rest is not."""
     page = await open_page("/")
     await page.get_by_label("As spoken").check()
     await drop(page, wave_file("talk.flac"))
@@ -94,7 +94,7 @@ async def test_stopped_early(open_page: OpenPage) -> None:
 
 
 async def test_a_file_without_sound(open_page: OpenPage) -> None:
-    """It is said that the file cannot be read, and what can be; what was there before stays."""
+    """The page says that the file cannot be read, and which can; the earlier transcript stays."""
     page = await open_page("/")
     before = await transcribed(page)
     await drop(page, b"not a sound\n" * 100, "letter.txt")
@@ -107,7 +107,7 @@ async def test_a_file_without_sound(open_page: OpenPage) -> None:
 
 
 async def test_the_player_and_its_words(open_page: OpenPage) -> None:
-    """A click on a word goes there, Enter plays from there, the word that is heard is marked; Space pauses."""
+    """A click on a word goes there, Enter plays from there, the current word is marked, Space pauses."""
     page = await open_page("/")
     await transcribed(page, "talk.flac", TALK_S)
     shown = await words(page)
@@ -134,10 +134,10 @@ async def test_the_player_and_its_words(open_page: OpenPage) -> None:
 
 
 async def test_the_waveform_is_a_slider(open_page: OpenPage) -> None:
-    """A click and the arrow keys go to a place in the sound; its picture and the segments beneath are drawn."""
+    """A click and the arrow keys move in the sound; the waveform and the segments below are drawn."""
     page = await open_page("/")
     await transcribed(page)
-    wave = page.get_by_role("slider", name="Place in the sound")
+    wave = page.get_by_role("slider", name="Position in the sound")
     box = await wave.bounding_box()
     assert box
     await wave.click(position={"x": box["width"] / 2, "y": 10})
@@ -168,7 +168,7 @@ async def inked(page: Page, top: float, bottom: float) -> int:
 
 
 async def test_hover_and_focus(open_page: OpenPage) -> None:
-    """Time and confidence of a word are shown under the pointer, and to who comes by keyboard, aloud as well."""
+    """Time and confidence of a word are shown to the pointer and to the keyboard, and are read aloud."""
     page = await open_page("/")
     await transcribed(page)
     shown = await words(page)
@@ -188,7 +188,7 @@ async def test_hover_and_focus(open_page: OpenPage) -> None:
 
 
 async def test_copy(open_page: OpenPage) -> None:
-    """The text is in the clipboard, a line for each segment, and that is said."""
+    """The text is copied with a line for each segment, and the page says so."""
     page = await open_page("/", permissions=["clipboard-read", "clipboard-write"])
     await expect(page.locator("#copy")).to_be_disabled()
     await transcribed(page, "talk.flac", TALK_S)
@@ -201,7 +201,7 @@ async def test_copy(open_page: OpenPage) -> None:
 
 
 async def test_saving(open_page: OpenPage, service: Service, tmp_path: Path) -> None:
-    """Text, SRT, VTT and JSON are what the command line writes."""
+    """Text, SRT, VTT and JSON are the same as from the command line."""
     page = await open_page("/")
     await expect(page.locator("#save")).to_be_disabled()
     await transcribed(page, "talk.flac", TALK_S)
@@ -228,7 +228,7 @@ async def test_saving(open_page: OpenPage, service: Service, tmp_path: Path) -> 
 
 
 def rounded(value: Any) -> Any:
-    """With confidences to a hundredth: a browser decodes to samples that differ in the last bit."""
+    """The value with confidences rounded to hundredths, because browsers decode slightly differently."""
     if isinstance(value, list):
         return [rounded(each) for each in value]
     if isinstance(value, dict):
@@ -239,7 +239,7 @@ def rounded(value: Any) -> Any:
 
 
 async def test_the_menu_by_keyboard(open_page: OpenPage) -> None:
-    """Enter opens it, arrows move in it, Escape closes it and goes back."""
+    """Enter opens the menu, arrows move in it, Escape closes it and returns to the button."""
     page = await open_page("/")
     await transcribed(page, "airplane.mp3")
     await page.locator("#save").focus()
@@ -254,13 +254,13 @@ async def test_the_menu_by_keyboard(open_page: OpenPage) -> None:
 
 
 async def test_clear_and_back(open_page: OpenPage) -> None:
-    """The sheet can be cleared, and brought back with its sound."""
+    """A cleared sheet can be restored with its sound."""
     page = await open_page("/")
     before = await transcribed(page)
     await page.click("#clear")
     assert await written(page) == ""
     await expect(page.locator("#welcome")).to_be_visible()
-    await page.get_by_role("button", name="Bring it back").click()
+    await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#welcome")).to_be_hidden()
     assert await written(page) == before
     await listened(page)
@@ -269,7 +269,7 @@ async def test_clear_and_back(open_page: OpenPage) -> None:
 
 
 async def test_a_second_file(open_page: OpenPage) -> None:
-    """It takes the place of the first one."""
+    """A second file replaces the first one."""
     page = await open_page("/")
     await transcribed(page, "quilter.ogg")
     assert "sky" in await transcribed(page, "airplane.mp3")

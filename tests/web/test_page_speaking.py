@@ -1,4 +1,4 @@
-"""Somebody speaks to the page: words that settle, level and waveform, lost connections, and what is in the way."""
+"""Speaking to the page: words, level and waveform, lost connections, and obstacles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.web.conftest import OpenBrowser, OpenPage
 from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, listened, transcribed, wave_file, written
 
 NO_CONSENT = ["--use-fake-device-for-media-stream", "--deny-permission-prompts"]
-# Every text and class that the partial has had, and what went into the live region.
+# Every text and class that the partial had, and everything that the live region got.
 RECORDER = """() => {
     const seen = globalThis.seen = {open: [], partials: 0, spoken: 0, levels: [], drawings: new Set()};
     new MutationObserver(() => {
@@ -44,13 +44,13 @@ RECORDER = """() => {
 
 
 async def understood(service: Service, name: str) -> list[str]:
-    """The words that the command line is told of a recording."""
+    """The words that the command line gets for a recording."""
     events = [event async for event in transcribe([pcm(name)], service.url)]
     return " ".join(event["text"] for event in events if event["type"] == "final").split()
 
 
 async def speak(page: Page) -> None:
-    """Presses the button and waits until it listens."""
+    """Press the button and wait until the page listens."""
     await page.get_by_role("button", name="Speak", exact=True).click()
     await doing(page, "listening")
     await expect(page.locator("#state")).to_have_text("Listening", timeout=PATIENCE_MS)
@@ -69,21 +69,21 @@ async def test_speaking(open_browser: OpenBrowser, open_page: OpenPage, service:
     await doing(page, "nothing")
     await expect(page.locator("#state")).to_have_text("Ready")
     found, expected = (await written(page)).split(), await understood(service, "quilter.ogg")
-    # The browser's microphone cleans the sound, and begins at another sample.
+    # The browser's microphone filters the sound, and begins at another sample.
     assert Levenshtein.distance(found, expected) <= len(expected) // 4, (found, expected)
     seen = await page.evaluate("() => ({...seen, drawings: seen.drawings.size})")
     assert any(0 < still_open < words for still_open, words in seen["open"])
     assert seen["grey"] != await page.evaluate("getComputedStyle(document.querySelector('#finals .word')).color")
     assert max(seen["levels"]) > 40 > min(seen["levels"][:3])
     assert seen["drawings"] > 10
-    # Read aloud is what is final, and nothing else.
+    # Only finals are read aloud.
     assert seen["partials"] > 5
     assert seen["spoken"] == await page.locator("#finals > p").count()
     await expect(page.get_by_role("meter")).to_be_hidden()
 
 
 async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: OpenPage) -> None:
-    """Space begins and ends; then the sound is there to be heard again, and speaking goes on below."""
+    """Space begins and ends; then the sound can be played, and speaking again continues below."""
     page = await open_page("/", browser=await open_browser("airplane.mp3", lead_s=0.3))
     await page.keyboard.press("Space")
     await doing(page, "listening")
@@ -104,10 +104,10 @@ async def test_what_was_spoken_is_played(open_browser: OpenBrowser, open_page: O
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_service_that_is_started_anew(
+async def test_a_service_that_is_restarted(
     open_browser: OpenBrowser, open_page: OpenPage, served: RestartableService, service: Service, how: signal.Signals
 ) -> None:
-    """Ended in the middle of a sentence and started again: the page says so, goes on, and has every word once."""
+    """If the service is restarted in the middle of a sentence, the page says so, goes on, and has every word once."""
     browser = await open_browser("quilter.ogg", lead_s=0.5)
     page = await open_page(served.site, browser=browser, expected=NOBODY)
     await speak(page)
@@ -129,7 +129,7 @@ async def test_a_service_that_is_started_anew(
 async def test_a_service_that_stays_away(
     open_browser: OpenBrowser, open_page: OpenPage, served: RestartableService, service: Service
 ) -> None:
-    """After a minute the page gives up, but it has kept the sound: trying again brings the words that were missing."""
+    """The page gives up after a minute, but keeps the sound; trying again brings the missing words."""
     page = await open_page(browser=await open_browser("quilter.ogg", lead_s=0.5), expected=NOBODY)
     await page.clock.install()
     await page.goto(served.site)
@@ -154,7 +154,7 @@ async def test_a_service_that_stays_away(
 
 
 async def test_nobody_answers(open_page: OpenPage, served: RestartableService) -> None:
-    """The page says so before and after the attempt; once the service is there, trying again works."""
+    """The page says so before and after the attempt; when the service is back, trying again works."""
     page = await open_page(served.site, expected=NOBODY)
     await expect(page.locator("#state")).to_have_text("Ready")
     await served.stop()
@@ -168,7 +168,7 @@ async def test_nobody_answers(open_page: OpenPage, served: RestartableService) -
 
 
 async def test_permission_refused(open_browser: OpenBrowser, open_page: OpenPage) -> None:
-    """It is said where to allow the microphone, and aloud; the button is ready again."""
+    """The page says where to allow the microphone, also aloud; the button is ready again."""
     page = await open_page("/", browser=await open_browser(flags=NO_CONSENT))
     await page.click("#speak")
     await expect(page.locator("#notice h2")).to_have_text("The microphone is blocked")
@@ -180,7 +180,7 @@ async def test_permission_refused(open_browser: OpenBrowser, open_page: OpenPage
 
 
 async def test_no_microphone(open_page: OpenPage) -> None:
-    """One that was chosen once and is not there any more: the page says so and offers a recording instead."""
+    """If the chosen microphone is missing, the page says so and offers a recording instead."""
     page = await open_page("/")
     await page.evaluate("localStorage.setItem('streamer.settings', JSON.stringify({device: 'gone'}))")
     await page.reload()
@@ -191,7 +191,7 @@ async def test_no_microphone(open_page: OpenPage) -> None:
 
 
 async def test_an_insecure_page(open_browser: OpenBrowser, site: str) -> None:
-    """A name that is not this machine's, without https: why the microphone cannot be had, and the service neither."""
+    """On a page without https from another machine, the message says why there is no microphone."""
     rules = "--host-resolver-rules=MAP speech.test 127.0.0.1"
     browser = await open_browser(flags=[rules])
     page = await browser.new_page()
@@ -204,17 +204,17 @@ async def test_an_insecure_page(open_browser: OpenBrowser, site: str) -> None:
 
 
 async def test_a_full_service(open_page: OpenPage, triton: TritonServer) -> None:
-    """The page counts down to when it is worth trying again, and does so when asked."""
+    """The page counts down to the next useful attempt, and tries again when asked."""
     async with serving(triton, sessions=1) as service:
         page = await open_page(service.url.replace("ws", "http").partition("/v1")[0])
         async with session(service.url):
             await drop(page, wave_file("airplane.mp3"))
-            await expect(page.locator("#notice h2")).to_have_text("All places are taken", timeout=PATIENCE_MS)
+            await expect(page.locator("#notice h2")).to_have_text("The service is full", timeout=PATIENCE_MS)
             countdown = page.locator("#notice .countdown")
             first = await countdown.inner_text()
-            assert re.fullmatch(r"Worth trying again in [1-5] s\.", first)
+            assert re.fullmatch(r"Try again in [1-5] s\.", first)
             await expect(countdown).not_to_have_text(first)
-            await expect(countdown).to_have_text("Worth trying again now.", timeout=60_000)
+            await expect(countdown).to_have_text("You can try again now.", timeout=60_000)
         await page.get_by_role("button", name="Try again").click()
         await doing(page, "transcribing")
         await doing(page, "nothing")
@@ -222,7 +222,7 @@ async def test_a_full_service(open_page: OpenPage, triton: TritonServer) -> None
 
 
 async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) -> None:
-    """The page asks for it, tells a wrong one, goes on with the right one, and keeps it for this tab only."""
+    """The page asks for a key, reports a wrong one, continues with the right one, and keeps it for this tab only."""
     key = make_key("visitor")
     (tmp_path / "keys").write_text(f"{key.line}\n")
     async with serving(triton, policy=PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))) as service:
@@ -251,17 +251,17 @@ async def test_a_key(open_page: OpenPage, triton: TritonServer, tmp_path: Path) 
 
 
 async def test_nothing_was_said(open_page: OpenPage) -> None:
-    """Beeps are no words, and the page says that it heard none."""
+    """Beeps are not words, and the page says that it recognised none."""
     page = await open_page("/")
     await speak(page)
     await page.wait_for_timeout(1200)
     await page.click("#speak")
-    await expect(page.locator("#notice h2")).to_have_text("No words were heard", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice h2")).to_have_text("No words were recognised", timeout=PATIENCE_MS)
     await expect(page.locator("#copy")).to_be_disabled()
 
 
 async def test_stopped_before_it_began(open_page: OpenPage) -> None:
-    """Who presses twice leaves no microphone open, and no session."""
+    """Pressing twice leaves no microphone open, and no session."""
     page = await open_page("/")
     sockets: list[str] = []
     page.on("websocket", lambda websocket: sockets.append(websocket.url))

@@ -1,4 +1,4 @@
-"""How the client counts on when another session of the service goes on: pure, fed with messages."""
+"""How the client goes on when another session of the service continues: pure, fed with messages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FEED = """async ({said, options, asked}) => {
 
 
 def named_as_in_python(event: dict[str, Any]) -> dict[str, Any]:
-    """What the client tells of its own has names as they are usual in JavaScript."""
+    """The event with the names of the Python client, because those of JavaScript differ."""
     return {"from_ms" if name == "fromMs" else name: value for name, value in event.items()}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_what_is_told(bench: Page, case: Case) -> None:
-    """In the times, segments and numbers of one session, each once: as the Python client does it."""
+    """Every event is passed on once, with the times, segments and numbers of one session, as in the Python client."""
     result = await bench.evaluate(FEED, {"said": case.said, "options": case.options, "asked": case.asked})
     assert case.told is None or [named_as_in_python(event) for event in result["told"]] == case.told
     assert case.cuts is None or result["cuts"] == case.cuts

@@ -26,7 +26,7 @@ DECODE = """async (name) => {
 
 @pytest.fixture
 def folder(elsewhere: tuple[str, Path]) -> Path:
-    """Where the page finds its recordings."""
+    """The folder in which the page finds its recordings."""
     for name in FILES:
         (elsewhere[1] / name).write_bytes((SAMPLES / name).read_bytes())
     return elsewhere[1]
@@ -39,9 +39,9 @@ async def decoded(bench: Page, name: str) -> np.ndarray[Any, np.dtype[np.int16]]
 
 @pytest.mark.parametrize("name", FILES)
 async def test_what_a_browser_decodes(folder: Path, bench: Page, name: str) -> None:
-    """FLAC, OGG and MP3 are the samples that we ourselves read from them."""
+    """FLAC, OGG and MP3 give the samples that our own decoder gives."""
     samples, right = await decoded(bench, name), read_audio(SAMPLES / name)
-    # Of the silence that an MP3 begins and ends with, each decoder takes away what it thinks right.
+    # Decoders remove different amounts of the silence at both ends of an MP3.
     assert abs(len(samples) - len(right)) < 1600
     loud, loud_right = np.sqrt(np.mean(samples.astype(float) ** 2)), np.sqrt(np.mean(right.astype(float) ** 2))
     assert abs(loud / loud_right - 1) < 0.02
@@ -51,7 +51,7 @@ async def test_what_a_browser_decodes(folder: Path, bench: Page, name: str) -> N
 
 @pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (44_100, 2), (48_000, 6), (96_000, 1)])
 async def test_any_rate_and_channels(folder: Path, bench: Page, rate: int, channels: int) -> None:
-    """They become 16 kHz and the mean of the channels, with the right length."""
+    """Any rate and number of channels becomes 16 kHz and the mean of the channels, with the right length."""
     tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(2 * rate) / rate)
     sound = np.zeros((len(tone), channels))
     sound[:, 0] = tone
@@ -63,7 +63,7 @@ async def test_any_rate_and_channels(folder: Path, bench: Page, rate: int, chann
 
 
 async def test_a_waveform(folder: Path, bench: Page) -> None:
-    """The loudest sample of each stretch, however many are asked for."""
+    """The waveform is the loudest sample of each part, for any number of parts."""
     sound = np.concatenate([np.full(1600, level) for level in (0.0, 0.5, -1.0, 0.25)])
     soundfile.write(folder / "steps.wav", sound, 16_000, "PCM_16")
     peaks = await bench.evaluate(
@@ -76,7 +76,7 @@ async def test_a_waveform(folder: Path, bench: Page) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"This is no sound. " * 100, b"RIFF\x24\x00\x00\x00WAVEfmt "])
 async def test_what_is_no_sound(folder: Path, bench: Page, content: bytes) -> None:
-    """It is refused with its name."""
+    """A file without sound is refused by name."""
     (folder / "notes.wav").write_bytes(content)
     error = await bench.evaluate(f"failure(({DECODE})('notes.wav'))")
     assert (error["name"], error["code"]) == ("StreamerError", "unsupported_audio")
@@ -84,7 +84,7 @@ async def test_what_is_no_sound(folder: Path, bench: Page, content: bytes) -> No
 
 
 async def test_at_full_speed(folder: Path, bench: Page, service: Service) -> None:
-    """The words are those that our other client gets, and nothing is waited for but room."""
+    """At full speed the words are those of the Python client, and sending waits only for room."""
     told = await bench.evaluate(
         f"""async () => {{
             const recording = await ({DECODE})("talk.flac");
@@ -106,7 +106,7 @@ async def test_at_full_speed(folder: Path, bench: Page, service: Service) -> Non
 
 
 async def test_paced(folder: Path, bench: Page) -> None:
-    """As fast as it was spoken: no sound is sent before it could have been."""
+    """With `paced`, no sound is sent before the time at which it would have been spoken."""
     early, took = await bench.evaluate(
         f"""async () => {{
             const recording = await ({DECODE})("airplane.mp3");
@@ -130,7 +130,7 @@ async def test_paced(folder: Path, bench: Page) -> None:
 
 
 async def test_it_can_be_given_up(folder: Path, bench: Page) -> None:
-    """At once; the session may go on without the rest."""
+    """Sending can be stopped at once; the session may go on without the rest."""
     result = await bench.evaluate(
         f"""async () => {{
             const recording = await ({DECODE})("talk.flac");
@@ -155,7 +155,7 @@ async def test_it_can_be_given_up(folder: Path, bench: Page) -> None:
 
 
 async def test_a_session_that_ends_ends_the_playing(folder: Path, open_bench: OpenPage) -> None:
-    """With the error of the session."""
+    """If the session ends, sending ends with the session's error."""
     bench = await open_bench()
     error = await bench.evaluate(
         f"""async () => {{

@@ -1,4 +1,4 @@
-"""The resampler of the capture, in a browser: what it lets through, what not, and how many samples come out."""
+"""The resampler of the microphone in a browser: which frequencies it passes, and how many samples it gives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.async_api import Page
 
 RATES = (8_000, 22_050, 44_100, 48_000, 96_000)
 
-# A tone of a given rate, in decibels after the resampler, measured away from its ends.
+# The level in decibels of tones of a given rate after the resampler, measured away from its ends.
 LEVELS = """async ({rate, tones}) => {
     const {Resampler} = await load("resampler");
     return tones.map((hertz) => {
@@ -42,20 +42,20 @@ async def levels(bench: Page, rate: int, *tones: int) -> list[float]:
 
 @pytest.mark.parametrize("rate", [44_100, 48_000, 96_000])
 async def test_tones_above_the_band_are_gone(bench: Page, rate: int) -> None:
-    """What 16 kHz cannot hold would come back as another tone: it is more than 60 dB down, from 8 kHz on."""
+    """Tones that 16 kHz cannot represent are at least 60 dB lower, from 8 kHz on. Otherwise they would alias."""
     tones = [8_000, 8_100, 9_000, 12_000, 15_900, 16_000, 20_000, *([30_000, 47_000] if rate == 96_000 else [])]
     assert max(await levels(bench, rate, *tones)) < -60
 
 
 @pytest.mark.parametrize("rate", RATES)
 async def test_tones_of_speech_come_through(bench: Page, rate: int) -> None:
-    """They are as loud as before, within a tenth of a decibel."""
+    """Tones of speech keep their level within a tenth of a decibel."""
     tones = [100, 1_000, 3_000, *([5_000, 7_000] if rate > 16_000 else [])]
     assert max(abs(level) for level in await levels(bench, rate, *tones)) < 0.1
 
 
 async def test_a_tone_comes_through_undistorted_and_in_time(bench: Page) -> None:
-    """Each sample is that of the tone at its own time."""
+    """Each output sample is that of the tone at the same time."""
     worst = await bench.evaluate(
         """async () => {
             const {Resampler} = await load("resampler");
@@ -74,7 +74,7 @@ async def test_a_tone_comes_through_undistorted_and_in_time(bench: Page) -> None
 
 @pytest.mark.parametrize("rate", [*RATES, 16_000, 11_025])
 async def test_any_quantum_gives_the_same(bench: Page, rate: int) -> None:
-    """The count is exact, and how the sound was cut into blocks changes nothing."""
+    """The count is exact, and the division into blocks changes nothing."""
     length = rate // 2 + 17
     for sizes in ([128], [1], [7, 4096, 1, 333], [100_000]):
         told: dict[str, Any] = await bench.evaluate(PIECES, {"rate": rate, "length": length, "sizes": sizes})
@@ -82,7 +82,7 @@ async def test_any_quantum_gives_the_same(bench: Page, rate: int) -> None:
 
 
 async def test_sixteen_kilohertz_stay_as_they_are(bench: Page) -> None:
-    """Nothing is filtered where nothing has to be."""
+    """Audio at 16 kHz is not filtered."""
     assert await bench.evaluate(
         """async () => {
             const {Resampler, toInt16} = await load("resampler");
@@ -96,6 +96,6 @@ async def test_sixteen_kilohertz_stay_as_they_are(bench: Page) -> None:
 
 
 async def test_what_is_too_loud_is_clipped(bench: Page) -> None:
-    """It does not come out with the other sign."""
+    """Samples that are too loud are clipped, and do not change their sign."""
     made = await bench.evaluate("async () => [...(await load('resampler')).toInt16(Float32Array.of(2, 1, 0, -1, -9))]")
     assert made == [32767, 32767, 0, -32768, -32768]

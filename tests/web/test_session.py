@@ -1,4 +1,4 @@
-"""The JavaScript session in a real browser before a real service: what it tells, and that it gets through trouble."""
+"""The JavaScript session in a real browser with a real service: its events, and how it survives failures."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.serve_process import RestartableService
 from tests.web.conftest import OpenPage
 from tests.web.expected_words import of, undisturbed, words
 
-# What a browser itself writes to the console when a connection fails; a page cannot prevent it.
+# A browser itself writes this to the console when a connection fails; a page cannot prevent it.
 CONNECTIONS = "WebSocket connection to 'ws://127.0.0.1:"
 
 
 async def test_a_recording_is_written_down(bench: Page, service: Service) -> None:
-    """The service is that from which the module came; each event comes once, in order, and the words are right."""
+    """The session uses the service of the module; each event comes once, in order, with the right words."""
     result = await bench.evaluate(
         """async () => {
             const session = await begin();
@@ -59,7 +59,7 @@ async def test_a_recording_is_written_down(bench: Page, service: Service) -> Non
 
 
 async def test_flush_and_stop_are_promises(bench: Page) -> None:
-    """What was said until the flush is final when it resolves; the session goes on."""
+    """Everything before a flush is final when it resolves, and the session goes on."""
     told = await bench.evaluate(
         """async () => {
             const session = await begin();
@@ -81,7 +81,7 @@ async def test_flush_and_stop_are_promises(bench: Page) -> None:
 
 @pytest.mark.parametrize("faster", [2, 50])
 async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPage, faster: int) -> None:
-    """The session is resumed, whenever it is cut: the same words and times as without, and each event once."""
+    """A session is resumed wherever it is cut: the same words and times as without, and each event once."""
     async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
         bench = await open_bench(expected=[CONNECTIONS])
         await bench.evaluate(
@@ -107,14 +107,14 @@ async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPa
 
 
 @pytest.mark.parametrize(
-    # After SIGTERM sessions may go on for some seconds; then the service makes final what it has heard.
+    # After SIGTERM sessions may go on for some seconds. Then the service makes final what it has recognised.
     ("how", "heard_ms"),
     [(signal.SIGTERM, 8_500), (signal.SIGKILL, 16_500)],
 )
-async def test_a_service_that_is_started_anew(
+async def test_a_service_that_is_restarted(
     served: RestartableService, open_bench: OpenPage, how: signal.Signals, heard_ms: int
 ) -> None:
-    """Another session hears again what was not final: no word is lost, doubled or cut; times and segments go on."""
+    """Another session recognises again what was not final: no word is lost, doubled or cut, and times go on."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(
         """async (url) => {
@@ -146,8 +146,8 @@ async def test_a_service_that_is_started_anew(
     assert codes[-1] == "done"
 
 
-async def test_two_channels_of_a_service_that_is_started_anew(served: RestartableService, open_bench: OpenPage) -> None:
-    """Each goes on at its own cut: the one that is behind as if nothing had happened, and nothing is told twice."""
+async def test_two_channels_of_a_service_that_is_restarted(served: RestartableService, open_bench: OpenPage) -> None:
+    """Each channel goes on at its own cut, and nothing is repeated."""
     plan = [(0, 0, "quilter.ogg"), (0, 8, "airplane.mp3"), (1, 1, "airplane.mp3"), (1, 7, "quilter.ogg")]
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(
@@ -189,7 +189,7 @@ async def test_two_channels_of_a_service_that_is_started_anew(served: Restartabl
 
 
 async def test_a_connection_on_which_nothing_comes(served: RestartableService, open_bench: OpenPage) -> None:
-    """It is left after a while, whether or not it is lost, and another one has the session: no word is missing."""
+    """A silent connection is given up and the session goes on over another one, without a missing word."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.clock.install()
     await bench.evaluate(
@@ -210,14 +210,14 @@ async def test_a_connection_on_which_nothing_comes(served: RestartableService, o
     told = await bench.evaluate("session.told")
     expected = await undisturbed(served.site, "quilter.ogg")
     assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
-    assert "has said nothing for 25 s" in "".join(event["reason"] for event in of(told, "state"))
+    assert "has sent nothing for 25 s" in "".join(event["reason"] for event in of(told, "state"))
     assert not of(told, "restarted")
 
 
 async def test_without_a_restart_it_says_that_the_session_is_gone(
     served: RestartableService, open_bench: OpenPage
 ) -> None:
-    """What is not final is lost then, and the user is told so."""
+    """Words that are not final are lost then, and the user is told so."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(
         """async (url) => {
@@ -237,7 +237,7 @@ async def test_without_a_restart_it_says_that_the_session_is_gone(
 
 
 async def test_without_resume_a_lost_connection_is_the_end(triton: TritonServer, open_bench: OpenPage) -> None:
-    """It is an error and a state, and breaks what was promised."""
+    """The lost connection is an error and a state, and rejects the promises."""
     async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
         bench = await open_bench(expected=[CONNECTIONS])
         await bench.evaluate(
@@ -263,7 +263,7 @@ REFUSAL = """async (settings) => {
 
 
 async def test_a_key_is_needed(triton: TritonServer, open_bench: OpenPage, tmp_path: Path) -> None:
-    """Without one, with a wrong one and with one that cannot be one it says so; with the right one it works."""
+    """No key, a wrong one and an impossible one are reported; the right one works."""
     key = make_key("alice")
     (tmp_path / "keys").write_text(key.line + "\n")
     policy = PortPolicy(AccessRules(KeyFile(tmp_path / "keys")))
@@ -282,7 +282,7 @@ async def test_a_key_is_needed(triton: TritonServer, open_bench: OpenPage, tmp_p
 
 
 async def test_a_full_service(triton: TritonServer, open_bench: OpenPage) -> None:
-    """It says so, and when to try again."""
+    """A full service is reported with the time for another attempt."""
     async with serving(triton, sessions=1) as service:
         bench = await open_bench()
         await bench.evaluate(
@@ -297,7 +297,7 @@ async def test_a_full_service(triton: TritonServer, open_bench: OpenPage) -> Non
 
 
 async def test_nobody_answers(open_bench: OpenPage) -> None:
-    """A sentence names the address."""
+    """If nobody answers, the message names the address."""
     bench = await open_bench(expected=[CONNECTIONS])
     result = await bench.evaluate(REFUSAL, {"url": "http://127.0.0.1:1"})
     assert result["error"]["code"] == "unreachable"
@@ -305,14 +305,14 @@ async def test_nobody_answers(open_bench: OpenPage) -> None:
 
 
 async def test_options_that_do_not_exist_are_refused(bench: Page) -> None:
-    """With the service's own sentence."""
+    """A refused option gives the service's own message."""
     result = await bench.evaluate(REFUSAL, {"options": {"hotword": "typo"}})
     assert (result["error"]["code"], result["error"]["reported"]) == ("refused", "unknown_option")
     assert "hotwords" in result["error"]["message"]
 
 
 async def test_closing_is_for_good(bench: Page) -> None:
-    """Nothing comes afterwards, and who waits is told."""
+    """After closing no events come, and promises reject."""
     result = await bench.evaluate(
         """async () => {
             const session = await begin();
@@ -330,7 +330,7 @@ async def test_closing_is_for_good(bench: Page) -> None:
 
 
 async def test_a_recording_does_not_overfill(bench: Page, service: Service) -> None:
-    """`room` holds back who sends a recording at full speed; what waits is bounded, and all of it is heard."""
+    """`room` holds back a sender at full speed; the waiting audio is limited, and everything is recognised."""
     result = await bench.evaluate(
         """async () => {
             const session = await begin();
@@ -358,7 +358,7 @@ async def test_a_recording_does_not_overfill(bench: Page, service: Service) -> N
 
 
 async def test_what_cannot_be_kept_is_counted(open_bench: OpenPage) -> None:
-    """Five minutes of live sound wait for a service that does not answer; what follows is dropped, and said."""
+    """Five minutes of live audio wait for a service that does not answer; later audio is dropped and reported."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
@@ -379,7 +379,7 @@ async def test_what_cannot_be_kept_is_counted(open_bench: OpenPage) -> None:
 
 
 async def test_a_live_session_is_not_too_fast_after_a_loss(triton: TritonServer, open_bench: OpenPage) -> None:
-    """What was spoken while nobody was there is sent as fast as a live session may be, and no faster."""
+    """Audio that was spoken during a loss is sent as fast as a live session allows, and no faster."""
     async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, _):
         bench = await open_bench()
         told = await bench.evaluate(

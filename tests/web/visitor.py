@@ -1,4 +1,4 @@
-"""What somebody does on the page of the service, and what he sees there."""
+"""What a user does on the page of the service, and what they see there."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from streamer.audio.audio_file import SAMPLE_RATE
 from streamer.testing import say, silence
 from tests.samples import pcm
 
-# For what takes a recogniser; what a page does by itself comes sooner.
+# For results of a recogniser; the page itself is faster.
 PATIENCE_MS: Final = 60_000
-# What a browser itself writes to the console when nobody answers; a page cannot prevent it.
+# A browser itself writes this to the console when nobody answers; a page cannot prevent it.
 NOBODY: Final = (r"WebSocket connection to", r"Failed to load resource")
 DROP: Final = """async (files) => {
     const dataTransfer = new DataTransfer();
@@ -35,7 +35,7 @@ DROP: Final = """async (files) => {
 
 
 def wave_file(name: str, seconds: float | None = None) -> bytes:
-    """A recording of `audio_samples/`, or its beginning, as the samples that other clients send."""
+    """A recording of `audio_samples/`, or its beginning, as samples for other clients."""
     file = io.BytesIO()
     samples = np.frombuffer(pcm(name), "<i2")[: None if seconds is None else int(seconds * SAMPLE_RATE)]
     soundfile.write(file, samples, SAMPLE_RATE, "PCM_16", format="WAV")
@@ -43,7 +43,7 @@ def wave_file(name: str, seconds: float | None = None) -> bytes:
 
 
 def said(*sentences: str) -> bytes:
-    """A recording in which a service of `streamer.testing` hears these sentences, each as one final."""
+    """A recording in which a service of `streamer.testing` recognises these sentences, each as one final."""
     pieces = [piece for sentence in sentences for piece in (say(sentence), silence(1300))]
     file = io.BytesIO()
     soundfile.write(file, np.concatenate(pieces), SAMPLE_RATE, "PCM_16", format="WAV")
@@ -51,18 +51,18 @@ def said(*sentences: str) -> bytes:
 
 
 async def drop(page: Page, content: bytes, name: str = "talk.wav", **more: bytes) -> list[bool]:
-    """Drops a file on the page, or several; whether the page said that it may be dropped, after each event."""
+    """Drop one or several files on the page. Returns for each event whether the page said that it may be dropped."""
     files = {name: content, **more}
     return list(await page.evaluate(DROP, [[base64.b64encode(each).decode(), name] for name, each in files.items()]))
 
 
 async def doing(page: Page, what: str) -> None:
-    """Waits until the page does that."""
+    """Wait until the page does this."""
     await expect(page.locator("body")).to_have_attribute("data-doing", what, timeout=PATIENCE_MS)
 
 
 async def transcribed(page: Page, name: str = "quilter.ogg", seconds: float | None = None) -> str:
-    """Drops a recording on the page, or its beginning; its words, once all are there."""
+    """Drop a recording, or its beginning, and return its words when all are there."""
     await drop(page, wave_file(name, seconds), f"{name.partition('.')[0]}.wav")
     await doing(page, "transcribing")
     await doing(page, "nothing")
@@ -70,12 +70,12 @@ async def transcribed(page: Page, name: str = "quilter.ogg", seconds: float | No
 
 
 async def written(page: Page) -> str:
-    """All words that are final."""
+    """All final words."""
     return " ".join(await page.locator("#finals .word").all_inner_texts())
 
 
 async def words(page: Page) -> list[dict[str, Any]]:
-    """The final words with what the page shows of them."""
+    """The final words with what the page shows about them."""
     return list(
         await page.locator("#finals .word").evaluate_all(
             "all => all.map((word) => ({text: word.innerText, told: word.dataset.told,"
@@ -85,7 +85,7 @@ async def words(page: Page) -> list[dict[str, Any]]:
 
 
 async def listened(page: Page) -> None:
-    """From now on `heard` has the numbers of the words that are marked while they are played."""
+    """From now on, collect in `heard` the numbers of the words that are marked during playback."""
     await page.evaluate(
         """() => {
             globalThis.heard = [];
@@ -99,10 +99,10 @@ async def listened(page: Page) -> None:
 
 
 async def place(page: Page) -> float:
-    """Where the player is, in seconds."""
+    """The position of the player in seconds."""
     return float(await page.locator("#wave").get_attribute("aria-valuenow") or "nan")
 
 
 def seconds(told: str) -> list[float]:
-    """The times in what is told of a word, as 0:03.2."""
+    """The times in the description of a word, such as 0:03.2."""
     return [60 * int(minutes) + float(rest) for minutes, rest in re.findall(r"(\d+):([\d.]+)", told)]

@@ -1,1 +1,1 @@
-"""Audio that is in no file: it comes through a pipe, or from an address."""
+"""Audio that is not in a file, but comes through a pipe or from an address."""

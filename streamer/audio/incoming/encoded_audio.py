@@ -1,10 +1,10 @@
-"""Tells by its first bytes whether audio is a file of some format, or bare samples."""
+"""Recognises by its first bytes whether audio is a file of some format or raw samples."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Enough of any format to be known by; of the frames of MP3 and AAC two are looked at.
+# Enough bytes to recognise any format. MP3 and AAC need two frames.
 ENOUGH: Final = 9_000
 
 _BEGINNINGS: Final = (
@@ -12,7 +12,7 @@ _BEGINNINGS: Final = (
     *(b"\x1aE\xdf\xa3", b"FLV\x01", b"0&\xb2u\x8ef\xcf\x11", b"#!AMR"),
 )
 _LONGEST_BEGINNING: Final = 12
-# By version (MPEG 1, then 2 and 2.5) and layer (1, 2, 3): the kbit/s of each index.
+# The kbit/s of each index, by version (MPEG 1, or else 2 and 2.5) and layer (1, 2, 3).
 _BITRATES: Final = {
     (True, 1): (32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
     (True, 2): (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
@@ -25,7 +25,7 @@ _RATES: Final = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (1
 
 
 def is_encoded(head: bytes, *, whole: bool = False) -> bool | None:
-    """Whether this begins a file of some format; None if more of it has to be seen. `whole`: nothing follows."""
+    """Whether this is the beginning of an audio file. None if more bytes are needed. `whole`: nothing follows."""
     if any(head.startswith(beginning) for beginning in _BEGINNINGS) or head[4:8] == b"ftyp":
         return True
     if len(head) < _LONGEST_BEGINNING:
@@ -39,7 +39,7 @@ def is_encoded(head: bytes, *, whole: bool = False) -> bool | None:
 
 
 def _frame_bytes(head: bytes) -> int | None:
-    """The length of the frame of MP3 or AAC that begins here, None if none does."""
+    """The length of the MP3 or AAC frame that begins here. None if there is none."""
     bits = int.from_bytes(head[:4], "big")
     if bits >> 21 != 0x7FF:
         return None

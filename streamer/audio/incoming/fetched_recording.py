@@ -1,4 +1,4 @@
-"""Recordings that are no files: those at an address, and those that come through a pipe that has a name.
+"""Recordings from an address, or from a pipe with a name.
 
 They are read once, into a temporary file, within limits of size and time.
 """
@@ -21,15 +21,15 @@ from streamer.audio.incoming.temporary_recording import MOST_BYTES, TemporaryRec
 from streamer.audio.recording_check import AudioError, is_address
 
 MOST_S: Final = 3600.0
-STALL_S: Final = 30.0  # an address that gives nothing for so long gives nothing any more
-PIPE_STALL_S: Final = 600.0  # a program may work for long before it writes
+STALL_S: Final = 30.0  # an address that gives no data for so long is given up
+PIPE_STALL_S: Final = 600.0  # a program may work for a long time before it writes
 MOST_REDIRECTS: Final = 5
 _POLL_S: Final = 0.5
 _BYTES: Final = 1 << 16
 
 
 def fetch(name: str, recording: TemporaryRecording, stop: threading.Event) -> None:
-    """Reads all of it into `recording`; AudioError if that is not possible, or if `stop` is set meanwhile."""
+    """Read all of it into `recording`. AudioError if that is not possible, or if `stop` is set meanwhile."""
     began = time.monotonic()
     for piece in _from_address(name) if is_address(name) else _from_pipe(name):
         if stop.is_set():
@@ -42,9 +42,9 @@ def fetch(name: str, recording: TemporaryRecording, stop: threading.Event) -> No
 
 
 def _from_pipe(name: str) -> Iterator[bytes]:
-    """An empty piece while nothing comes."""
+    """The data, with an empty piece while nothing comes."""
     try:
-        # Without O_NONBLOCK, it would hang until somebody writes.
+        # Without O_NONBLOCK, this would block until another program writes.
         descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         raise AudioError(f"{name} cannot be opened: {error.strerror}.") from error
@@ -87,7 +87,7 @@ def _from_address(name: str) -> Iterator[bytes]:
                 yield data
     except HTTPError as error:
         error.close()
-        # Where it is about redirects, Python's own reason has several lines.
+        # For redirects, Python's own reason has several lines.
         reason = f"it redirects more than {MOST_REDIRECTS} times" if "\n" in error.reason else error.reason
         raise AudioError(f"{name} cannot be fetched: HTTP status {error.code} ({reason}).") from error
     except (OSError, HTTPException, ValueError) as error:
@@ -99,14 +99,14 @@ def _from_address(name: str) -> Iterator[bytes]:
 def _reason(error: Exception) -> str:
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({cause.verify_message}); SSL_CERT_FILE names a file of roots to trust"
+        return f"its certificate is not trusted ({cause.verify_message}); set SSL_CERT_FILE to a file of trusted roots"
     if isinstance(cause, TimeoutError):
         return f"no data came for {STALL_S:g} s"
     return str(getattr(cause, "strerror", None) or cause or type(cause).__name__).rstrip(".")
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows a few, and none that leads to a file or gives up encryption."""
+    """Follows a few redirects, but none to a file or from https to http."""
 
     max_redirections = MOST_REDIRECTS
 

@@ -1,6 +1,6 @@
-"""Audio from a pipe as it comes: bare samples or WAV at once, other formats when all of it is there.
+"""Audio from a pipe: raw samples or WAV as they come, other formats when all of the data has come.
 
-Whoever reads is never stuck: while nothing comes, there is an empty chunk every half second.
+Reading never blocks for long: while nothing comes, there is an empty chunk every half second.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from streamer.audio.sample_converter import SAMPLE_RATE, Int16Samples
 _PATIENCE_S: Final = 0.5
 _BYTES: Final = 16_000
 _LONGEST_HEADER: Final = 1 << 20
-# What can be decoded as it comes, by format and bits of a sample.
+# WAV encodings that can be decoded as they come, by format and bits of a sample.
 _ENCODINGS: Final = {(1, 16): "pcm_s16le", (3, 32): "pcm_f32le", (6, 8): "alaw", (7, 8): "mulaw"}
 
 
 class PipedAudio:
-    """What comes through a pipe, as chunks of int16 at 16 kHz."""
+    """The audio from a pipe, as chunks of int16 at 16 kHz."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class PipedAudio:
         name: str = "standard input",
         ended: threading.Event | None = None,
     ) -> None:
-        """The encoding, rate and channels are those of bare samples; `ended` ends it as if nothing more came."""
+        """Encoding, rate and channels describe raw samples. When `ended` is set, the audio ends as if the pipe had."""
         self._descriptor = descriptor
         self._told = bool(encoding or sample_rate)
         self._channels = channels or 1
@@ -55,7 +55,7 @@ class PipedAudio:
 
     @property
     def streams(self) -> int:
-        """How many channels are recognised."""
+        """How many streams are recognised."""
         return self._decoder.streams
 
     def chunks(self) -> Iterator[Int16Samples]:
@@ -84,7 +84,7 @@ class PipedAudio:
             raise AudioError(f"{self._name} ended in the middle of a sample: {wrong}.")
 
     def _encoded(self, head: bytes) -> Iterator[Int16Samples]:
-        """WAV as it comes, as that is what programs that record write into a pipe."""
+        """WAV as it comes, because programs that record write it into pipes."""
         header = wave_header(head)
         for data in self._received() if head[8:12] in (b"WAVE", b"") and header is None else ():
             if data is None:
@@ -104,7 +104,7 @@ class PipedAudio:
         _check_length(self._name, header, decoder.received)
 
     def _decoded(self, decoder: AudioDecoder, head: bytes, size: int | None) -> Iterator[Int16Samples]:
-        """What so many bytes hold, of which the first have come already."""
+        """Decode `size` bytes, of which `head` has come already. None: until the end."""
         data: bytes | None = head
         received = self._received()
         while True:
@@ -125,7 +125,7 @@ class PipedAudio:
             yield self._squeezed(chunk)
 
     def _whole(self, head: bytes) -> Iterator[Int16Samples]:
-        """Of other formats all has to be there before the first sample is known."""
+        """Other formats: the whole file is needed before it can be decoded."""
         recording = TemporaryRecording(self._name)
         try:
             recording.write(head)
@@ -141,7 +141,7 @@ class PipedAudio:
             recording.close()
 
     def _received(self) -> Iterator[bytes | None]:
-        """Bytes as they come, None while none do; at the end an empty piece."""
+        """Bytes as they come, None while nothing comes, and an empty piece at the end."""
         read_as_it_is(self._descriptor)
         while not self._ended.is_set():
             if not is_readable(self._descriptor, _PATIENCE_S):
@@ -155,13 +155,13 @@ class PipedAudio:
 
     def _check_channels(self, channels: int) -> None:
         if self._separate and channels != self._channels:
-            raise AudioError(f"{self._name} has {channels} channels: say --input-channels {channels}.")
+            raise AudioError(f"{self._name} has {channels} channels: give --input-channels {channels}.")
 
     def _nothing(self) -> Int16Samples:
         return self._squeezed(np.empty((0, self.streams), dtype=np.int16))
 
     def _squeezed(self, chunk: Int16Samples) -> Int16Samples:
-        """Without the dimension of the streams if there is only one."""
+        """The chunk without the dimension of the streams if there is only one."""
         return chunk[:, 0] if chunk.shape[1] == 1 else chunk
 
 

@@ -1,4 +1,4 @@
-"""Waits for a pipe, so that nobody is stuck in reading it. Standard library only."""
+"""Waits for a pipe, so that reading it never blocks. Standard library only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 
 
 def is_readable(descriptor: int, patience_s: float) -> bool:
-    """Whether something can be read now, or there is an end, within so many seconds.
+    """Whether data or the end can be read now, or within this time.
 
-    Windows cannot wait for a pipe: there whoever reads it waits.
+    Windows cannot wait for a pipe, so there the reader has to wait.
     """
     return sys.platform == "win32" or bool(select.select([descriptor], [], [], patience_s)[0])
 
 
 def read_as_it_is(descriptor: int) -> None:
-    """No byte is taken for the end of a line, as Windows would."""
+    """Read the pipe as bytes. Windows would otherwise change the ends of lines."""
     if sys.platform == "win32":
         import msvcrt
         import os

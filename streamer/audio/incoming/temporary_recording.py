@@ -1,4 +1,4 @@
-"""A recording that comes from a pipe or an address, in a temporary file for as long as it is read."""
+"""A temporary file for a recording from a pipe or an address. It exists while the recording is read."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ MOST_BYTES: Final = 4 << 30
 
 
 class TemporaryRecording:
-    """Takes bytes up to a limit; AudioError if they do not fit. The file is gone when it is closed."""
+    """Takes bytes up to a limit. AudioError if there is no space for them. Closing it deletes the file."""
 
     def __init__(self, name: str) -> None:
-        """`name` is how people call the recording; its ending is kept, as it may tell the format."""
+        """`name`: the recording as the user named it. The file keeps its ending, which may tell the format."""
         self._name = name
         self.size = 0
         suffix = "" if is_address(name) else Path(name).suffix[:8]
         try:
             descriptor, self.path = tempfile.mkstemp(suffix, "streamer-", temporary_folder())
         except OSError as error:
-            raise AudioError(f"{name} cannot be kept: {error.strerror}.") from error
+            raise AudioError(f"{name} cannot be stored: {error.strerror}.") from error
         self._file = FileIO(descriptor, "w")
 
     def write(self, data: bytes) -> None:
-        """Takes more of it."""
+        """Add bytes."""
         self.size += len(data)
         if self.size > MOST_BYTES:
             raise AudioError(f"{self._name} is too large: the limit is {MOST_BYTES >> 30} GiB.")
@@ -39,10 +39,10 @@ class TemporaryRecording:
                 view = view[self._file.write(view) :]
         except OSError as error:
             trouble = full(Path(self.path).parent)
-            raise AudioError(f"{self._name} does not fit: {trouble.strerror}.") from error
+            raise AudioError(f"{self._name} cannot be stored: {trouble.strerror}.") from error
 
     def close(self) -> None:
-        """Removes it. May be called more than once."""
+        """Delete it. May be called more than once."""
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):

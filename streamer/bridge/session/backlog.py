@@ -6,9 +6,12 @@ Pure, like the stream that owns it. Its marks bound it: callers must check `full
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from streamer.audio.sample_converter import SAMPLE_RATE
+from streamer.bridge.states import States
 
 SAMPLE_BYTES = 2
 BYTES_PER_S = SAMPLE_RATE * SAMPLE_BYTES
@@ -21,6 +24,16 @@ MOST_FLUSHES = 16
 FEW_FLUSHES = 8
 # The most audio of one portion when the model is behind. More would save little, and delay the batch it is in.
 PORTION = 1280 * BYTES_PER_S // 1000
+
+
+class Level(Enum):
+    """How much waits. The two marks differ, so that a client is not stopped and started for every step."""
+
+    LOW = "low"  # more may be added
+    HIGH = "high"  # above the high mark, or not yet below the low mark again
+
+
+TRANSITIONS: Mapping[Level, tuple[Level, ...]] = {Level.LOW: (Level.HIGH,), Level.HIGH: (Level.LOW,)}
 
 
 @dataclass(frozen=True)
@@ -39,7 +52,7 @@ class Backlog:
         self._received = 0  # bytes since the start of the session; the waiting audio ends here
         self._waiting = bytearray()
         self._flushes: deque[int] = deque()  # counted in received bytes
-        self._full = False
+        self._level = States("backlog", Level.LOW, TRANSITIONS)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -52,7 +65,7 @@ class Backlog:
     @property
     def full(self) -> bool:
         """Whether no audio should be added for now."""
-        return self._full
+        return self._level.now is Level.HIGH
 
     def exceeds(self, mark: int) -> bool:
         """Whether more than `mark` bytes, or too many flushes, are waiting."""
@@ -98,11 +111,12 @@ class Backlog:
         """Drop everything that waits."""
         self._waiting.clear()
         self._flushes.clear()
-        self._full = False
+        self._measure()
 
     def _measure(self) -> None:
-        # The two marks differ, so that a client is not stopped and started for every step.
-        self._full = self._exceeds(LOW_MARK, FEW_FLUSHES) if self._full else self._exceeds(HIGH_MARK, MOST_FLUSHES)
+        high = self._exceeds(LOW_MARK, FEW_FLUSHES) if self.full else self._exceeds(HIGH_MARK, MOST_FLUSHES)
+        if high is not self.full:
+            self._level.become(Level.HIGH if high else Level.LOW)
 
     def _exceeds(self, size: int, flushes: int) -> bool:
         return len(self._waiting) > size or len(self._flushes) >= flushes

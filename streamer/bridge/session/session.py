@@ -10,12 +10,11 @@ end independently: an open sequence is always ended, even if the client is gone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from streamer.bridge.session import endings
+from streamer.bridge.session.deadlines import Deadlines, Limits
 from streamer.bridge.session.endings import DONE, NOT_READ, RETRY_S, TRY_LATER, VANISHED, Close, Ending, Outcome
-from streamer.bridge.session.idleness import Idleness
 from streamer.bridge.session.intake import Intake
 from streamer.bridge.session.messages import Messages
 from streamer.bridge.session.outbox import Numbered, Outbox
@@ -23,7 +22,6 @@ from streamer.bridge.session.presence import ClientState, Presence
 from streamer.bridge.session.stream import Request, SequenceState
 from streamer.bridge.session.stream_group import StreamGroup
 from streamer.bridge.states import States
-from streamer.limits import IDLE_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
 from streamer.wire.errors import WireError
 from streamer.wire.events import Done, Error
 from streamer.wire.failures import FailureCode
@@ -55,17 +53,6 @@ TRANSITIONS: Mapping[State, tuple[State, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How long a session waits, in seconds."""
-
-    start_s: float = START_LIMIT_S  # for `start` after the connection
-    idle_s: float = IDLE_LIMIT_S  # for audio or keepalive
-    refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
-    recover_s: float = 20.0  # for a failed recogniser, until it or another one goes on
-    resume_s: float = RESUME_LIMIT_S  # for a client that lost its connection; 0: the session ends with it
-
-
 class Session:
     """One session: takes the client's frames and the model's answers; hands out requests, messages and the close."""
 
@@ -83,7 +70,7 @@ class Session:
         self._intake = Intake(self.streams)
         self._outbox = Outbox()
         self._messages = Messages(self.streams, self._outbox, number, token, now)
-        self._idleness = Idleness(now)
+        self._deadlines = Deadlines(self.limits, self.streams, now)
         self._ending = DONE  # how it ends after the last answer of the model
         self._outcome = Outcome()
 
@@ -174,7 +161,7 @@ class Session:
         """Take a text frame of the client. If it asks to resume another session, return that request."""
         if self.state is State.CLOSED:
             return None
-        self._idleness.stir(now)
+        self._deadlines.stir(now)
         try:
             message = parse(text)
         except WireError as error:
@@ -206,7 +193,7 @@ class Session:
         """Take a binary frame of any length. The next one continues where it ends, even within a sample."""
         state = self._states.now
         if state is State.STREAMING:
-            self._idleness.stir(now)
+            self._deadlines.stir(now)
             self._intake.receive(data)
             self._check_pace()
         elif state is State.OPENING:
@@ -236,7 +223,7 @@ class Session:
         if not self._outbox.has_after(after):
             return False
         self._client.come_back()
-        self._idleness.stir(now)
+        self._deadlines.stir(now)
         self._messages.greet_again(after, self._intake.go_on(self.limits.resume_s), self._intake.flushes)
         return True
 
@@ -293,7 +280,7 @@ class Session:
         request, results = self.streams[number].answered(events, now, leaving=leaving)
         # A client that had to wait for its slot still gets the whole idle limit.
         if request.pcm or request.flush or request.start:
-            self._idleness.stir(now)
+            self._deadlines.stir(now)
         if self.state is State.CLOSED:
             return
         self._messages.answer(number, results, now, flush=request.flush)
@@ -320,7 +307,7 @@ class Session:
         elif code == FailureCode.BAD_OPTIONS:
             self._fail(endings.bad_options(message))
         else:
-            self._give_up(f"The recogniser failed ({code}: {message})")
+            self._fail(endings.failed(f"The recogniser failed ({code}: {message})", self.streams.unrecognised_ms))
         return False
 
     def tick(self, now: float) -> None:
@@ -329,32 +316,26 @@ class Session:
             self.vanish()
         elif self.parked and self._outbox.overfull and self.state is not State.CLOSED:
             self.vanish("not_fetched")
-        limits = self.limits
-        if self.state is State.OPENING and now >= self._idleness.start_due_at(limits.start_s):
-            self._fail(endings.no_start(limits.start_s))
-            return
-        if (hopeless_at := self.streams.hopeless_at(limits.recover_s)) is not None and now >= hopeless_at:
-            waited = f"and did not come back within {limits.recover_s:g} s"
-            self._give_up(f"The recogniser failed ({self.streams.failure}) {waited}")
+        deadlines = self._deadlines
+        missed = deadlines.missed_start(now) if self.state is State.OPENING else None
+        missed = missed or deadlines.missed_recovery(now)
+        if missed is not None:
+            self._fail(missed)
         elif self.state is State.STREAMING:
             self._messages.acknowledge(now)
-            if self.full:
-                self._idleness.hold(now)
-            else:
-                self._idleness.let_go(now)
-            if self.parked or self.full or self.streams.computing or self.streams.opening:
-                self._idleness.stir(now)
-            elif now >= self._idleness.due_at(limits.idle_s):
-                self._finish(endings.idle(limits.idle_s))
+            excused = self.parked or self.streams.computing or self.streams.opening
+            if (ending := deadlines.idled(now, full=self.full, excused=excused)) is not None:
+                self._finish(ending)
 
     def due_at(self) -> float | None:
         """Return when to call `tick` and `requests` again even if nothing happens; None if only an event matters."""
+        deadlines = self._deadlines
         if self.state is State.OPENING:
-            return self._idleness.start_due_at(self.limits.start_s)
-        due = [self._client.due_at, self.streams.due_at(), self.streams.hopeless_at(self.limits.recover_s)]
+            return deadlines.start_due_at
+        due = [self._client.due_at, self.streams.due_at(), deadlines.recovery_due_at]
         if self.state is State.STREAMING:
             if not self.parked:
-                due.append(self._idleness.due_at(self.limits.idle_s))
+                due.append(deadlines.idle_due_at)
             due.append(self._messages.due_at)
         return min((at for at in due if at is not None), default=None)
 
@@ -369,9 +350,6 @@ class Session:
         self._states.become(State.STREAMING)
         self._messages.begin(start)
         self._intake.begin(start, self.limits.refresh_s, now)
-
-    def _give_up(self, what: str) -> None:
-        self._fail(endings.failed(what, self.streams.unrecognised_ms))
 
     def _check_pace(self) -> None:
         if self._intake.too_fast:

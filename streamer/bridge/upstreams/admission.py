@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 
+from streamer.bridge.states import States
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.reservation import Reservation
@@ -20,22 +22,38 @@ class Refused(Exception):
         self.message = message
 
 
+class AdmissionState(Enum):
+    """Whether slots are given out."""
+
+    STARTING = "starting"  # not yet, because the recogniser is not ready
+    OPEN = "open"
+    CLOSED = "closed"  # not any more, because the service is shutting down
+
+
+TRANSITIONS: Mapping[AdmissionState, tuple[AdmissionState, ...]] = {
+    AdmissionState.STARTING: (AdmissionState.OPEN, AdmissionState.CLOSED),
+    AdmissionState.OPEN: (AdmissionState.CLOSED,),
+    AdmissionState.CLOSED: (),
+}
+
+
 class Admission:
     """Gives out a limited number of slots; none before `open`, and none after `close`."""
 
     def __init__(self, metrics: Metrics) -> None:
+        self._states = States("admission", AdmissionState.STARTING, TRANSITIONS)
         self._metrics = metrics
         self._models: Models | None = None
         self._limit: int | None = None
         self._share: float | None = None  # the part of the default model's slots that may be held, if it was measured
         self._taken = 0
         self._sessions = 0
-        self._closed = False
 
     @property
     def ready(self) -> bool:
         """Whether the default model could serve a new session, if there is a free slot."""
-        return not self._closed and self._models is not None and self._models.default.ready
+        opened = self._states.now is AdmissionState.OPEN
+        return opened and self._models is not None and self._models.default.ready
 
     @property
     def most(self) -> int:
@@ -54,21 +72,12 @@ class Admission:
         """How many sessions hold slots. A session may hold several, for its channels."""
         return self._sessions
 
-    @property
-    def models(self) -> Models | None:
-        """The models; None before `open`."""
-        return self._models
-
-    @property
-    def closed(self) -> bool:
-        """Whether the service is shutting down."""
-        return self._closed
-
     def open(self, models: Models, limit: int | None = None, *, carried: int | None = None) -> None:
         """Open, now that the recogniser is ready. The limit is the number of its slots, or `limit`, or `carried`.
 
         `carried` was measured with the default model at the Tritons that are well now. It grows or shrinks with them.
         """
+        self._states.become(AdmissionState.OPEN)
         self._models, self._limit = models, limit
         if carried is not None:
             self._share = min(1.0, carried / max(1, models.default.room))
@@ -76,15 +85,16 @@ class Admission:
         self._metrics.ready.set_function(lambda: self.ready)
 
     def close(self) -> None:
-        """Give out no more slots."""
-        self._closed = True
+        """Give out no more slots. It may be called again."""
+        if self._states.now is not AdmissionState.CLOSED:
+            self._states.become(AdmissionState.CLOSED)
 
     def take(self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL) -> list[Reservation]:
         """Take all slots of a session, at the model with this public name; Refused if there are too few.
 
         The caller must give them back at the end.
         """
-        if self._closed:
+        if self._states.now is AdmissionState.CLOSED:
             raise Refused("shutting_down", "The service is shutting down; try again later.")
         pool = None if self._models is None else self._models.pools[name]
         if self._models is None or pool is None or not pool.well:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, Final
 
+from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams.reservation import Reservation
 from streamer.bridge.upstreams.rollover import RollError, successors
@@ -27,6 +29,19 @@ CANCEL_AGAIN_S: Final = 1.0
 UNUSED_LIMIT_S: Final = 600.0
 
 
+class ModelOrigin(Enum):
+    """How the model of a pool came to its Tritons."""
+
+    GIVEN = "given"  # a Triton that runs elsewhere has had it since its start
+    ROLLED = "rolled"  # it replaced another model, so any Triton without it must load it
+
+
+TRANSITIONS: Mapping[ModelOrigin, tuple[ModelOrigin, ...]] = {
+    ModelOrigin.GIVEN: (ModelOrigin.ROLLED,),
+    ModelOrigin.ROLLED: (),
+}
+
+
 class UpstreamPool:
     """The upstreams. They are open once one of them answers, and are kept well until closed."""
 
@@ -41,7 +56,7 @@ class UpstreamPool:
         self.model = model  # of new streams
         self._tritons = tritons
         self._in_use = in_use
-        self._rolled = False  # after a roll, Tritons without the model have to load it
+        self._origin = States("model", ModelOrigin.GIVEN, TRANSITIONS, name=name)
         self._upstreams: dict[Supervisor, Upstream] = {}
         self._retiring: dict[Upstream, asyncio.Task[str]] = {}
         self._keeping: dict[Upstream, asyncio.Task[None]] = {}
@@ -116,7 +131,9 @@ class UpstreamPool:
             if self._in_use(model):
                 raise RollError(f"{model} is already in use")
             following = await successors(self._present, model)
-            former, self.model, self._rolled = self.model, model, True
+            former, self.model = self.model, model
+            if self._origin.now is ModelOrigin.GIVEN:
+                self._origin.become(ModelOrigin.ROLLED)
             self._upstreams = {triton: following[upstream] for triton, upstream in self._upstreams.items()}
             for upstream in following.values():
                 self._keep(upstream)
@@ -150,7 +167,8 @@ class UpstreamPool:
         return min(open_ones, key=lambda each: (each is former, each.taken / each.most), default=None)
 
     def _upstream(self, triton: Supervisor) -> Upstream:
-        return Upstream(triton.name, triton, self.model, loads=self._rolled or triton.loads)
+        rolled = self._origin.now is ModelOrigin.ROLLED
+        return Upstream(triton.name, triton, self.model, loads=rolled or triton.loads)
 
     def _keep(self, upstream: Upstream) -> None:
         self._keeping[upstream] = asyncio.create_task(upstream.keep())

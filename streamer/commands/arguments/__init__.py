@@ -1,1 +1,1 @@
-"""Arguments that several commands take, and what is made of them."""
+"""Arguments that several commands share, and the objects that are made from them."""

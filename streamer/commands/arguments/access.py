@@ -1,4 +1,4 @@
-"""Who may come in: what the port is guarded with, and how Tritons elsewhere are reached, by the settings of `serve`."""
+"""What the settings of `serve` say about access: who may use the port, and how Tritons elsewhere are reached."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class PortPolicyError(Exception):
-    """The service should not be opened like this; the message says why and what to do."""
+    """The service must not be opened with these settings. The message says why and what to do."""
 
 
 def triton_dial(configuration: Configuration) -> Dialer | None:
-    """How Tritons elsewhere are reached, if not in the clear; PortPolicyError if it does not go together."""
+    """How to connect to Tritons elsewhere; None for no TLS. PortPolicyError if the settings contradict each other."""
     settings, named = configuration.settings, configuration.named
     names = ("triton_tls", "triton_ca", "triton_cert", "triton_key", "triton_metadata")
     given = [name for name in names if getattr(settings, name)]
     if given and not settings.triton:
-        raise PortPolicyError(f"{named(given[0])} is about Tritons elsewhere: give --triton too.")
+        raise PortPolicyError(f"{named(given[0])} is only for Tritons that run elsewhere: give --triton too.")
     if given and not settings.triton_tls:
         raise PortPolicyError(f"{named(given[0])} needs TLS: give --triton-tls too.")
     if bool(settings.triton_cert) != bool(settings.triton_key):
@@ -36,7 +36,7 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
     if not given:
         return None
     try:
-        # Only now: gRPC takes longer to import than everything else here.
+        # Imported only here: gRPC takes longer to import than everything else together.
         from streamer.triton.dialer import secure
 
         return secure(settings.triton_ca, settings.triton_cert, settings.triton_key, settings.triton_metadata)
@@ -45,16 +45,16 @@ def triton_dial(configuration: Configuration) -> Dialer | None:
 
 
 def port_policy(configuration: Configuration) -> PortPolicy:
-    """How the port is guarded; PortPolicyError if that would be unsafe, or cannot be."""
+    """Who may use the port, and with which certificate. PortPolicyError if that is unsafe or impossible."""
     settings, named = configuration.settings, configuration.named
     if settings.keys is None:
         for name in ("per_key", "audio_per_key"):
             if getattr(settings, name) is not None:
-                raise PortPolicyError(f"{named(name)} counts by key: give --keys too.")
+                raise PortPolicyError(f"{named(name)} is a limit for each key: give --keys too.")
         if not settings.open and not is_local(settings.host):
             raise PortPolicyError(
-                f"{settings.host or 'Every address'} can be reached from other machines, and whoever reaches it could "
-                "use the service: give --keys FILE, or --open if that is what you want."
+                f"{settings.host or 'Every address'} can be reached from other machines, and anybody there could use "
+                "the service: give --keys FILE, or --open if you want that."
             )
     if settings.tls_key and not settings.tls_cert:
         raise PortPolicyError(f"{named('tls_key')} belongs to a certificate: give --tls-cert too.")
@@ -79,7 +79,7 @@ def port_policy(configuration: Configuration) -> PortPolicy:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
+    """Whether only this machine can reach a server at this address."""
     try:
         found = socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE, type=socket.SOCK_STREAM)
     except OSError:

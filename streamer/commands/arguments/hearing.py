@@ -1,4 +1,4 @@
-"""What a command line may say of hearing a manifest: which part of it, and through what."""
+"""The arguments about recognising the recordings of a manifest: which of them, and with what."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ HALVES: Final = ("first", "second")
 
 
 def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is heard of a manifest, and through what: `evaluate` takes these, and so do scripts that do more with it."""
+    """Add these arguments. `evaluate` takes them, and so do scripts that do more with the results."""
     add = parser.add_argument
-    add("manifest", metavar="MANIFEST", help="which recordings there are, and what is said in them")
+    add("manifest", metavar="MANIFEST", help="a table of recordings and what is said in them")
     way = parser.add_mutually_exclusive_group()
     add_server_argument(way, "the service to evaluate")
     add_key_argument(parser)
-    way.add_argument("--engine", action="store_true", help="the bare engine in this process instead of a service")
-    add("--bundle", type=Path, metavar="FOLDER", help="with --engine: another model than the one that is shipped")
-    add("--precision", choices=PRECISIONS, help="with --engine: what the model computes in (what suits the machine)")
-    add("--sessions", type=count, metavar="N", default=8, help="recordings at once (8)")
+    way.add_argument("--engine", action="store_true", help="use the bare engine in this process, not a service")
+    add("--bundle", type=Path, metavar="FOLDER", help="with --engine: the folder of another model")
+    add("--precision", choices=PRECISIONS, help="with --engine: the number format (what suits the machine)")
+    add("--sessions", type=count, metavar="N", default=8, help="how many recordings at the same time (8)")
     add_recognition_arguments(parser)
     parser.set_defaults(step_ms=320)
     add("--corpus", action="append", default=[], metavar="NAME", help="only this corpus; may be given several times")
-    add("--half", choices=HALVES, help="what is fitted is fitted on the first half and judged on the second")
-    add("--limit", type=count, metavar="N", help="only so many recordings, evenly spread and always the same")
+    add("--half", choices=HALVES, help="only this half: fit values on the first and judge them on the second")
+    add("--limit", type=count, metavar="N", help="only this many recordings, evenly spread and always the same")
 
 
 def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:

@@ -1,4 +1,4 @@
-"""The key that a command shows to a service: where it comes from, and what is said where it is missing."""
+"""The key that a command sends to a service: where it comes from, and the message if it is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNAUTHORIZED: Final = "unauthorized"
 
 
 def add_key_argument(parser: argparse._ActionsContainer) -> None:
-    """`--key-file`, for a command that uses a service."""
+    """Add `--key-file` to a command that uses a service."""
     parser.add_argument(
         "--key-file",
         action=_TakeKey,
@@ -23,11 +23,11 @@ def add_key_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def said_of(code: str, message: str) -> str:
-    """What a service said of a session, with what the command line can do about it."""
+    """The error of a service, with advice about keys where that helps."""
     if code != _UNAUTHORIZED:
         return message
     if not os.environ.get(KEY_VARIABLE):
-        return f"The service needs a key: put it in {KEY_VARIABLE}, or name a file that holds it with --key-file."
+        return f"The service needs a key: put it into {KEY_VARIABLE}, or into a file for --key-file."
     return f"{message} The key came from {KEY_VARIABLE} or --key-file."
 
 
@@ -38,12 +38,12 @@ def _key_in(name: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise argparse.ArgumentTypeError(f"{name} cannot be read: {reason}.") from None
     if len(lines) != 1:
-        raise argparse.ArgumentTypeError(f"{name} must hold one key and nothing else, not {len(lines)} words.")
+        raise argparse.ArgumentTypeError(f"{name} must contain one key and nothing else, not {len(lines)} words.")
     return lines[0]
 
 
 class _TakeKey(argparse.Action):
-    """Puts the key where the client looks for it, and where what is shown is rid of it."""
+    """Puts the key into the environment, where the client looks for it and where secrets are removed from output."""
 
     def __call__(
         self,
@@ -52,5 +52,5 @@ class _TakeKey(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Takes the key of the file."""
+        """Store the key."""
         os.environ[KEY_VARIABLE] = values

@@ -1,4 +1,4 @@
-"""What a command line may say of the transcript: its formats, where it goes, and what becomes of one that is there."""
+"""The arguments for the transcript: its formats, where it goes, and what happens if it already exists."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from streamer.transcript import FORMATS
 
 
 def add_output_arguments(parser: argparse.ArgumentParser, where: str, *, skip: bool = False) -> None:
-    """`where`: what is said of the place; `skip`: whether there may be transcripts that need not be made again."""
+    """`where`: the help for --output. `skip`: whether transcripts may exist that need not be made again."""
     add = parser.add_argument
     add(
         "--format",
         choices=_FORMATS,
         default=FORMATS[0],
-        help=f"of the transcript ({FORMATS[0]}); several with commas between them, as srt,json, for a file of each",
+        help=f"format of the transcript ({FORMATS[0]}); several, such as srt,json, give a file each",
     )
     add("-o", "--output", metavar="PATH", help=where)
     existing = parser.add_mutually_exclusive_group().add_argument
     parser.set_defaults(existing=REFUSE)
     for option, value, said in (
-        ("--append", APPEND, "write behind what is in a file already"),
-        ("--overwrite", OVERWRITE, "replace a file that is there already, once there is a whole new one"),
-        ("--skip-existing", SKIP, "leave out recordings whose transcripts are there already"),
+        ("--append", APPEND, "add to the end of an existing file"),
+        ("--overwrite", OVERWRITE, "replace an existing file, once the new one is complete"),
+        ("--skip-existing", SKIP, "skip recordings whose transcripts already exist"),
     ):
         if skip or value != SKIP:
             existing(option, dest="existing", action="store_const", const=value, help=said)
 
 
 class _Formats:
-    """The formats, and several of them with commas in between."""
+    """The names of the formats, and any combination of them with commas between them."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(FORMATS)

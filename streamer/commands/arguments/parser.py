@@ -17,31 +17,31 @@ _Group = TypeVar("_Group", bound=argparse._ArgumentGroup)
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one sentence, without the usage in front of it."""
+    """Reports a mistake in a command line in one sentence, without the usage before it."""
 
     def __init__(self, **about: Any) -> None:
-        self._options: list[str] = []  # of the argument -h, too, which argparse adds
+        self._options: list[str] = []  # before __init__, because argparse adds -h in it
         super().__init__(**about)
 
     def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
-        """As argparse does, and remembers the option for those who misspell it."""
+        """Add an argument, and remember the option for suggestions."""
         return self._remembered(super().add_argument(*names, **about))
 
     def add_argument_group(self, *about: Any, **more: Any) -> argparse._ArgumentGroup:
-        """As argparse does, and remembers the options that are added to it."""
+        """Add a group, and remember the options that are added to it."""
         group = super().add_argument_group(*about, **more)
         return self._remembering(group, group.add_argument)
 
     def add_mutually_exclusive_group(self, **about: Any) -> argparse._MutuallyExclusiveGroup:
-        """As argparse does, and remembers the options that are added to it."""
+        """Add a group, and remember the options that are added to it."""
         group = super().add_mutually_exclusive_group(**about)
         return self._remembering(group, group.add_argument)
 
     def read(
         self, arguments: Sequence[str], namespace: argparse.Namespace | None = None, *, intermixed: bool = False
     ) -> argparse.Namespace:
-        """What a command line asks for; `intermixed`: options may stand between arguments that belong together."""
-        # Before argparse reads them, which would complain first of what an unknown option might have stood for.
+        """Read a command line. `intermixed`: options may stand between the arguments of one list."""
+        # Before argparse, because its complaint would be about what an unknown option might stand for.
         before = arguments[: arguments.index("--") if "--" in arguments else None]
         for word in before:
             name = word.partition("=")[0]
@@ -57,12 +57,12 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program."""
+        """Print the message and end the program."""
         end = " See" if message.endswith("?") else "; see"
         self.exit(USAGE, f"streamer: {message.rstrip('.')}{end} {self.prog} --help.\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """As argparse does, with the likely one of the choices."""
+        """Suggest the most similar choice in the error."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{error.message}{likely}") from None
 
     def _likely(self, name: str) -> str:
-        """What may have been meant by an option that there is not: another one, or a value of one."""
+        """Suggest what an unknown option may have meant: another option, or a value of one."""
         for action in self._actions:
             if action.option_strings and action.choices and name in action.choices:
                 return f"; did you mean {action.option_strings[-1]} {name}?"
@@ -87,19 +87,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_server_argument(parser: argparse._ActionsContainer, purpose: str) -> None:
-    """`--server`, for a command that has a service do this."""
+    """Add `--server` to a command that uses a service. `purpose`: what the command uses it for."""
     parser.add_argument(
         "--server",
         metavar="URL",
         type=server,
         default=os.environ.get(SERVER_VARIABLE) or None,
         help=f"{purpose}, as ws://host:port or host:port; '{EMBEDDED}' starts one for this command. "
-        f"Without it that of {SERVER_VARIABLE} is used, or a service on port {DEFAULT_PORT} of this machine.",
+        f"The default is {SERVER_VARIABLE}, or a service on port {DEFAULT_PORT} of this machine.",
     )
 
 
 def server(text: str) -> str:
-    """The address of a service, or the word for one of our own."""
+    """Read the address of a service, or the word for an embedded one."""
     if text == EMBEDDED:
         return text
     try:
@@ -109,7 +109,7 @@ def server(text: str) -> str:
 
 
 def argument(kind: Kind) -> Callable[[str], Any]:
-    """Reads a value of this kind from a command line."""
+    """Return a function that reads a value of this kind from a command line."""
 
     def read(text: str) -> Any:
         try:

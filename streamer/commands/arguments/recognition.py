@@ -1,6 +1,6 @@
-"""What a command line may ask of the recogniser: the arguments for it, and the session's options that come of them.
+"""The arguments about recognition, and the session's options that are made from them.
 
-Bounds and sentences are those of the wire, so that nothing is started for what would be refused.
+The wire checks their values, so a value that a service would refuse is reported before anything starts.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NAMES: Final = ("step_ms", "search", "alternatives", "written", "stability", "s
 
 
 def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Everything that changes what is recognised, or how it is told."""
+    """Add the arguments that change what is recognised, or which results are shown and when."""
     add = parser.add_argument
     add("--step-ms", type=int, choices=STEPS_MS, help=f"how much audio is recognised at once ({STEP_MS})")
-    add("--search", choices=SEARCHES, help=f"words of the lexicon, or letters as they are heard ({SEARCH})")
+    add("--search", choices=SEARCHES, help=f"recognise words of the lexicon, or spell out what is heard ({SEARCH})")
     add(
         "--alternatives",
         type=option("alternatives", int),
@@ -51,8 +51,8 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
     add(
         "--stability",
         choices=STABILITIES,
-        help="what is shown early: the best guess, what two steps agree on, or only what will not change "
-        f"({STABILITY})",
+        help="which words are shown early: the best guess, those that two steps agree on, or only those that will not "
+        f"change ({STABILITY})",
     )
     add(
         "--settle-ms",
@@ -65,15 +65,15 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         "--endpoint",
         type=_endpoint,
         metavar="MS",
-        help=f"the silence that ends a segment ({AFTER_TEXT_MS}). AFTER:WITHOUT:LONGEST sets the silence after text, "
-        f"the silence without text, and the longest segment; with '{OFF}' only the longest length ends one",
+        help=f"how much silence ends a segment ({AFTER_TEXT_MS}). AFTER:WITHOUT:LONGEST sets the silence after text, "
+        f"the silence without text, and the longest segment. With '{OFF}' segments end only at the longest length",
     )
     add(
         "--hotwords",
         action=_AddHotwords,
         type=_hotword_file,
         metavar="FILE",
-        help="names and terms to listen for: a phrase on each line, perhaps with a tab and a weight from 0 to "
+        help="names and terms to listen for: a phrase on each line, optionally with a tab and a weight from 0 to "
         f"{HEAVIEST_HOTWORD:g} ({HOTWORD_WEIGHT:g})",
     )
     add(
@@ -82,18 +82,18 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         action=_AddHotwords,
         type=_hotword,
         metavar="TEXT",
-        help="one of them; may be given several times",
+        help="one such name or term; may be given several times",
     )
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The session's options that were asked for; what was not is left to the service."""
+    """Return the session's options that were given. The service decides about the others."""
     asked = ((name, getattr(options, name)) for name in _NAMES)
     return {name: value for name, value in asked if value is not None}
 
 
 def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]:
-    """Reads one option of the session from a command line, within the bounds that it has on the wire."""
+    """Return a function that reads one option of the session, within its bounds on the wire."""
 
     def read_one(text: str) -> Any:
         try:
@@ -146,7 +146,7 @@ def _of_line(location: str, line: str) -> Hotword:
 
 
 class _AddHotwords(argparse.Action):
-    """Gathers hotwords from both arguments, no more of them than a session takes."""
+    """Collects the hotwords of both arguments, up to the number that a session accepts."""
 
     def __call__(
         self,
@@ -155,8 +155,8 @@ class _AddHotwords(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Adds what one argument brought."""
+        """Add the hotwords of one argument."""
         gathered = [*(getattr(namespace, self.dest) or ()), *map(asdict, values)]
         if len(gathered) > MOST_HOTWORDS:
-            raise argparse.ArgumentError(self, f"a session takes at most {MOST_HOTWORDS}, not {len(gathered)}")
+            raise argparse.ArgumentError(self, f"a session takes at most {MOST_HOTWORDS} hotwords, not {len(gathered)}")
         setattr(namespace, self.dest, gathered)

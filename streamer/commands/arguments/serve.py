@@ -1,4 +1,4 @@
-"""The flags of `serve`, made from its settings. What they are given is read later, with all other sources."""
+"""The flags of `serve`, made from its settings. Their values are checked later, with those of all other sources."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from streamer.settings.setting import Setting
 
 
 def add_setting_arguments(parser: argparse.ArgumentParser) -> None:
-    """A flag for each setting, in its group."""
+    """Add a flag for each setting, in its group."""
     add = parser.add_argument
     add("--config", type=Path, metavar="FILE", help=f"read settings from this file too ({CONFIG_VARIABLE})")
-    add("--print-config", action="store_true", help="print the settings in effect as such a file, and do nothing else")
+    add("--print-config", action="store_true", help="print the settings in effect as such a file, and exit")
     groups: dict[str, argparse._ArgumentGroup] = {}
     for setting in SETTINGS.values():
         if setting.group not in groups:
@@ -26,7 +26,7 @@ def add_setting_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given_flags(options: argparse.Namespace) -> dict[str, Any]:
-    """The flags that were given, by the names of their settings."""
+    """Return the flags that were given, by the names of their settings."""
     return {name: value for name in SETTINGS if (value := getattr(options, name)) is not None}
 
 
@@ -44,5 +44,5 @@ def _add(add: Callable[..., argparse.Action], setting: Setting) -> None:
     else:
         action = add(setting.flag, dest=setting.name, metavar=kind.metavar or None, help=about)
         if kind.words:
-            # So argcomplete knows them. argparse does not: it has other sentences than the settings for mistakes.
+            # For argcomplete only. argparse would report a wrong value in other words than the settings do.
             action.completer = lambda **_: kind.words  # type: ignore[attr-defined]

@@ -89,15 +89,16 @@ class AttackReport:
         witness, late = self.witness, self.late()
         rows = {
             "hostile inputs": f"{self.total} in {self.seconds / 60:.1f} min",
-            "sessions of bystanders": f"{witness.sessions}; {witness.words} words",
-            "words lost / of others": f"{witness.lost} / {witness.crossed}",
-            "partials late, calm: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["calm"]) or "-",
-            "partials late, attacked: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["attacked"]) or "-",
-            "refused attempts of bystanders": _listed(witness.kept_out) or "0",
-            "bystanders waited, at most": f"{witness.entering_s:.1f} s",
-            "recoveries of bystanders": f"{witness.recovered}",
+            "bystander sessions": f"{witness.sessions}; {witness.words} words",
+            "words lost / from other sessions": f"{witness.lost} / {witness.crossed}",
+            "delay of partials without attacks: p50, p99, max": " ".join(f"{each:.2f} s" for each in late["calm"])
+            or "-",
+            "the same under attack": " ".join(f"{each:.2f} s" for each in late["attacked"]) or "-",
+            "failed attempts of bystanders to open a session": _listed(witness.kept_out) or "0",
+            "longest time until a bystander had its session": f"{witness.entering_s:.1f} s",
+            "recoveries": f"{witness.recovered}",
             **{
-                f"memory of {name}, MB": "before {:.0f}, at most {:.0f}, afterwards {:.0f}".format(*figures)
+                f"memory of the {name}, MB": "before {:.0f}, at most {:.0f}, afterwards {:.0f}".format(*figures)
                 for name, figures in self.memory.items()
             },
             "lines in the log": f"{self.log_lines}",

@@ -29,7 +29,10 @@ async def steps(address: str, audio: bytes) -> tuple[int, Capacity]:
 
 def step_table(found: Capacity) -> str:
     """The measurements of `serve --sessions auto` as a table."""
-    lines = ["| sessions | a step of each s | of the time | answer p50 s | p99 s |", "| ---: " * 5 + "|"]
+    lines = [
+        "| sessions | time of one step of each, s | share of the step length | answer p50 s | p99 s |",
+        "| ---: " * 5 + "|",
+    ]
     for level in found.levels:
         part = level.step_s / STEP_S
         answers = f"{level.quantile(0.5):.3f} | {level.quantile(0.99):.3f}"

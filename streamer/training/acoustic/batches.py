@@ -26,7 +26,7 @@ POOL_BATCHES = 40
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings by which utterances become the rows of a batch."""
+    """How utterances become the rows of a batch."""
 
     seconds: float = 80.0
     longest: float = 17.0
@@ -61,7 +61,7 @@ class Batch:
 
 
 class Batches:
-    """All batches of all epochs: each epoch is planned from the seed, so a run can go on anywhere."""
+    """All batches of all epochs. The seed determines each epoch, so an interrupted run can continue anywhere."""
 
     def __init__(
         self,
@@ -85,9 +85,9 @@ class Batches:
         self._made_audio = _on(device, synthetic) if synthetic else self._audio
 
     def epoch(self, number: int, longest: float, synthetic: float = 0.0) -> list[list[Utterance]]:
-        """The batches of an epoch: all utterances up to `longest` seconds, those of similar length together.
+        """Return the batches of an epoch: all utterances up to `longest` seconds, grouped by similar length.
 
-        `synthetic` is the share of synthetic speech in them; each epoch draws other such utterances.
+        `synthetic` is the share of synthetic speech. Each epoch draws other synthetic utterances.
         """
         rng = random.Random(f"{self._seed} {number}")
         order = [utterance for utterance in self._utterances if utterance.seconds <= longest]
@@ -102,7 +102,7 @@ class Batches:
         return batches
 
     def tensors(self, utterances: list[Utterance], seed: str) -> Batch:
-        """A planned batch as tensors; the seed determines speeds, silences and joined utterances."""
+        """Return a planned batch as tensors. The seed determines speeds, silences and joined utterances."""
         rng = random.Random(seed)
         speed = rng.choice(SPEEDS)
         rows = [self._row(parts, rng) for parts in self._joined(utterances, rng)]
@@ -135,7 +135,7 @@ class Batches:
         return [utterance for utterance in corpus.utterances if utterance.seconds <= self._recipe.longest]
 
     def _drawn(self, seconds: float, longest: float, rng: random.Random) -> list[Utterance]:
-        """Synthetic utterances with this many seconds in total, or all if there are fewer."""
+        """Draw synthetic utterances with this many seconds in total, or all if there are fewer."""
         drawn: list[Utterance] = []
         if seconds > 0:
             for utterance in rng.sample(self._synthetic, len(self._synthetic)):
@@ -219,7 +219,7 @@ class _Row:
     seed: int
 
     def labels(self, frames: int, speed: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The phone of every frame, blank in silence; unlabelled if a part has no alignment."""
+        """Return the phone of every frame, with blanks in silence. If a part has no alignment, no frame has a label."""
         labels = np.full(frames, units.BLANK)
         if not all(part.alignment.aligned for part in self.parts):
             labels[:] = UNLABELLED

@@ -1,10 +1,11 @@
-"""Two views of the same audio, masked differently, that must agree (CR-CTC, Yao et al. 2024).
+"""The consistency loss (CR-CTC, Yao et al. 2024): two differently masked views of the same audio must agree.
 
-With a and b what a head says of the two views of a frame, and no gradient through what is agreed with:
+a and b are the outputs of a head for the two views of a frame. `fixed` means that no gradient goes through that one.
+The loss is
 
     1/2 KL(b, fixed || a)  +  1/2 KL(a, fixed || b)     summed over the frames inside the utterances
 
-The views are rows of one batch: those of the first view, then those of the second.
+The views are rows of one batch: first those of the first view, then those of the second.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ VIEWS = 2
 
 
 def doubled(batch: Batch) -> Batch:
-    """The batch for both views; its audio stays as it is, for the views differ in their masks alone."""
+    """Return the batch for both views. Its audio stays as it is, because the views differ only in their masks."""
     return Batch(
         batch.samples,
         batch.lengths.repeat(VIEWS),
@@ -31,7 +32,7 @@ def doubled(batch: Batch) -> Batch:
 
 
 def disagreement(emissions: Tensor, lengths: Tensor) -> Tensor:
-    """How far the views of log-probabilities [2 * rows, frames, units] are apart, summed over all frames."""
+    """Return the loss of log-probabilities [2 * rows, frames, units], summed over all frames."""
     first, second = emissions.chunk(VIEWS)
     inside = torch.arange(emissions.shape[1], device=emissions.device) < lengths.chunk(VIEWS)[0].unsqueeze(1)
     both = _divergence(second.detach(), first) + _divergence(first.detach(), second)

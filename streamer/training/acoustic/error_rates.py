@@ -1,4 +1,7 @@
-"""Computes phone and word errors of a model on a prepared set: greedy, with masks that give the same as streaming."""
+"""Computes the phone and word errors of a model on a prepared set, with greedy search.
+
+Whole utterances are computed with masks that give the same results as streaming.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from streamer.training.data.corpus import Corpus, Utterance
 
 @dataclass
 class Errors:
-    """Errors and reference lengths, added up."""
+    """Sums of errors and of reference lengths."""
 
     phones: int = 0
     phone_errors: int = 0
@@ -26,7 +29,7 @@ class Errors:
     word_errors: int = 0
 
     def add(self, utterance: Utterance, alignment: Alignment, phones: list[int], letters: list[int]) -> None:
-        """Count one utterance: phones without boundaries, characters, words."""
+        """Add one utterance: its phones without boundaries, its characters, its words."""
         boundary = units.PHONE_NUMBER[units.BOUNDARY]
         wanted = [unit for unit in units.phones(alignment) if unit != boundary]
         self.phones += len(wanted)
@@ -38,7 +41,7 @@ class Errors:
         self.word_errors += units.errors(utterance.text.split(), text.split())
 
     def rates(self) -> dict[str, float]:
-        """Phone, character and word error rates in percent."""
+        """Return the phone, character and word error rates in percent."""
         return {
             "phones": 100 * self.phone_errors / max(self.phones, 1),
             "characters": 100 * self.letter_errors / max(self.letters, 1),
@@ -50,7 +53,7 @@ class Errors:
 def evaluate(
     model: AcousticModel, corpus: Corpus, alignments: dict[str, Alignment], step_ms: int
 ) -> dict[str, dict[str, float]]:
-    """Error rates by corpus and of everything ("all"), at one step length."""
+    """Return the error rates by corpus and of everything ("all"), at one step length."""
     errors: dict[str, Errors] = defaultdict(Errors)
     for utterances in batches(corpus):
         samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])
@@ -66,7 +69,7 @@ def evaluate(
 
 
 def report(rates: dict[str, dict[str, float]]) -> str:
-    """Error rates as a table."""
+    """Return the error rates as a table."""
     lines = [f"{'corpus':32s}  phones  characters  words (errors in %)"]
     for name, row in rates.items():
         lines.append(f"{name:32s}  {row['phones']:6.1f}  {row['characters']:10.1f}  {row['words']:5.1f}")

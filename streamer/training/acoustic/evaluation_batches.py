@@ -1,4 +1,4 @@
-"""A prepared set in batches for evaluation: utterances of like length, each with the tail that a service adds."""
+"""A prepared set in batches for evaluation: utterances of similar length, each with the tail that a service adds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAIL_LEVEL = 1e-4
 
 
 def batches(corpus: Corpus) -> Iterator[list[Utterance]]:
-    """The utterances in batches of like length, the longest of each last."""
+    """Return the utterances in batches of similar length. The last one of each batch is the longest."""
     batch: list[Utterance] = []
     for utterance in sorted(corpus.utterances, key=lambda utterance: utterance.samples):
         if batch and utterance.seconds * (len(batch) + 1) > BATCH_SECONDS:
@@ -29,7 +29,7 @@ def batches(corpus: Corpus) -> Iterator[list[Utterance]]:
 
 
 def padded(corpus: Corpus, utterance: Utterance, longest: int) -> Tensor:
-    """Samples and a tail of faint noise, as long as those of an utterance with `longest` samples."""
+    """Add a tail of faint noise to these samples, up to the length of `longest` samples with their own tail."""
     generator = torch.Generator().manual_seed(0)
     whole = -(-(longest + TAIL_SAMPLES) // FRAME_SAMPLES) * FRAME_SAMPLES
     samples = torch.randn(whole, generator=generator) * TAIL_LEVEL

@@ -1,4 +1,4 @@
-"""The losses of the model's heads on a batch, weighted as the schedule says."""
+"""The losses of the model's heads on a batch, with the weights of the schedule."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ HEAD_WEIGHTS = {"phones": 0.6, "characters": 0.2, "phones_middle": 0.2}
 
 @dataclass(frozen=True)
 class BatchLosses:
-    """The weighted losses of a batch by name, whose sum is minimised, and figures that are only reported."""
+    """The weighted losses of a batch by name, and other figures. Training minimises the sum of the losses."""
 
     losses: dict[str, Tensor]
     figures: dict[str, Tensor]
 
     @property
     def total(self) -> Tensor:
-        """The sum that is minimised."""
+        """The sum of all losses, which is minimised."""
         return torch.stack(list(self.losses.values())).sum()
 
 
 class HeadLosses:
-    """Frame-wise, CTC and CTC-CRF losses, the disagreement of two views, and words expected to be wrong."""
+    """Computes the frame-wise, CTC and CTC-CRF losses, the consistency loss, and the expected number of wrong words."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class HeadLosses:
         crf_heads: Collection[str] = ("phones",),
         alternatives: AlternativeSource | None = None,
     ) -> None:
-        """`ngram` is needed for CTC-CRF, which the heads `crf_heads` learn, and `alternatives` for counting errors."""
+        """`ngram` is needed for CTC-CRF, with which `crf_heads` learn; `alternatives` for the expected wrong words."""
         self._schedule = schedule
         self._ngram = ngram
         self._crf_heads = crf_heads
         self._alternatives = alternatives
 
     def __call__(self, found: Emissions, batch: Batch, step: int) -> BatchLosses:
-        """All losses of this step."""
+        """Return all losses of this step."""
         result = BatchLosses({}, {})
         for head, weight in HEAD_WEIGHTS.items():
             kind = head.removesuffix("_middle")
@@ -76,7 +76,7 @@ class HeadLosses:
     def _sequence(
         self, head: str, found: Emissions, batch: Batch, denominator_share: float, result: BatchLosses
     ) -> Tensor:
-        """The loss of whole sequences, per unit of the targets."""
+        """Return the loss of whole sequences, divided by the number of units in the targets."""
         kind = head.removesuffix("_middle")
         targets, lengths = batch.targets[kind], batch.target_lengths[kind]
         if self._ngram is None or not denominator_share:
@@ -85,7 +85,7 @@ class HeadLosses:
             )
             return total / lengths.sum()
         sequence = sequence_losses(found[head], batch.lengths, targets, lengths, self._ngram)
-        # What can be compared between runs: neither contains the shares.
+        # These figures do not contain the shares of the schedule, so runs can be compared by them.
         result.figures[f"{head}_ctc"] = sequence.ctc.detach() / lengths.sum()
         result.figures[f"{head}_crf"] = (sequence.ctc + sequence.denominator + sequence.prior).detach() / lengths.sum()
         return sequence.mixed(1 - denominator_share) / lengths.sum()

@@ -1,4 +1,7 @@
-"""Muon: momentum whose matrices are made orthogonal, in batches of one shape; AdamW for all other parameters."""
+"""The optimiser Muon for matrices: each update is the momentum of a matrix, made orthogonal.
+
+Matrices of the same shape are computed as one batch. AdamW is used for all other parameters.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 class Muon:
-    """Updates a list of matrices; its learning rate is matched to AdamW's by the size of the updates."""
+    """Updates a list of matrices. The updates are scaled so that a learning rate means the same as with AdamW."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class Muon:
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
-        """Move every matrix by its gradient."""
+        """Update every matrix from its gradient."""
         for stack, moment in zip(self._stacks, self._moments, strict=True):
             gradient = torch.stack([_gradient(matrix) for matrix in stack])
             moment.lerp_(gradient, 1 - self._momentum)
@@ -47,23 +50,23 @@ class Muon:
                 matrix.mul_(1 - rate * self._decay).add_(change, alpha=-rate * scale)
 
     def _orthogonal(self, matrices: Tensor) -> Tensor:
-        # This takes a third of the time of a small batch, so every process does a part of it.
+        # This takes a third of the time of a step with a small batch, so the processes share it.
         lengths = [len(part) for part in matrices.tensor_split(self._processes.size)]
         part = matrices.tensor_split(self._processes.size)[self._processes.rank]
         return self._processes.collect(orthogonal(part) if len(part) else part, lengths)
 
     def state_dict(self) -> dict[str, Any]:
-        """The moments, for a checkpoint."""
+        """Return the moments, for a checkpoint."""
         return {"moments": self._moments}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The moments from a checkpoint."""
+        """Restore the moments from a checkpoint."""
         for moment, stored in zip(self._moments, state["moments"], strict=True):
             moment.copy_(stored)
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """The nearest orthogonal matrices, roughly, by Newton and Schulz's iteration: [number, rows, columns]."""
+    """Return roughly the nearest orthogonal matrices [number, rows, columns], by Newton and Schulz's iteration."""
     tall = matrices.shape[-2] > matrices.shape[-1]
     current = matrices.mT if tall else matrices
     current = current / current.float().norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7).to(current.dtype)

@@ -1,7 +1,7 @@
-"""The processes that train one model together: each computes a share of every batch, and the results are added.
+"""The processes that train one model together. Each computes a share of every batch, and the results are added up.
 
-Two processes of one thread are nearly twice as fast on two cores as one process of two threads, whose small
-operations wait for one another most of the time.
+On two cores, two processes with one thread each are nearly twice as fast as one process with two threads. Most
+operations are small, and threads would spend most of the time waiting for each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 
 class ProcessGroup:
-    """One process among those of a run, or a run of one process."""
+    """One of the processes of a run, or the only one."""
 
     def __init__(self, rank: int = 0, size: int = 1, rendezvous: Path | None = None) -> None:
         """`rendezvous`: the path of a file that does not exist yet, the same for all members."""
@@ -30,7 +30,7 @@ class ProcessGroup:
         self._rendezvous = rendezvous
 
     def join(self) -> None:
-        """Wait for the other members. This comes before everything that is shared."""
+        """Wait for the other members. Nothing can be shared before this."""
         if self.size > 1:
             rendezvous = f"file://{self._rendezvous}"
             distributed.init_process_group(
@@ -38,7 +38,7 @@ class ProcessGroup:
             )
 
     def share(self, items: Sequence[Item]) -> list[Item]:
-        """This member's part of a list; the whole list if it is too short for all members."""
+        """Return this member's part of a list, or the whole list if it is too short for all members."""
         return list(items[self.rank :: self.size] or items)
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
@@ -51,10 +51,10 @@ class ProcessGroup:
             tensor.copy_(total.view_as(tensor))
 
     def collect(self, part: Tensor, lengths: Sequence[int]) -> Tensor:
-        """The parts of all members joined; `lengths` are their first dimensions."""
+        """Return the joined parts of all members. `lengths` are their first dimensions."""
         if self.size == 1:
             return part
-        # Sent as bytes, because not every data type can be sent.
+        # They are sent as bytes, because not every data type can be sent.
         padded = part.new_zeros(max(lengths), *part.shape[1:])
         padded[: len(part)] = part
         parts = [torch.empty_like(padded) for _ in lengths]

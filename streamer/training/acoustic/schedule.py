@@ -1,4 +1,4 @@
-"""The schedule of a run: its losses, its learning rate and its share of synthetic speech at each step."""
+"""The schedule of a run: the losses, the learning rate and the share of synthetic speech at each step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """A warm start counted in steps, stages of losses, and a fall of the rate over the last share of the plan.
+    """How the learning rate rises and falls, and which losses count when.
 
-    The phones first learn the aligned frames, then CTC, then (from `crf_from` on) CTC-CRF. Each takes over from the
-    one before it over `crossfade_steps`. From `errors_from` on the words expected to be wrong are counted on top of it.
+    The phones' head first learns the labels of aligned frames, then CTC, and from `crf_from` on CTC-CRF. Each loss
+    replaces the one before it gradually, over `crossfade_steps`. From `errors_from` on, the expected number of wrong
+    words is added.
     """
 
     minutes: float = 0.0
@@ -41,35 +42,35 @@ class Schedule:
     clip: float = 2.0
 
     def progress(self, step: int, seconds: float) -> float:
-        """The share of the plan that is used up."""
+        """Return the share of the plan that is over."""
         if self.steps is not None:
             return step / self.steps
         return seconds / (60 * self.minutes)
 
     def learning_rate(self, step: int, progress: float) -> float:
-        """The learning rate: it rises over the first steps, is constant, and then falls to zero."""
+        """Return the learning rate. It rises over the first steps, stays constant, and then falls to zero."""
         return self.rate * min(1.0, (step + 1) / self.rise_steps, max(1 - progress, 0.0) / self.fall)
 
     def synthetic(self, progress: float) -> float:
-        """The share of synthetic speech: it widens the vocabulary at first, and real speech has the last word."""
+        """Return the share of synthetic speech. It widens the vocabulary at first; the end of a run has real speech."""
         return self.synthetic_share if progress < self.synthetic_until else 0.0
 
     def frame_share(self, step: int) -> float:
-        """The share of the frame-wise loss on aligned phones: all of it first, then CTC takes over."""
+        """Return the share of the frame-wise loss on aligned phones. It is 1 at first, and CTC replaces it later."""
         if not self.aligned_steps:
             return 0.0
         return min(max((self.aligned_steps + self.crossfade_steps - step) / self.crossfade_steps, 0.0), 1.0)
 
     def denominator_share(self, step: int) -> float:
-        """How much of CTC-CRF's denominator counts: nothing first, in the end all but CTC's share."""
+        """Return the weight of CTC-CRF's denominator: 0 at first, and at the end 1 less the share of plain CTC."""
         if self.crf_from is None or step < self.crf_from:
             return 0.0
-        # A run that begins with CTC-CRF has weights that were trained with it, or that adapt within a few steps.
+        # A run that begins with CTC-CRF has weights that were trained with it, or adapts within a few steps.
         risen = (step - self.crf_from + 1) / self.crossfade_steps if self.crf_from else 1.0
         return (1 - self.ctc_share) * min(risen, 1.0)
 
     def counts_errors(self, step: int) -> bool:
-        """Whether words expected to be wrong are counted in this step."""
+        """Whether the expected number of wrong words counts in this step."""
         return self.errors_from is not None and step >= self.errors_from
 
 

@@ -1,4 +1,4 @@
-"""One training run: model, optimisers, averaged weights, and a checkpoint from which it can go on."""
+"""One training run: model, optimisers, averaged weights, and a checkpoint from which the run can be continued."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERYTHING = 1e9
 
 
 class Trainer:
-    """Trains an acoustic model until its planned time is used up, in any number of pieces."""
+    """Trains an acoustic model until its planned time is over, in any number of pieces."""
 
     def __init__(
         self, model: AcousticModel, batches: Batches, augmentation: Augmentation, schedule: Schedule, seed: int,
@@ -58,7 +58,7 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """The share of the plan that is used up."""
+        """The share of the plan that is over."""
         return self._schedule.progress(self.step, self.trained_seconds)
 
     def train(self, minutes: float, note: Callable[[dict[str, float]], None], stopped: Callable[[], bool]) -> None:
@@ -106,13 +106,13 @@ class Trainer:
         self.average = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def averaged(self) -> AcousticModel:
-        """The model with the averaged weights, for judging and for the bundle."""
+        """Return the model with the averaged weights, for evaluation and for the bundle."""
         model = AcousticModel(self.model.description)
         model.load_state_dict(self.average)
         return model.to(self.model.device).eval().requires_grad_(False)
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint; the former one stays until the new one is whole."""
+        """Write a checkpoint. The former one stays until the new one is complete."""
         state = {
             "description": json.dumps(self.model.description.to_json()),
             "model": self.model.state_dict(),

@@ -1,4 +1,4 @@
-"""Does one run on one machine: starts its processes, writes checkpoint, log and curves, and gives the trained model."""
+"""One run on one machine: starts its processes, writes checkpoint, log and curves, and returns the trained model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LOG_STEPS = 20
 
 @dataclass(frozen=True)
 class PhoneModel:
-    """The n-gram in CTC-CRF's denominator, and which heads learn so."""
+    """The n-gram over phones in CTC-CRF's denominator, and the heads that learn with CTC-CRF."""
 
     order: int = 3
     free_boundary: bool = False  # the boundary after a word has weight 1 and is not in the contexts
@@ -54,11 +54,11 @@ class PhoneModel:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads that learn by CTC-CRF."""
+        """The heads that learn with CTC-CRF."""
         return ("phones", "phones_middle") if self.middle else ("phones",)
 
     def tables(self, alignments: Iterable[Alignment], device: torch.device) -> NgramTables:
-        """The n-gram of these transcripts' phones."""
+        """Return the n-gram of the phones of these transcripts."""
         sequences = [units.phones(alignment) for alignment in alignments]
         free = units.PHONE_NUMBER[units.BOUNDARY] if self.free_boundary else None
         return NgramTables(estimate(sequences, len(units.PHONE_UNITS), self.order, free), device)
@@ -66,7 +66,7 @@ class PhoneModel:
 
 @dataclass(frozen=True)
 class Run:
-    """What to train on, in which folder, by which schedule and by how many processes."""
+    """What to train on, in which folder, with which schedule and how many processes."""
 
     work: Path  # prepared and aligned speech
     folder: Path
@@ -83,7 +83,7 @@ class Run:
     keep_every: int | None = None  # steps after which the averaged weights are kept for good
 
     def train(self, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
-        """Start or continue training until the piece is over or `stopped` is true. The state is kept."""
+        """Start or continue training, until this piece is over or `stopped` returns true. The state is saved."""
         size = self._process_count()
         with tempfile.TemporaryDirectory() as folder:
             rendezvous = Path(folder) / "processes"
@@ -94,7 +94,7 @@ class Run:
                 spawn.Process(target=_follow, args=(self, rank, size, rendezvous), daemon=True)
                 for rank in range(1, size)
             ]
-            # A signal to all processes waits, so that it does not end one that has no handler yet.
+            # A signal that all processes get is held back. Otherwise it would end those that have no handler yet.
             with _held_back(STOP_SIGNALS):
                 for process in others:
                     process.start()
@@ -112,7 +112,7 @@ class Run:
         return self.processes
 
     def _lead(self, trainer: Trainer, stopped: Callable[[], bool], tell: Callable[[str], None]) -> None:
-        """Train in the process that also writes."""
+        """Train in the process that also writes the files."""
         path = _checkpoint_path(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         if trainer.step:
@@ -127,7 +127,7 @@ class Run:
         tell(f"stopped at step {trainer.step}, {100 * trainer.progress:.0f} % of the plan")
 
     def _trainer(self, processes: ProcessGroup) -> Trainer:
-        """The trainer of this run, in the state in which the run was last saved."""
+        """Return the trainer of this run, in its last saved state."""
         if self.device == "cpu":
             torch.set_num_threads(1)
         torch.manual_seed(self.seed)
@@ -167,7 +167,7 @@ class Run:
 
 
 def describe(size: str) -> ModelDescription:
-    """The model of a named size, with its heads."""
+    """Return a model of a named size, with its heads."""
     shape = SIZES[size]
     names = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_middle": units.PHONE_UNITS}
     layers = shape["layers"]
@@ -178,7 +178,7 @@ def describe(size: str) -> ModelDescription:
 
 
 def averaged_model(run: Path) -> AcousticModel:
-    """The averaged weights of the run in this folder, for judging and for a bundle."""
+    """Return the model with the averaged weights of the run in this folder, for evaluation and for a bundle."""
     state = _checkpoint(_checkpoint_path(run))
     model = AcousticModel(ModelDescription.from_json(json.loads(state["description"])))
     model.load_state_dict(state["average"])
@@ -199,7 +199,7 @@ def _follow(run: Run, rank: int, size: int, rendezvous: Path) -> None:
 
 @contextmanager
 def _held_back(signals: Collection[signal.Signals]) -> Iterator[None]:
-    """These signals wait meanwhile, also for the processes that are started."""
+    """Hold these signals back meanwhile, also in the processes that are started."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -208,7 +208,7 @@ def _held_back(signals: Collection[signal.Signals]) -> Iterator[None]:
 
 
 def _notes(trainer: Trainer, run: Run, write: Callable[[str], object]) -> Callable[[dict[str, float]], None]:
-    """Log every few steps, keep a checkpoint every few minutes and averaged weights as often as asked for."""
+    """Log every few steps, save a checkpoint every few minutes, and keep averaged weights as often as asked for."""
     path = _checkpoint_path(run.folder)
     sums: dict[str, float] = {}
     saved = time.monotonic()
@@ -244,6 +244,6 @@ def _checkpoint(path: Path) -> dict[str, Any]:
 
 
 def precision_of(device: torch.device) -> torch.dtype:
-    """bfloat16 where the machine computes in it, otherwise float32."""
+    """Return bfloat16 if the machine computes in it, otherwise float32."""
     fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
     return torch.bfloat16 if fast else torch.float32

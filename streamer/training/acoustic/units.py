@@ -1,4 +1,4 @@
-"""The units of the CTC heads, and texts and pronunciations as numbers of units."""
+"""The units of the CTC heads, and how texts and pronunciations become numbers of units."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PHONE_NUMBER = {unit: number for number, unit in enumerate(PHONE_UNITS)}
 
 
 def characters(text: str) -> list[int]:
-    """A text in lower case as units."""
+    """Return the units of a text in lower case."""
     return [_CHARACTER[letter] for letter in text]
 
 
 def phones(alignment: Alignment) -> list[int]:
-    """The phones of an utterance as units, a boundary after every word."""
+    """Return the phones of an utterance as units, with a boundary after every word."""
     units: list[int] = []
     for _, word in groupby(alignment.phones, key=lambda phone: phone[3]):
         units += [PHONE_NUMBER[phone[0]] for phone in word]
@@ -32,12 +32,12 @@ def phones(alignment: Alignment) -> list[int]:
 
 
 def collapse(best: Iterable[int]) -> list[int]:
-    """The units that a path through a CTC head stands for: repetitions merged, blanks dropped."""
+    """Return the units that a path through a CTC head stands for: repetitions are merged, and blanks dropped."""
     return [unit for unit, _ in groupby(best) if unit != BLANK]
 
 
 def errors(reference: Sequence[object], found: Sequence[object]) -> int:
-    """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other."""
     row = list(range(len(found) + 1))
     for number, wanted in enumerate(reference, start=1):
         diagonal, row[0] = row[0], number

@@ -1,6 +1,6 @@
-"""Utterances with the stretches in which somebody speaks.
+"""Utterances, and the stretches of them in which somebody speaks.
 
-Speech is what the alignment calls a phone; pauses between phones of less than 200 ms are part of it.
+Speech is where the alignment has phones. Pauses between phones count as speech if they are shorter than 200 ms.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ SHORT_PAUSE_MS = 200
 
 @dataclass(frozen=True)
 class AlignedSpeech:
-    """A corpus, and those of its utterances that could be aligned: each with its spans of speech in ms."""
+    """A corpus, and those of its utterances that could be aligned. Each has its stretches of speech, in ms."""
 
     corpus: Corpus
     utterances: Sequence[tuple[Utterance, list[tuple[int, int]]]]
 
     @classmethod
     def read(cls, folder: Path, name: str) -> AlignedSpeech:
-        """Those of a prepared set that could be aligned."""
+        """Read the utterances of a prepared set that could be aligned."""
         corpus, alignments = Corpus(folder, name), read_alignments(folder, name)
         return cls(corpus, _aligned(corpus, alignments))
 
 
 def speech_spans(alignment: Alignment) -> list[tuple[int, int]]:
-    """The stretches of speech of an utterance, (start ms, end ms)."""
+    """Return the stretches of speech of an utterance as (start ms, end ms)."""
     spans: list[tuple[int, int]] = []
     for _, start, length, _ in alignment.phones:
         if spans and start - spans[-1][1] < SHORT_PAUSE_MS:

@@ -1,4 +1,4 @@
-"""Recorded and synthetic sounds other than speech; some of the recordings are kept for measuring."""
+"""Recorded and synthetic sounds other than speech. Some of the recordings are used only for measuring."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BackgroundSounds:
         }
 
     def draw(self, rng: Generator, samples: int) -> Audio:
-        """Some audio, recorded or synthetic, sometimes two."""
+        """Draw a recorded or synthetic sound, or sometimes two at once."""
         audio = self._one(rng, samples)
         if rng.random() < 0.2:
             audio = audio + rng.uniform(0.1, 1) * self._one(rng, samples)
@@ -44,7 +44,7 @@ class BackgroundSounds:
 
 
 def held_out(name: str) -> bool:
-    """Whether a recording of noise is for measuring; pieces of one source are on the same side."""
+    """Whether a recording of noise is only for measuring. This is the same for all pieces of one source."""
     source = re.sub(r"(-[A-Z]-\d+|-\d+)?\.\w+$", "", name)
     return hashlib.sha256(source.encode()).digest()[0] % HELD_OUT == 0
 

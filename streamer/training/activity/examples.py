@@ -1,4 +1,4 @@
-"""Examples to learn activity from: speech with pauses over noise, music and keys, and stretches without any speech."""
+"""Training examples of activity: speech with pauses over noise, music and typing, and stretches without any speech."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRAME = 640
 
 @dataclass(frozen=True)
 class Example:
-    """Samples as a service hears them, and for each frame of 40 ms the share of it in which somebody speaks."""
+    """Samples as a service may get them, and the share of each frame of 40 ms in which somebody speaks."""
 
     samples: Samples
     speech: NDArray[np.float32]
@@ -33,7 +33,7 @@ class ExampleSource:
         self._samples = samples
 
     def draw(self, rng: Generator) -> Example:
-        """Another example."""
+        """Draw another example."""
         samples = self._samples
         spoken, speaking = np.zeros(samples, np.float32), np.zeros(samples, bool)
         silent = rng.random() < 0.3
@@ -65,7 +65,7 @@ class ExampleSource:
             mask = np.zeros(len(clip), bool)
             for start, end in spans:
                 mask[start * 16 : end * 16] = True
-            # After a cut a segment may begin in the middle of a word; some recordings begin at once, too.
+            # A segment may begin in the middle of a word, after a cut. Some recordings begin so, too.
             first = int(rng.integers(len(clip))) if offset == 0 and rng.random() < 0.4 else 0
             if first == 0 and rng.random() < 0.5:
                 first = max(spans[0][0] * 16 - int(rng.uniform(0, 0.1) * SAMPLE_RATE), 0)
@@ -78,7 +78,7 @@ class ExampleSource:
 
 
 def _heard(rng: Generator, mixed: Audio) -> Samples:
-    """The audio at a random level from far too quiet to full scale, with a faint hiss, digital silence or a gate."""
+    """Return the audio at a random level, from far too quiet to full scale, with a faint hiss, silence or a gate."""
     decibels = rng.uniform(-26, 0) if rng.random() < 0.65 else rng.uniform(-54, -20)
     mixed = mixed * (10 ** (decibels / 20) / max(float(np.abs(mixed).max()), 1e-3))
     choice = rng.random()

@@ -1,4 +1,4 @@
-"""Training of the activity head on examples that are drawn as it learns; the rate falls to zero at the end."""
+"""Training of the activity head, on examples that are drawn during the training."""
 
 from __future__ import annotations
 

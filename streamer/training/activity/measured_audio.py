@@ -1,4 +1,4 @@
-"""The audio that activity is measured with: sounds other than speech, and utterances with pauses under conditions."""
+"""The audio for measuring activity: sounds other than speech, and utterances with pauses, also degraded ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONDITIONS = ("clean", "noise 20 dB", "noise 10 dB", "music 10 dB", "40 dB too q
 def conversation(
     rng: Generator, speech: AlignedSpeech, background: BackgroundSounds, condition: str
 ) -> tuple[Samples, list[tuple[int, int]]]:
-    """Utterances with pauses, and the stretches of speech in them. Pauses below a second do not count."""
+    """Return utterances with pauses, and their stretches of speech. Pauses shorter than a second do not count."""
     total = STREAM_SECONDS * SAMPLE_RATE
     spoken = np.zeros(total, np.float32)
     truth: list[tuple[int, int]] = []
@@ -51,12 +51,12 @@ def conversation(
         spoken = spoken + noise * loudness * 10 ** (-float(decibels) / 20) / noise.std()
     elif condition != "clean":
         spoken = spoken / 100
-    # With faint noise, because digital zeros between recordings would reveal the starts.
+    # The pauses have faint noise, because digital zeros between recordings would reveal the starts.
     return quantised(spoken + rng.standard_normal(total, np.float32) / 32768), truth
 
 
 def sounds(noise: Corpus, folder: Path | None, streams: int) -> Iterator[tuple[str, list[Samples]]]:
-    """Streams of each kind of sound other than speech; the folder has recordings of more kinds."""
+    """Return streams of each kind of sound other than speech. The folder may have recordings of further kinds."""
     rng = np.random.default_rng(MEASURING_SEED)
     size = STREAM_SECONDS * SAMPLE_RATE
     yield "digital silence", [np.zeros(size, np.int16)] * streams
@@ -75,14 +75,14 @@ def sounds(noise: Corpus, folder: Path | None, streams: int) -> Iterator[tuple[s
 
 
 def _streams(rng: Generator, clips: Sequence[Audio], streams: int) -> list[Samples]:
-    """Clips end to end, each at some level."""
+    """Return clips end to end, each at a random level."""
     size, found, number = STREAM_SECONDS * SAMPLE_RATE, [], 0
     order = rng.permutation(len(clips))
     for _ in range(streams):
         joined: list[Audio] = []
         while sum(map(len, joined)) < size:
             clip = clips[order[number % len(clips)]]
-            # Long recordings: another piece at each turn.
+            # Of a long recording, each turn takes another piece.
             begin = int(rng.integers(max(len(clip) - CLIP_SECONDS * SAMPLE_RATE, 0) + 1))
             clip = clip[begin : begin + CLIP_SECONDS * SAMPLE_RATE]
             level = 10 ** (LEVELS_DB[number % len(LEVELS_DB)] / 20)

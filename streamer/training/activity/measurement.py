@@ -1,6 +1,6 @@
 """Measures the detection of activity: false starts on other sounds, and speech events compared with the alignment.
 
-The recogniser runs without words, so what is measured are the events of activity alone.
+The recogniser runs without words, so that only the events of activity are measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streamer.training.activity.speech_events import ActivityModel, speech_event
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples
 
 PIECE_SECONDS = 5
-# A start this long before speech, or an end this long after it, belongs to something else.
+# A start that is this much earlier than speech, or an end that is this much later, does not belong to that speech.
 EARLIEST_MS, LATEST_MS = 500, 1200
 
 
@@ -34,7 +34,7 @@ class Openings:
     minutes: float
     openings: int
     an_hour: float
-    heard_percent: float  # of the pieces of 5 s: words found in these would be shown
+    heard_percent: float  # pieces of 5 s in which words would be shown if any were found
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Starts:
     condition: str
     starts: int
     missed_starts_percent: float
-    unheard_percent: float  # no part of the speech looked enough like speech for its words to be shown
-    open_before_percent: float  # by noise, breath or because the end before was not noticed
+    unheard_percent: float  # no part was similar enough to speech for its words to be shown
+    open_before_percent: float  # activity had already begun: noise, breath, or a missed end before
     delay_ms_median: float
     delay_ms_p90: float
     error_ms_median: float
@@ -57,7 +57,7 @@ class Starts:
 
 
 def openings(head: ActivityNetwork, kind: str, recordings: Sequence[Samples], step_ms: int) -> Openings:
-    """Counts how often sounds other than speech cause a start of speech."""
+    """Count how often sounds other than speech cause a start of speech."""
     found = sum(event.state == "start" for events in speech_events(head, recordings, step_ms) for event in events)
     minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
     size = PIECE_SECONDS * SAMPLE_RATE
@@ -77,7 +77,7 @@ def heard_in(probabilities: Sequence[float]) -> bool:
 def starts(
     head: ActivityNetwork, speech: AlignedSpeech, noise: Corpus, condition: str, streams: int, step_ms: int
 ) -> Starts:
-    """Compares speech events with the alignment, under a condition."""
+    """Compare speech events with the alignment, under a condition."""
     rng = np.random.default_rng(MEASURING_SEED)
     background = BackgroundSounds(noise, MEASURING_SEED, 4, CLIP_SECONDS * SAMPLE_RATE, measuring=True)
     recordings, truths = zip(
@@ -87,7 +87,7 @@ def starts(
     delays, errors, end_errors = [], [], []
     for recording, events, truth in zip(recordings, speech_events(head, recordings, step_ms), truths, strict=True):
         told = head(_energies(recording))[0, :, 0].exp().tolist()
-        opened = list(zip(events[::2], events[1::2], strict=True))  # the end of the audio closes, too
+        opened = list(zip(events[::2], events[1::2], strict=True))  # the end of the audio is an end of speech, too
         false += sum(all(end.at_ms < a or start.at_ms > b for a, b in truth) for start, end in opened)
         for start, end in truth:
             number += 1
@@ -123,7 +123,7 @@ def _energies(samples: Samples) -> Tensor:
 
 
 def opening_table(rows: Sequence[Openings]) -> str:
-    """A line for each kind of sound."""
+    """Return a table with a line for each kind of sound."""
     lines = ["| sound | minutes | false openings | an hour | 5 s that let words through |", "|---|---|---|---|---|"]
     lines += [
         f"| {row.kind} | {row.minutes:.0f} | {row.openings} | {row.an_hour:.1f} | {row.heard_percent:.1f} % |"
@@ -133,7 +133,7 @@ def opening_table(rows: Sequence[Openings]) -> str:
 
 
 def start_table(rows: Sequence[Starts]) -> str:
-    """A line for each condition of speech."""
+    """Return a table with a line for each condition of speech."""
     lines = [
         "| dev speech | starts | missed | words lost | open before | delay median / 90 % "
         "| `at_ms` off, median (10 % to 90 %) | open behind | end off, median | false starts an hour |",

@@ -1,7 +1,8 @@
-"""Measures whether pauses cause word errors: utterances alone, and joined with pauses between them.
+"""Measures whether pauses cause word errors: utterances are recognised alone, and joined with pauses between them.
 
 Only errors at the edges count: in the first two and the last two words of each utterance, and insertions beside them.
-A word that is lost, doubled or split at the end of a segment is an error there that the utterance alone does not have.
+If a word is lost, doubled or split at the end of a segment, the joined utterance has an error at its edge that the same
+utterance alone does not have.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ FAINT = 3
 
 @dataclass
 class Edges:
-    """Errors at the edges of utterances: alone and with a pause before or behind."""
+    """Errors at the edges of utterances: alone, and with a pause before or after them."""
 
     words: int = 0
     alone: int = 0
     joined: int = 0
 
     def row(self, name: str) -> str:
-        """A line of the table."""
+        """Return a line of the table."""
         rates = " | ".join(f"{100 * errors / max(self.words, 1):.1f} %" for errors in (self.alone, self.joined))
         return f"| {name} | {self.words} | {rates} |"
 
 
 def drawn(corpus: Corpus, number: int, rng: np.random.Generator) -> list[Utterance]:
-    """So many short utterances that have enough words for two edges."""
+    """Draw this many short utterances with enough words for two edges."""
     short = [
         utterance
         for utterance in corpus.utterances
@@ -55,7 +56,7 @@ def measure(
     options: StreamOptions,
     rng: np.random.Generator,
 ) -> str:
-    """Recognise all of them alone and joined; the table."""
+    """Recognise all of them alone and joined. Returns the table."""
     pauses = np.exp(rng.uniform(np.log(PAUSES_MS[0]), np.log(PAUSES_MS[1]), len(chosen))).astype(int)
     groups = [range(start, min(start + TOGETHER, len(chosen))) for start in range(0, len(chosen), TOGETHER)]
     joined = [
@@ -75,7 +76,7 @@ def measure(
             all_alone += sum(own)
             end = begin + len(words[i])
             following = next(bound for bound in BOUNDS_MS if pauses[i] < bound)
-            # The first of the errors is before the first word: what is inserted there belongs to both sides.
+            # The first number is for insertions before the first word. They count on both sides of the pause.
             by_pause[following].words += EDGE_WORDS
             by_pause[following].alone += sum(own[-EDGE_WORDS:])
             by_pause[following].joined += sum(errors[end - EDGE_WORDS + 1 : end + 1])
@@ -103,7 +104,7 @@ def measure(
 def transcribe(
     recogniser: Recogniser, recordings: Sequence[Samples], options: StreamOptions
 ) -> tuple[list[list[str]], int]:
-    """The words of each recording, and the number of cuts in all."""
+    """Return the words of each recording, and the number of cuts in all of them."""
     found: list[list[str]] = [[] for _ in recordings]
     cuts = 0
     for start in range(0, len(recordings), TOGETHER):
@@ -126,7 +127,10 @@ def transcribe(
 
 
 def errors_by_word(reference: Sequence[str], found: Sequence[str]) -> list[int]:
-    """Errors of the best alignment: insertions before the first word, then each word with the insertions behind it."""
+    """Return the errors of the best alignment: insertions before the first word, then each word's errors.
+
+    The errors of a word include the insertions after it.
+    """
     rows, columns = len(reference) + 1, len(found) + 1
     cost = np.zeros((rows, columns), dtype=int)
     cost[:, 0], cost[0, :] = np.arange(rows), np.arange(columns)

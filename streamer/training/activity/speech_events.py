@@ -34,16 +34,16 @@ class ActivityModel:
         self._features = LogMel()
 
     def make_state(self, slots: int) -> ModelState:
-        """A fresh state for so many streams."""
+        """Make a new state for this many streams."""
         return {"wav": torch.zeros(slots, CONTEXT), **self._head.make_state(slots)}
 
     def reset(self, state: ModelState, slots: Tensor) -> None:
-        """Make these slots fresh."""
+        """Reset the state of these slots."""
         for tensor in state.values():
             tensor.index_fill_(0, slots, 0)
 
     def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
-        """The activity in the next step of each of these slots."""
+        """Return the activity in the next step of each of these slots."""
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
         state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
         return {ACTIVITY: self._head.step(state, slots, self._features.energies(recent))}
@@ -53,32 +53,32 @@ class NoWords:
     """A search that finds no words."""
 
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
-        """Nothing to note."""
+        """Do nothing: there are no options."""
         yield from ()
 
     def release(self, slot: int) -> None:
-        """Nothing was noted."""
+        """Do nothing: there are no options."""
 
     def reset(self, slots: Sequence[int]) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
-        """No words."""
+        """Return hypotheses without words."""
         return self.finish(slots)
 
     def finish(self, slots: Sequence[int]) -> list[Hypothesis]:
-        """No words."""
+        """Return hypotheses without words."""
         return [Hypothesis((), 0) for _ in slots]
 
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
-        """No words."""
+        """Return the only alternative: no words."""
         nothing: list[LikelyWords] = [((), 1.0)]
         return nothing[:number]
 
 
 @dataclass(frozen=True)
 class SpeechEvent:
-    """A speech event: what it says, and how much audio had been heard when it came."""
+    """A speech event, and how much audio had been heard when it came."""
 
     state: str
     at_ms: int
@@ -86,8 +86,8 @@ class SpeechEvent:
 
 
 def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms: int) -> list[list[SpeechEvent]]:
-    """The speech events of streams, all computed together."""
-    # Without words every segment with activity would finally count as noise, so the patience is unlimited.
+    """Return the speech events of streams, which are computed together."""
+    # A segment with activity but without words counts as noise after a while. There are no words, so there is no limit.
     rule = EndpointRule(patience_ms=10**9)
     recogniser = Recogniser(ActivityModel(head), {"lexicon": NoWords()}, slots=len(recordings), idle_limit_s=1e9)
     for stream in range(len(recordings)):

@@ -1,6 +1,6 @@
 """Makes synthetic sounds other than speech: music, sung tones, keyboards, knocks, signals and hums.
 
-Each is float32 at 16 kHz with a peak of 1, and the same for the same seed. They are varied, not beautiful.
+Each sound is float32 at 16 kHz with a peak of 1. The same seed gives the same sound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VOWELS = ((730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 24
 
 
 def music(rng: Generator, samples: int) -> Audio:
-    """A few bars of chords, arpeggios, bass, melody and drums, some of them, with timbres of their own."""
+    """Make a few bars of music: some of chords, arpeggios, bass, melody and drums, each with its own timbre."""
     beat = int(60 / rng.uniform(60, 170) * SAMPLE_RATE)
     scale, root = SCALES[rng.integers(len(SCALES))], rng.uniform(40, 58)
     parts = {name for name in ("chords", "arpeggio", "bass", "melody", "drums") if rng.random() < 0.5} or {"chords"}
@@ -49,7 +49,7 @@ def music(rng: Generator, samples: int) -> Audio:
 
 
 def singing(rng: Generator, samples: int) -> Audio:
-    """Long sung tones with vibrato on a vowel or two, gliding from one to the next."""
+    """Make long sung tones with vibrato, on one or two vowels, that glide from one to the next."""
     mixed = np.zeros(samples + SAMPLE_RATE, np.float32)
     scale, root, start = SCALES[rng.integers(len(SCALES))], rng.uniform(45, 68), 0
     while start < samples:
@@ -69,7 +69,7 @@ def singing(rng: Generator, samples: int) -> Audio:
 
 
 def keyboard(rng: Generator, samples: int) -> Audio:
-    """Somebody types: presses and releases in bursts, each key a little different."""
+    """Make the sound of typing: presses and releases in bursts, with a slightly different sound for each key."""
     mixed = np.zeros(samples + SAMPLE_RATE, np.float32)
     tones, thump = rng.uniform(900, 6500, 3), rng.uniform(120, 450)
     decay, sharp, median = rng.uniform(0.002, 0.015), rng.uniform(0.2, 1), rng.uniform(0.09, 0.25)
@@ -85,7 +85,7 @@ def keyboard(rng: Generator, samples: int) -> Audio:
 
 
 def knocks(rng: Generator, samples: int) -> Audio:
-    """Knocks on doors and tables, mouse clicks, steps, in groups."""
+    """Make groups of knocks on doors and tables, mouse clicks and steps."""
     mixed = np.zeros(samples + SAMPLE_RATE, np.float32)
     start = int(rng.uniform(0, 2) * SAMPLE_RATE)
     while start < samples:
@@ -100,7 +100,7 @@ def knocks(rng: Generator, samples: int) -> Audio:
 
 
 def signals(rng: Generator, samples: int) -> Audio:
-    """Beeps, ringing, sirens and sweeps."""
+    """Make beeps, ringing, sirens and sweeps."""
     mixed = np.zeros(samples + SAMPLE_RATE, np.float32)
     on, off = rng.uniform(0.05, 2), rng.uniform(0.05, 3)
     pitches = np.exp(rng.uniform(np.log(250), np.log(3500), rng.integers(1, 4)))
@@ -117,7 +117,7 @@ def signals(rng: Generator, samples: int) -> Audio:
 
 
 def hum(rng: Generator, samples: int) -> Audio:
-    """Fans, wind, mains and rustling: coloured noise, steady or swelling as fast as syllables do."""
+    """Make fans, wind, mains hum and rustling: coloured noise, steady or with a level that changes like syllables."""
     size = 1 << (samples - 1).bit_length()
     hertz = np.fft.rfftfreq(size, 1 / SAMPLE_RATE)
     slope = (hertz + 30) ** -rng.uniform(0, 1.6)
@@ -140,7 +140,7 @@ KINDS: dict[str, Callable[[Generator, int], Audio]] = {
 
 
 def reverberated(rng: Generator, audio: Audio, seconds: float) -> Audio:
-    """The audio in a room that rings for so long."""
+    """Return the audio in a room with this reverberation time."""
     length = int(seconds * SAMPLE_RATE)
     tail = rng.standard_normal(length) * np.exp(-6.9 * np.arange(length) / length)
     tail *= rng.uniform(0.05, 0.5) / np.sqrt((tail**2).sum())
@@ -151,7 +151,7 @@ def reverberated(rng: Generator, audio: Audio, seconds: float) -> Audio:
 
 
 def banded(audio: Audio, lowest: float, highest: float) -> Audio:
-    """The audio through a line or a small loudspeaker."""
+    """Return the audio through a line or a small loudspeaker."""
     size = 1 << (len(audio) - 1).bit_length()
     hertz = np.fft.rfftfreq(size, 1 / SAMPLE_RATE)
     slope = 1 / (1 + (lowest / np.maximum(hertz, 1)) ** 6) / (1 + (hertz / highest) ** 10)
@@ -160,13 +160,13 @@ def banded(audio: Audio, lowest: float, highest: float) -> Audio:
 
 
 def quantised(audio: Audio) -> Samples:
-    """The audio as 16-bit samples."""
+    """Return the audio as 16-bit samples."""
     rounded: Samples = np.clip(np.rint(audio * 32768), -32768, 32767).astype(np.int16)
     return rounded
 
 
 def _timbre(rng: Generator) -> Callable[[float, int], Audio]:
-    """An instrument: a function of pitch and length."""
+    """Draw an instrument: a function of pitch and length."""
     heights = np.arange(1, 16) ** -rng.uniform(0.5, 2.5) * rng.lognormal(0, 0.6, 15)
     attack, decay = rng.choice([0.003, 0.01, 0.05, 0.2]), (None, 0.15, 0.4, 1.2)[rng.integers(4)]
     depth, rate = rng.choice([0.0, 0.0, 0.003, 0.012]), rng.uniform(4, 7)
@@ -198,7 +198,7 @@ def _drum(rng: Generator, kind: str) -> Audio:
 
 
 def _struck(rng: Generator, tones: NDArray[np.float64], decay: float, sharp: float) -> Audio:
-    """The sound of a hit on something hard: its tones ring for a moment, with a share of noise."""
+    """Make the sound of a hit on something hard: tones that ring for a moment, with a share of noise."""
     t = np.arange(int(0.3 * SAMPLE_RATE)) / SAMPLE_RATE
     ringing = sum(np.sin(2 * np.pi * tone * t + rng.uniform(0, 6)) * rng.uniform(0.3, 1) for tone in tones)
     noise = rng.standard_normal(len(t)) * np.exp(-t / (decay * 0.5))
@@ -207,7 +207,7 @@ def _struck(rng: Generator, tones: NDArray[np.float64], decay: float, sharp: flo
 
 
 def _harmonics(phase: NDArray[np.float64], heights: NDArray[np.float64]) -> Audio:
-    # sin(k x) from the two before it: a sine a harmonic would take most of the time.
+    # sin(k x) is computed from the two before it, because a call for each harmonic would take most of the time.
     phase = phase.astype(np.float32)
     before, current, twice = np.zeros_like(phase), np.sin(phase), 2 * np.cos(phase)
     total = heights[0] * current
@@ -242,7 +242,7 @@ def _add(mixed: Audio, start: int, audio: Audio, level: float) -> None:
 
 
 def _recorded(rng: Generator, audio: Audio, wet: float) -> Audio:
-    """The audio as a microphone may hear it, with a peak of 1."""
+    """Return the audio as a microphone may record it, with a peak of 1."""
     if rng.random() < wet:
         audio = reverberated(rng, audio, rng.uniform(0.1, 1.4))
     if rng.random() < 0.3:

@@ -1,1 +1,1 @@
-"""Changes training speech as microphones, rooms and lines do: whole batches, on their device."""
+"""Changes training speech in the way that microphones, rooms and lines do: whole batches, on their device."""

@@ -16,7 +16,7 @@ LEAST_BIT = 1 / 32768
 
 
 class Augmentation:
-    """Changes audio as microphones, rooms and lines do. Every decision comes from the generator."""
+    """Changes audio in the way that microphones, rooms and lines do. The generator decides everything."""
 
     def __init__(
         self, noise: Corpus, rooms: Corpus, device: torch.device, conditions: Conditions | None = None
@@ -27,7 +27,7 @@ class Augmentation:
         self._rooms = [recorded_room(response.to(device)) for response in responses]
 
     def audio(self, samples: Tensor, generator: torch.Generator) -> Tensor:
-        """Changed audio [rows, samples]."""
+        """Return changed audio [rows, samples]."""
         rows, length = samples.shape
         chances = torch.rand(rows, 4, generator=generator).tolist()
         samples = samples.clone()
@@ -38,19 +38,19 @@ class Augmentation:
                 samples[row] += self._background(samples[row], generator)
             samples[row] *= self._gain(samples[row], generator)
             if gate < 0.1:
-                # A gate or a codec: what is very quiet becomes exact digital silence.
+                # A gate or a codec makes very quiet audio exact digital silence.
                 samples[row] *= samples[row].abs() > 0.002
             elif dither < 0.8:
                 samples[row] += LEAST_BIT * 4 * dither * torch.randn(length, device=samples.device)
         return samples.clamp_(-1, 1)
 
     def mel(self, mel: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
-        """Features [rows, frames, mels] with some bands and stretches masked."""
+        """Return features [rows, frames, mels] with some bands and stretches masked."""
         return masked(mel, lengths, self._conditions, generator)
 
     def _coloured(self, row: Tensor, room: bool, generator: torch.Generator) -> Tensor:
-        """In a room, or through a line that lets only a band through."""
-        # Padding for the last echo, which would otherwise wrap around to the beginning.
+        """Return a row as in a room, or through a line that transmits only a band."""
+        # Without this padding, the last echo would wrap around to the beginning.
         size = 1 << (len(row) + (SAMPLE_RATE if room else 0) - 1).bit_length()
         spectrum = torch.fft.rfft(row, n=size)
         choice = float(torch.rand((), generator=generator))
@@ -68,7 +68,7 @@ class Augmentation:
         return self._rooms[int(torch.randint(len(self._rooms), (), generator=generator))]
 
     def _background(self, row: Tensor, generator: torch.Generator) -> Tensor:
-        """Recorded or white noise, 5 to 30 dB below the row's loud parts."""
+        """Return recorded or white noise, 5 to 30 dB below the loud parts of each row."""
         choice, decibels = torch.rand(2, generator=generator).tolist()
         if choice < 0.2:
             noise = torch.randn(len(row), device=row.device)
@@ -81,7 +81,7 @@ class Augmentation:
         return noise * (speech * ratio / noise.square().mean().sqrt().clamp(min=1e-6))
 
     def _gain(self, row: Tensor, generator: torch.Generator) -> Tensor:
-        """A factor that puts the peak between -26 and 0 dB of full scale; in one row of ten down to -56 dB."""
+        """Return factors that put the peak between -26 and 0 dB of full scale, or in one row of ten down to -56 dB."""
         drawn = float(torch.rand((), generator=generator))
         decibels = -26 * drawn / 0.9 if drawn < 0.9 else -26 - 300 * (drawn - 0.9)
         return 10 ** (decibels / 20) / row.abs().max().clamp(min=1e-3)

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Conditions:
-    """Chances of each change for a row, and the sizes of what is masked in its features."""
+    """The chance of each change for a row, and the sizes of the masks in its features."""
 
     room: float = 0.08
     line: float = 0.12
     noise: float = 0.35
-    synthetic_rooms: float = 0.0  # of the rooms: made up, for there are few recorded ones
+    synthetic_rooms: float = 0.0  # of the rooms: synthetic ones, because there are few recordings
     telephones: float = 0.0  # of the lines: 8 kHz and 8 bit
     bands: int = 2
     widest_band: int = 12  # mels
     stretches: int = 2
-    longest_share: float = 0.1  # of the row, for a stretch
+    longest_share: float = 0.1  # the longest masked stretch, as a share of the row
     longest_stretch: int = 32  # features of 10 ms
 
 

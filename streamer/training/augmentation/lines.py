@@ -1,4 +1,4 @@
-"""Lines that let only a band through, and telephones, which also have 8 kHz and 8 bit."""
+"""Lines that transmit only a band, and telephone lines, which also have 8 kHz and 8 bits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LEVELS = 127
 
 
 def narrowed(spectrum: Tensor, generator: torch.Generator) -> Tensor:
-    """The spectrum of a row, with a drawn band: from at most 300 Hz to at least 3400 Hz."""
+    """Return the spectrum of a row with only a random band: from at most 300 Hz to at least 3400 Hz."""
     lowest, highest = torch.rand(2, generator=generator).tolist()
     return _band(spectrum, 300 * max(lowest - 0.5, 0) * 2, 3400 + 3600 * highest)
 
 
 def telephoned(spectrum: Tensor) -> Tensor:
-    """The spectrum of a row after a telephone line: 300 to 3400 Hz, 8 kHz, 8 bit mu-law."""
+    """Return the spectrum of a row after a telephone line: 300 to 3400 Hz, 8 kHz, 8-bit mu-law."""
     half = (len(spectrum) - 1) // 2
     # The lower half of the spectrum is that of the same row at half the rate.
     line = torch.fft.irfft(_band(spectrum, 300, 3400)[: half + 1]) / 2
@@ -28,7 +28,7 @@ def telephoned(spectrum: Tensor) -> Tensor:
 
 
 def companded(samples: Tensor) -> Tensor:
-    """As 8 bit mu-law has it, with 127 levels to each side."""
+    """Return the audio after 8-bit mu-law, with 127 levels on each side of zero."""
     loudness = torch.log1p(MU * samples.abs().clamp(max=1)) / torch.tensor(1.0 + MU).log()
     kept = (loudness * LEVELS).round() / LEVELS
     return samples.sign() * ((1 + MU) ** kept - 1) / MU

@@ -11,7 +11,7 @@ HOPS_A_FRAME = 4
 
 
 def masked(mel: Tensor, lengths: Tensor, conditions: Conditions, generator: torch.Generator) -> Tensor:
-    """Features [rows, hops, mels] with some bands and stretches at their mean; `lengths` are in frames."""
+    """Return features [rows, hops, mels] in which some bands and stretches have their mean. `lengths` are in frames."""
     rows, hops, mels = mel.shape
     keep = torch.ones(rows, hops, mels, dtype=torch.bool, device=mel.device)
     bands, times = torch.arange(mels, device=mel.device), torch.arange(hops, device=mel.device)

@@ -1,4 +1,4 @@
-"""Impulse responses of rooms: recorded ones, and ones made of noise that decays behind the direct sound."""
+"""Impulse responses of rooms: recorded ones, and synthetic ones of noise that decays after the direct sound."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SILENT_S = 0.002
 
 
 def recorded_room(response: Tensor) -> Tensor:
-    """A recorded response from the direct sound on; otherwise every label would be too early. Its energy is 1."""
+    """Return a recorded response of energy 1. It begins with the direct sound; otherwise labels would be too early."""
     direct = int(response.abs().argmax())
     return _unit_energy(response[direct : direct + SAMPLE_RATE])
 
 
 def synthetic_room(generator: torch.Generator) -> Tensor:
-    """A synthetic response of energy 1, on the CPU. High tones decay faster, because walls absorb them more."""
+    """Make a synthetic response of energy 1, on the CPU. High tones decay faster, because walls absorb them more."""
     ringing, nearness, darkness = torch.rand(3, generator=generator).tolist()
     seconds = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** ringing
     times = torch.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE

@@ -1,7 +1,7 @@
 """Compares our search with flashlight-text's streaming lexicon decoder: word errors and CPU time on the same emissions.
 
-Both have the same lexicon and language model. The weights of each are tuned on one half of the set, at the second beam
-size that is asked for, and judged on the other half.
+Both use the same lexicon and language model. The weights of each search are tuned on one half of the set, with the
+second of the given beam sizes, and evaluated on the other half.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from streamer.training.search.search_trials import STEP_FRAMES, Trial, run_beam,
 from streamer.training.search.weight_tuning import described, tune
 
 LN10 = 2.302585092994046
-# Tokens that are this much worse than the best of a frame are not looked at by flashlight.
+# Flashlight ignores tokens whose score is lower than the best of the frame by more than this.
 THRESHOLD = 15.0
-# With more of them flashlight finds the same words in more time.
+# With more tokens, flashlight finds the same words in more time.
 FLASHLIGHT_TOKENS = 8
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both searches on the emissions of one prepared set, at some beam sizes and numbers of streams."""
+    """Both searches on the emissions of one prepared set, with some beam sizes and numbers of streams."""
 
     bundle: Path
     work: Path
@@ -45,7 +45,7 @@ class Comparison:
     streams: Sequence[int]
 
     def lines(self, tell: Callable[[str], None]) -> Iterator[str]:
-        """The weights that were found, and the table."""
+        """Return lines with the weights that were found, and the table."""
         if not self.arpa.is_file():
             raise CorpusError(f"{self.arpa} is missing: write it with scripts/train/build_language_model.py --arpa")
         lexicon = Lexicon.load(self.bundle / LEXICON_FILE)
@@ -102,7 +102,7 @@ class Flashlight:
         self._trie.smear(SmearingMode.MAX)
 
     def run(self, spoken: Sequence[EmittedUtterance], options: BeamOptions) -> Trial:
-        """Decode all utterances one after the other, asking for the best hypothesis after every step."""
+        """Decode all utterances one after another, and get the best hypothesis after every step."""
         from flashlight.lib.text.decoder import CriterionType, LexiconDecoder, LexiconDecoderOptions
 
         settings = LexiconDecoderOptions(

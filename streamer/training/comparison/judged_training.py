@@ -1,4 +1,4 @@
-"""Evaluates the runs of a comparison: the errors of all utterances of dev's second half, and a table of settings."""
+"""Evaluates the training runs of a comparison on the second half of dev, and makes a table of the settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JUDGED_FILE = "judged.json"
 
 @dataclass(frozen=True)
 class JudgedUtterance:
-    """One utterance that a run's model was judged on."""
+    """The result of a run's model on one utterance."""
 
     name: str
     corpus: str
@@ -40,16 +40,16 @@ class JudgedUtterance:
 
 @dataclass(frozen=True)
 class Judge:
-    """Searches with the lexicon and the language model of a bundle, and its `search.json` to begin with."""
+    """Evaluates models with the lexicon and the language model of a bundle, starting from its `search.json`."""
 
     base: Path
     work: Path
-    tuned: bool = True  # the weights of the search, on a part of the first half
+    tuned: bool = True  # whether the search's weights are tuned for each model, on a part of the first half
     tuning_beam: int = 64
     tuning_every: int = 2
 
     def judge(self, bundle: Path, stopped: Callable[[], bool], tell: Callable[[str], None]) -> list[JudgedUtterance]:
-        """Errors on the second half of dev. StoppedError if it is stopped before."""
+        """Return the errors on the second half of dev. StoppedError if the work is stopped before its end."""
         lexicon = Lexicon.load(self.base / LEXICON_FILE)
         language = LanguageModel.load(self.base / LANGUAGE_FILE)
         options = BeamOptions.load(self.base / SEARCH_FILE)
@@ -76,13 +76,13 @@ class Judge:
 
 
 def write_judged(folder: Path, judged: Sequence[JudgedUtterance]) -> None:
-    """Write them to the folder of a run."""
+    """Write the results to the folder of a run."""
     with replacing(folder / JUDGED_FILE, "w") as file:
         json.dump([asdict(one) for one in judged], file)
 
 
 def read_judged(folder: Path) -> list[JudgedUtterance] | None:
-    """The results of a run, None if it was not evaluated yet."""
+    """Return the results of a run; None if it was not evaluated yet."""
     path = folder / JUDGED_FILE
     if not path.is_file():
         return None
@@ -90,7 +90,10 @@ def read_judged(folder: Path) -> list[JudgedUtterance] | None:
 
 
 def comparison(found: Mapping[tuple[str, int], Sequence[JudgedUtterance]], baseline: str) -> str:
-    """A table: words wrong by setting, and the change against the baseline on the same seeds and utterances."""
+    """Return a table: the word error rate of each setting, and its change against the baseline.
+
+    The change is computed on the seeds that both have, and on the same utterances.
+    """
     by_setting: dict[str, dict[int, Sequence[JudgedUtterance]]] = defaultdict(dict)
     for (setting, seed), judged in found.items():
         by_setting[setting][seed] = judged
@@ -112,7 +115,7 @@ def comparison(found: Mapping[tuple[str, int], Sequence[JudgedUtterance]], basel
 def _samples(
     runs: Mapping[int, Sequence[JudgedUtterance]], others: Mapping[int, Sequence[JudgedUtterance]]
 ) -> list[CorpusSample]:
-    """Errors, the other's errors and words of each utterance, added up over the seeds."""
+    """Return the errors, the other setting's errors and the words of each utterance, added up over the seeds."""
     counts: dict[str, dict[str, list[int]]] = defaultdict(dict)
     speakers: dict[str, str] = {}
     for seed, judged in runs.items():

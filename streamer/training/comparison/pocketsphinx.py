@@ -37,7 +37,7 @@ class Heard:
 
 
 def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> str:
-    """Word error rates of both by corpus and in all; below zero the service makes fewer errors."""
+    """Return the word error rates of both, by corpus and in total. Below zero, the service makes fewer errors."""
     rows = []
     for their, our in zip(corpus_rates(theirs), corpus_rates(ours), strict=True):
         found = relative(_of(their, theirs), _of(our, ours))
@@ -55,7 +55,7 @@ def comparison(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance
 
 
 def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance]) -> Interval:
-    """Our word error rate against theirs, less one; utterances or speakers are drawn for both together."""
+    """Return our word error rate divided by theirs, less one. Both are resampled in the same way."""
     pairs = zip(by_corpus(theirs).values(), by_corpus(ours).values(), strict=True)
     samples = []
     for their, our in pairs:
@@ -66,8 +66,8 @@ def relative(theirs: Sequence[ScoredUtterance], ours: Sequence[ScoredUtterance])
 
 
 def heard_by_pocketsphinx(utterances: Sequence[Utterance], cache: Path | None, processes: int) -> Iterator[Heard]:
-    """PocketSphinx over all recordings, in their order."""
-    # Spawned, not forked, because the caller may have threads, and forking those causes a warning.
+    """Recognise all recordings with PocketSphinx, in their order."""
+    # The processes are spawned, not forked: the caller may have threads, and forking them causes a warning.
     with ProcessPoolExecutor(processes, get_context("spawn"), _open) as pool:
         yield from pool.map(_hear, utterances, [cache] * len(utterances))
 
@@ -88,7 +88,7 @@ def _hear(utterance: Utterance, cache: Path | None) -> Heard:
         return Heard(**json.loads(kept.read_text(encoding="utf-8")))
     began = time.process_time()
     _decoder.start_utt()
-    # The whole recording at once: PocketSphinx then knows the mean of all features from the start, its best case.
+    # PocketSphinx gets the whole recording at once. So it knows the mean of all features, which is best for it.
     _decoder.process_raw(audio, full_utt=True)
     _decoder.end_utt()
     cpu_s = time.process_time() - began
@@ -105,6 +105,6 @@ def _of(line: CorpusRates, results: Sequence[ScoredUtterance]) -> list[ScoredUtt
 
 
 def _relative(sums: Counts) -> Counts:
-    # Without any error of PocketSphinx there would be no ratio, so half an error is assumed.
+    # If PocketSphinx makes no error, half an error is assumed, because a ratio to zero does not exist.
     found: Counts = sums[:, 1] / np.maximum(sums[:, 0], 0.5) - 1
     return found

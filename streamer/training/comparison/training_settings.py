@@ -1,4 +1,4 @@
-"""Ways to train that are compared at equal steps, from the same weights, each on several seeds."""
+"""Ways to train, to be compared: with the same number of steps and the same first weights, each with several seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BASELINE = "crf"
 
 @dataclass(frozen=True)
 class TrainingSetting:
-    """One way: what is different from a run that goes on with CTC-CRF."""
+    """One way to train: its differences from a run that continues with CTC-CRF."""
 
     says: str
     schedule: Schedule = field(default_factory=lambda: replace(GOING_ON, crf_from=0))
@@ -24,7 +24,7 @@ class TrainingSetting:
     batch_seconds: float = Run.batch_seconds
 
     def run(self, work: Path, folder: Path, start: Path, steps: int, seed: int, processes: int | None) -> Run:
-        """The run by this setting."""
+        """Return the run with this setting."""
         return Run(
             work, folder, replace(self.schedule, steps=steps), seed=seed, batch_seconds=self.batch_seconds,
             start=start, processes=processes, phone_model=self.phone_model, conditions=self.conditions,
@@ -52,7 +52,10 @@ SETTINGS = {
 
 
 def chosen(names: list[str] | None, seeds: list[int]) -> Iterator[tuple[str, int]]:
-    """The settings with these names (default: all but the slowest) with each seed; one seed of all comes first."""
+    """Return the settings with these names (default: all but the slowest), each with every seed.
+
+    All settings come with the first seed, then with the next one.
+    """
     for name in names or ():
         if name not in SETTINGS:
             raise CorpusError(f"there is no setting {name!r}; there are {', '.join(SETTINGS)}")

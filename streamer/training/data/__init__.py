@@ -1,1 +1,1 @@
-"""Reads the given speech, prepares, aligns and degrades it, and makes speech with synthetic voices."""
+"""Reads, prepares, aligns and degrades the given speech, and makes speech with synthetic voices."""

@@ -1,7 +1,7 @@
 """The times of the words and phones of the prepared speech, as scripts/data/align_speech.py writes them.
 
-There are two kinds. `NAME.phones.jsonl` has times from an independent tool; times are evaluated with it.
-`NAME.heard.jsonl` has the pronunciations that a model of ours hears, with rough times: better targets for training.
+There are two kinds. `NAME.phones.jsonl` has times from an independent tool, and serves to evaluate times.
+`NAME.heard.jsonl` has the pronunciations that our own model hears, with rough times. It is better for training.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamer.training.data.corpus import CorpusError
 
 @dataclass(frozen=True)
 class Alignment:
-    """One utterance: words as (word, start ms, length ms), phones the same with the number of their word."""
+    """One utterance: words as (word, start ms, length ms), and phones in the same way with the number of their word."""
 
     name: str
     aligned: bool
@@ -27,17 +27,17 @@ class Alignment:
 
 
 def alignment_path(folder: Path, name: str) -> Path:
-    """The file that holds the alignments of a prepared set."""
+    """Return the path of the alignments of a prepared set."""
     return folder / f"{name}.phones.jsonl"
 
 
 def heard_path(folder: Path, name: str) -> Path:
-    """The file with the pronunciations that our model heard in a prepared set."""
+    """Return the path of the pronunciations that our model heard in a prepared set."""
     return folder / f"{name}.heard.jsonl"
 
 
 def read_alignments(folder: Path, name: str) -> dict[str, Alignment]:
-    """The alignments of a prepared set by the utterance's name."""
+    """Read the alignments of a prepared set, by the name of the utterance."""
     path = alignment_path(folder, name)
     if not path.is_file():
         raise CorpusError(f"{path} is missing: run scripts/data/align_speech.py --work {folder} {name} first")
@@ -45,7 +45,7 @@ def read_alignments(folder: Path, name: str) -> dict[str, Alignment]:
 
 
 def read_targets(folder: Path, name: str) -> dict[str, Alignment]:
-    """The targets for training: the pronunciations that a model heard if there are any, otherwise the alignments."""
+    """Read the targets for training: the pronunciations that a model heard, or else the alignments."""
     path = heard_path(folder, name)
     return _read(path) if path.is_file() else read_alignments(folder, name)
 
@@ -53,7 +53,7 @@ def read_targets(folder: Path, name: str) -> dict[str, Alignment]:
 def write_resumed(path: Path, find: Callable[[set[str]], Iterable[Alignment]]) -> None:
     """Write alignments line by line, and continue after an interrupted run.
 
-    `find` gets the names of the utterances that were aligned before, and gives the others.
+    `find` gets the names of the utterances that were aligned before, and yields the other ones.
     """
     partial = path.with_name(path.name + ".partial")
     done = set(_finished(partial))
@@ -72,7 +72,7 @@ def _read(path: Path) -> dict[str, Alignment]:
 
 
 def _finished(partial: Path) -> Iterator[str]:
-    """Names in an interrupted run's file, whose broken last line is cut off."""
+    """Return the names in the file of an interrupted run, and cut off its incomplete last line."""
     if not partial.exists():
         return
     content = partial.read_bytes()

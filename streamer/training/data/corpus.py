@@ -20,7 +20,7 @@ Samples = npt.NDArray[np.int16]
 
 
 class CorpusError(Exception):
-    """Prepared or given data cannot be used; the message says what to do."""
+    """Prepared or given data cannot be used. The message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class Corpus:
             raise CorpusError(f"{audio} is shorter than {table} says: run scripts/data/prepare_speech.py again")
 
     def samples(self, utterance: Utterance) -> Samples:
-        """The samples of one recording, not copied."""
+        """Return the samples of one recording, without copying them."""
         return self._samples[utterance.start : utterance.start + utterance.samples]
 
     def everything(self) -> Samples:
-        """All samples end to end, as they lie in the file."""
+        """Return all samples end to end, as in the file."""
         return self._samples
 
 
 def write_corpus(folder: Path, name: str, recordings: Iterable[tuple[Utterance, Samples]]) -> list[Utterance]:
-    """Write recordings as a prepared set, and fill in their `start`. An error leaves no incomplete files."""
+    """Write recordings as a prepared set, and fill in their `start`. After an error there are no incomplete files."""
     written: list[Utterance] = []
     with replacing(folder / f"{name}.samples", "wb") as audio:
         position = 0

@@ -1,4 +1,4 @@
-"""Ways to make recordings worse: noise, rooms, a telephone, wrong levels. The same seed gives the same files."""
+"""Ways to degrade recordings: noise, rooms, a telephone, wrong levels. The same seed gives the same files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LIVEABLE_SECONDS = 1.3
 
 
 def degradations(noise: Corpus, rooms: Corpus) -> dict[str, Degradation]:
-    """All degradations by name."""
+    """Return all degradations by name."""
     recordings = [noise.samples(recording) for recording in noise.utterances]
     responses = [_response(rooms.samples(room) / 32768) for room in rooms.utterances]
     live = [response for response in responses if 0.2 < ringing_seconds(response) < LIVEABLE_SECONDS]
@@ -52,7 +52,7 @@ def degradations(noise: Corpus, rooms: Corpus) -> dict[str, Degradation]:
 
 
 def degrade(utterances: Sequence[Utterance], degradation: Degradation, folder: Path, name: str, seed: int) -> Path:
-    """Write one degradation's files and manifest."""
+    """Write the files and the manifest of one degradation."""
     rows = []
     for number, utterance in enumerate(utterances):
         # The seed does not depend on the degradation, so that noise at 20 dB and at 5 dB is the same noise.
@@ -75,7 +75,7 @@ def degrade(utterances: Sequence[Utterance], degradation: Degradation, folder: P
 def with_noise(
     audio: Audio, rng: np.random.Generator, noise: Sequence[npt.NDArray[np.int16]], decibels: float
 ) -> Audio:
-    """The audio with recorded noise this far below the speech."""
+    """Return the audio with recorded noise that is quieter than the speech by this many dB."""
     stretch = np.zeros(0)
     while len(stretch) < len(audio):
         recording = noise[rng.integers(len(noise))] / 32768
@@ -90,7 +90,7 @@ def with_noise(
 
 
 def reverberated(audio: Audio, rng: np.random.Generator, responses: Sequence[Audio]) -> Audio:
-    """The audio as heard across a room, at the same level as before."""
+    """Return the audio as heard across a room, at the same level as before."""
     response = responses[rng.integers(len(responses))]
     size = len(audio) + len(response)
     heard = np.fft.irfft(np.fft.rfft(audio, size) * np.fft.rfft(response, size), size)[: len(audio)]
@@ -99,7 +99,7 @@ def reverberated(audio: Audio, rng: np.random.Generator, responses: Sequence[Aud
 
 
 def telephoned(audio: Audio) -> Audio:
-    """Through a telephone line: 300 to 3400 Hz, 8 kHz, 8 bit mu-law."""
+    """Return the audio through a telephone line: 300 to 3400 Hz, 8 kHz, 8-bit mu-law."""
     narrow = soxr.resample(audio, SAMPLE_RATE, TELEPHONE_RATE)
     spectrum = np.fft.rfft(narrow)
     hertz = np.fft.rfftfreq(len(narrow), 1 / TELEPHONE_RATE)
@@ -113,24 +113,24 @@ def telephoned(audio: Audio) -> Audio:
 
 
 def clipped(audio: Audio) -> Audio:
-    """The audio so loud that one sample in twenty is clipped."""
+    """Return the audio so loud that one sample in twenty is clipped."""
     loudest_kept = max(float(np.quantile(np.abs(audio), 0.95)), 1e-4)
     return (audio / loudest_kept).clip(-1, 1)
 
 
 def speech_level(audio: Audio) -> float:
-    """The root mean square of the loud parts: of 20 ms pieces at most 30 dB below the loudest."""
+    """Return the root mean square of all pieces of 20 ms that are at most 30 dB below the loudest one."""
     pieces = audio[: len(audio) // 320 * 320].reshape(-1, 320)
     powers = np.mean(pieces**2, axis=1) if len(pieces) else np.array([np.mean(audio**2)])
     return float(np.sqrt(np.mean(powers[powers >= powers.max() / 1000])))
 
 
 def ringing_seconds(response: Audio) -> float:
-    """How long a room takes to fall by 60 dB, from its fall between -5 and -25 dB."""
+    """Return how long a room takes to fall by 60 dB, estimated from its fall between -5 and -25 dB."""
     left = np.cumsum(response[::-1] ** 2)[::-1] / np.sum(response**2)
     return 3 * float(np.argmax(left < 10**-2.5) - np.argmax(left < 10**-0.5)) / SAMPLE_RATE
 
 
 def _response(recorded: Audio) -> Audio:
-    # From the direct sound on; otherwise the words would be later than they were said.
+    # The response begins with the direct sound. Otherwise the words would come later than they were said.
     return recorded[int(np.abs(recorded).argmax()) :]

@@ -43,17 +43,17 @@ def align(work: Path, name: str, processes: int, tell: Callable[[str], None]) ->
 
 
 class Aligner:
-    """PocketSphinx with a dictionary that grows by every word it lacks."""
+    """PocketSphinx. Words that its dictionary lacks are added to it."""
 
     def __init__(self) -> None:
-        # The best path through the lattice may give a phone less time than its states need; then the second pass fails.
+        # The second pass fails if the best path through the lattice gives a phone less time than its states need.
         self._decoder = pocketsphinx.Decoder(lm=None, bestpath=False, loglevel="FATAL")
         letters = asr_repository() / "streaming_asr" / "1" / "letters.safetensors"
         self._pronunciations = Pronunciations(cmu_dictionary(), LetterToSound.load(letters))
         self._known: dict[str, Phones] = {}
 
     def align(self, utterance: Utterance, audio: bytes) -> Alignment:
-        """The times of the words and phones of one utterance."""
+        """Return the times of the words and phones of one utterance."""
         words = utterance.text.split()
         phones = [self._pronounced(word) for word in words]
         for word, found in zip(words, phones, strict=True):
@@ -61,7 +61,7 @@ class Aligner:
                 self._decoder.add_word(word, " ".join(found))
         try:
             times = self._times(utterance.text, audio)
-        except RuntimeError:  # the aligner's way of saying that the text does not fit the audio
+        except RuntimeError:  # the aligner raises this if the text does not fit the audio
             times = None
         if times is None or [word for word, _, _ in times[0]] != words:
             unplaced = [(phone, 0, 0, number) for number, found in enumerate(phones) for phone in found]
@@ -96,7 +96,7 @@ class Aligner:
         self._decoder.end_utt()
 
     def _pronounced(self, word: str) -> Phones:
-        """The aligner's own pronunciation where it has one."""
+        """Return the aligner's own pronunciation of a word if it has one, or else the first one that we know."""
         if word not in self._known:
             found = self._decoder.lookup_word(word)
             own = tuple(phone for phone in (found or "").split() if phone in PHONES)

@@ -1,4 +1,4 @@
-"""Reads, checks and decodes the given speech: manifests with tar shards."""
+"""Reads, checks and decodes the given speech: manifests, and tar files (shards) with the recordings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Row:
 
 
 def read_manifest(path: Path) -> list[Row]:
-    """The rows of a manifest, each one checked."""
+    """Read the rows of a manifest, and check each one."""
     if not path.is_file():
         raise CorpusError(f"the manifest {path} is missing")
     rows: list[Row] = []
@@ -56,7 +56,7 @@ def read_manifest(path: Path) -> list[Row]:
 
 
 def decoded(pool: ProcessPoolExecutor, speech: Path, rows: list[Row]) -> Iterator[tuple[Utterance, Samples]]:
-    """The recordings of these rows, shard after shard; each must be as long as its row says."""
+    """Decode the recordings of these rows, one shard after another. Each must have the length that its row says."""
     by_shard: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_shard.setdefault(row.shard, {})[row.member] = row
@@ -75,14 +75,14 @@ def decoded(pool: ProcessPoolExecutor, speech: Path, rows: list[Row]) -> Iterato
 
 
 def unlabelled(shard: Path) -> Iterator[tuple[Utterance, Samples]]:
-    """All recordings of a shard of noise or rooms, with empty texts."""
+    """Return all recordings of a shard of noise or rooms, with empty texts."""
     for name, data in _members(shard):
         samples = decode(data, name)
         yield Utterance(name, 0, len(samples), shard.stem, "", ""), samples
 
 
 def decode(encoded: bytes, name: str) -> Samples:
-    """Any audio file as int16 at 16 kHz; of several channels the first."""
+    """Return the first channel of any audio file as int16 at 16 kHz."""
     try:
         audio, rate = soundfile.read(io.BytesIO(encoded), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:

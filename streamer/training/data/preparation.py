@@ -1,4 +1,4 @@
-"""The given speech, noise and rooms as prepared sets: checked, decoded, and nothing of dev in train."""
+"""Prepares the given speech, noise and rooms: checks and decodes them, and removes from train what is in dev."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamer.training.data.given_speech import Row, decoded, read_manifest, unl
 
 
 def prepare(speech: Path, work: Path, processes: int, tell: Callable[[str], None]) -> None:
-    """Write all four prepared sets to `work`, and report a line for each."""
+    """Write all four prepared sets to `work`, and report one line about each."""
     dev = read_manifest(speech / "dev.tsv")
     train = read_manifest(speech / "train.tsv")
     kept = without(train, dev)
@@ -25,7 +25,7 @@ def prepare(speech: Path, work: Path, processes: int, tell: Callable[[str], None
 
 
 def without(train: list[Row], dev: list[Row]) -> list[Row]:
-    """The rows of train that are not also in dev, by recording and by speaker with text."""
+    """Return the rows of train that are not also in dev, neither as a recording nor as a text of the same speaker."""
     members = {(row.corpus, row.member) for row in dev}
     spoken = {(row.corpus, row.speaker, row.text) for row in dev}
     return [
@@ -36,6 +36,6 @@ def without(train: list[Row], dev: list[Row]) -> list[Row]:
 
 
 def amount(name: str, utterances: list[Utterance]) -> str:
-    """A line with the size of a set."""
+    """Return a line with the size of a set."""
     hours = sum(utterance.seconds for utterance in utterances) / 3600
     return f"{name}: {len(utterances)} recordings, {hours:.2f} h"

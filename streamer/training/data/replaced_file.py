@@ -1,6 +1,6 @@
-"""Replaces a file only when the new one is complete, and only if it is different.
+"""Replaces a file only when the new one is complete, and only if the content is different.
 
-There is never an incomplete file in its place, and a file that would be the same is not touched.
+So there is never an incomplete file, and the time of a file changes only with its content.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
-    """Open a temporary file that takes the place of `path` only when everything was written."""
+    """Open a temporary file. It replaces `path` when everything is written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:

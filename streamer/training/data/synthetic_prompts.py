@@ -1,6 +1,6 @@
-"""Makes the texts that synthetic voices say: rare words, numbers, spelled letters and commands, in carrier sentences.
+"""Makes the texts for synthetic voices: rare words, numbers, spelled letters and commands, inside simple sentences.
 
-A prompt is written as it shall be transcribed, but with single letters that are named, not read, in capitals.
+A prompt has the words of its transcript. Single letters that a voice must spell are capitals.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ KINDS = {_CARRIERS: 0.5, _COMMANDS: 0.2, _NUMBERS: 0.15, _SPELLED: 0.15}
 
 
 def transcript(prompt: str) -> str:
-    """The transcript of a prompt, in lower case."""
+    """Return the transcript of a prompt, in lower case."""
     return prompt.lower()
 
 
 def spoken(prompt: str) -> str:
-    """The text for a voice: letters are replaced by their names, with short breaks between them."""
+    """Return the text for a voice: letters are replaced by their names, with short breaks between them."""
     words = [f"{LETTER_NAMES[word]}," if word in LETTER_NAMES else word for word in prompt.split()]
-    # In lower case some voices read it as a letter of an alphabet, not as the word.
+    # Some voices read it in lower case as a letter of an alphabet, not as the word.
     return " ".join("I" if word == "i" else word for word in words).rstrip(",") + "."
 
 
 def prompts(words: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Endless prompts; every word comes once before any comes twice."""
+    """Yield prompts without end. Every word comes once before any word comes twice."""
     slots = _Slots(words, rng)
     families, shares = list(KINDS), list(KINDS.values())
     while True:
@@ -80,7 +80,7 @@ def prompts(words: Sequence[str], rng: random.Random) -> Iterator[str]:
 
 
 def cardinal(number: int) -> str:
-    """A number below a million in words."""
+    """Return a number below a million in words."""
     if number < 20:
         return _ONES[number] or "zero"
     if number < 100:
@@ -114,7 +114,7 @@ class _Slots:
         }
 
     def filled(self, sentence: str) -> str:
-        """The sentence with every gap filled."""
+        """Return the sentence with every gap filled."""
         parts = sentence.replace("}", "{").split("{")
         return "".join(self._fillers[part]() if index % 2 else part for index, part in enumerate(parts))
 

@@ -1,4 +1,7 @@
-"""Speech of synthetic voices: words that train lacks, numbers, spelled letters and commands; a seed repeats it."""
+"""Speech of synthetic voices: words that train lacks, numbers, spelled letters and commands.
+
+The same seed gives the same speech.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def synthesise(work: Path, hours: float, engines: Sequence[str], seed: int, proc
 def planned_speech(
     words: Sequence[str], unwanted: Collection[str], engines: Sequence[str], rng: random.Random
 ) -> Iterator[tuple[Voice, str]]:
-    """Endless voices with what they say, each engine as often as the others; texts of `unwanted` are never said."""
+    """Yield voices and their texts without end. All engines come equally often. Texts of `unwanted` are never said."""
     turns = itertools.cycle(engines)
     for prompt in prompts(words, rng):
         if transcript(prompt) not in unwanted:
@@ -45,7 +48,7 @@ def planned_speech(
 def _said(
     pool: ProcessPoolExecutor, planned: Iterator[tuple[Voice, str]], seconds: float
 ) -> Iterator[tuple[Utterance, Samples]]:
-    """The beginning of the plan, with this many seconds."""
+    """Return the speech of the beginning of the plan, with this many seconds."""
     number = 0
     while seconds > 0:
         voices, texts = zip(*itertools.islice(planned, min(SAID_AT_ONCE, 1 + int(seconds / 2))), strict=True)

@@ -27,21 +27,21 @@ PACKAGES = {
 PATIENCE_S = 60
 
 _ACCENTS = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-us-nyc", "en-029")
-# Variants of which scripts/data/align_speech.py finds the words in at least half of the cases.
+# Variants that are clear enough: scripts/data/align_speech.py finds the words in at least half of the cases.
 _THROATS = (
     "+f1", "+f2", "+f3", "+f4", "+f5", "+m1", "+m2", "+m5", "+m6", "+m8", "+klatt", "+klatt2", "+klatt3", "+klatt4",
     "+john", "+steph",
 )  # fmt: skip
-# awb_time says times of day only; kal is kal16 at 8 kHz.
+# awb_time says only times of day. kal is kal16 at 8 kHz.
 _FLITE = ("slt", "rms", "awb", "kal16")
-# RHVoice's evgeniy-eng and lyubov are for non-commercial use only.
+# RHVoice's evgeniy-eng and lyubov are only for non-commercial use.
 _RHVOICE = ("alan", "bdl", "clb", "slt")
 _PITCHES = {"slt": 180, "rms": 110, "awb": 130, "kal16": 105}
 
 
 @dataclass(frozen=True)
 class Voice:
-    """A voice with its way of speaking, as factors of the usual; `throat` shifts all of the spectrum."""
+    """A voice with its way of speaking, as factors of the usual one. `throat` shifts the whole spectrum."""
 
     engine: str
     name: str
@@ -51,11 +51,11 @@ class Voice:
 
     @property
     def speaker(self) -> str:
-        """The voice's name in a corpus."""
+        """The name of the voice in a corpus."""
         return f"{self.engine} {self.name}"
 
     def say(self, text: str) -> Samples:
-        """The text as this voice says it; always the same."""
+        """Say the text with this voice. The result is always the same."""
         command, given = _command(self, text)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "said.wav"
@@ -66,7 +66,7 @@ class Voice:
                 audio, rate = soundfile.read(io.BytesIO(path.read_bytes()), dtype="float32", always_2d=True)
             except (OSError, subprocess.SubprocessError, soundfile.SoundFileError) as error:
                 raise CorpusError(f"{self.speaker} cannot say {text!r}: {error}") from error
-        # Played faster or slower: a shorter or longer throat, made up for in the rate that was asked for.
+        # Faster or slower playback sounds like a shorter or longer throat. The requested rate compensates for the pace.
         sound = soxr.resample(audio[:, 0], rate * self.throat, SAMPLE_RATE)
         levels: Samples = np.clip(np.rint(sound * 32767), -32768, 32767).astype(np.int16)
         return levels
@@ -83,7 +83,7 @@ def check_installed(engines: Sequence[str]) -> None:
 
 
 def draw_voice(engine: str, rng: random.Random) -> Voice:
-    """One of the engine's voices, speaking its own way."""
+    """Draw one of the voices of an engine, and its way of speaking."""
     names = {
         "espeak-ng": lambda: rng.choice(_ACCENTS) + rng.choice(_THROATS),
         "flite": lambda: rng.choice(_FLITE),
@@ -94,7 +94,7 @@ def draw_voice(engine: str, rng: random.Random) -> Voice:
 
 
 def _command(voice: Voice, text: str) -> tuple[list[str], str]:
-    """The command without the name of the output file, and the text for its standard input."""
+    """Return the command without the name of the output file, and the text for its standard input."""
     rate, pitch = voice.rate / voice.throat, voice.pitch / voice.throat
     if voice.engine == "espeak-ng":
         words_a_minute, scale = str(round(160 * rate)), str(min(max(round(50 * pitch), 0), 99))

@@ -1,1 +1,1 @@
-"""Finds texts for speech without text: known sentences that were read, or the recogniser's own words if it is sure."""
+"""Finds texts for speech without text: known sentences that were read, or words that the recogniser is sure of."""

@@ -1,4 +1,4 @@
-"""Finds the sentences that may have been read: those nearest to the recognised words."""
+"""Finds the sentences that may have been read aloud: those nearest to the recognised words."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy.typing as npt
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.spoken_text import UNKNOWN, sentences
 
-# A word in more sentences than this tells nothing about which one was read, and would cost time.
+# A word that is in more sentences than this does not help to find the one that was read, and would cost time.
 MOST_SENTENCES = 20_000
-# Shorter sentences would match by chance; longer ones are not given to people to read.
+# Shorter sentences would match by chance. Longer ones are not given to people to read.
 FEWEST_WORDS, MOST_WORDS = 3, 20
 
 
 def read_sentences(paths: Iterable[Path], avoided: Collection[str] = ()) -> Iterator[str]:
-    """The sentences of text files, in lower case as they are spoken, without those to be avoided."""
+    """Read the sentences of text files, in lower case and as they are spoken, without those to be avoided."""
     for path in paths:
         if not path.is_file():
             raise CorpusError(f"{path} is missing: give a text file of sentences")
@@ -32,7 +32,7 @@ def read_sentences(paths: Iterable[Path], avoided: Collection[str] = ()) -> Iter
 
 
 class KnownSentences:
-    """An index from words to sentences. Rare words count most, and of equal matches the shorter sentence is nearer."""
+    """An index from words to sentences. Rare words count most. Of two equal matches, the shorter sentence is nearer."""
 
     def __init__(self, sentences: Iterable[str], most_sentences: int = MOST_SENTENCES) -> None:
         self._sentences = list(dict.fromkeys(sentences))
@@ -47,7 +47,7 @@ class KnownSentences:
         of_sentence = np.repeat(np.arange(len(split), dtype=np.int32), lengths)
         occurrences = np.bincount(tokens, minlength=len(self._numbers))
         self._weights = np.log((len(split) + 1) / np.maximum(occurrences, 1))
-        # The total weight of each sentence, because a long one has more words that may match by chance.
+        # A long sentence has more words that may match by chance, so the total weight of each sentence is needed.
         self._sizes = np.sqrt(np.bincount(of_sentence, self._weights[tokens] ** 2, minlength=len(split)) + 1e-9)
         order = np.argsort(tokens, kind="stable")
         self._postings = of_sentence[order]
@@ -58,7 +58,7 @@ class KnownSentences:
         return len(self._sentences)
 
     def nearest(self, heard: Sequence[str], number: int) -> list[str]:
-        """Up to this many sentences that share words with the recognised ones, the nearest first."""
+        """Return up to this many sentences that share words with the recognised ones, the nearest first."""
         found: list[npt.NDArray[np.int32]] = []
         weights: list[npt.NDArray[np.float64]] = []
         for word in dict.fromkeys(heard):

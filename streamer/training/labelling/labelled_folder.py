@@ -15,7 +15,7 @@ SHARD_BYTES = 45_000_000
 
 
 def write_labelled(folder: Path, name: str, recordings: Iterable[tuple[Row, bytes]]) -> list[Row]:
-    """Write shards NAME-000.tar, … and train.tsv, and fill in `shard` of the rows. Files are never incomplete."""
+    """Write the shards NAME-000.tar, … and train.tsv, and set `shard` of the rows. Files are never incomplete."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Row] = []
     waiting = iter(recordings)

@@ -1,4 +1,4 @@
-"""Makes training speech of recordings without text: recognises them, looks up sentences, keeps sure texts."""
+"""Makes training speech from recordings without text: recognises them, looks up sentences, and keeps sure texts."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Sources:
     """The parts and files that are needed to make labels."""
 
     bundle: Path  # the recogniser
-    sentences: Sequence[Path]  # text files of sentences that may have been read
-    dev: Path  # manifest whose texts no label may have
+    sentences: Sequence[Path]  # text files with sentences that may have been read aloud
+    dev: Path  # a manifest; its texts may not become labels
     beam: int = 96
 
 
@@ -44,7 +44,7 @@ def label(
     recordings: Path, work: Path, name: str, output: Path, sources: Sources, limits: Thresholds,
     tell: Callable[[str], None],
 ) -> list[Row]:  # fmt: skip
-    """Label a set that was prepared of a folder, and write what got a label as a folder of given speech."""
+    """Label a set that was prepared from a folder. Utterances with a label are written as a folder of given speech."""
     avoided = {" ".join(reference.words) for reference in read_transcripts(sources.dev)}
     known = KnownSentences(read_sentences(sources.sentences, avoided))
     tell(f"{len(known)} known sentences")
@@ -79,7 +79,7 @@ def find_label(
     scores: TextScores,
     limits: Thresholds,
 ) -> Label | None:
-    """The label of an utterance: the known sentences nearest to what was heard are scored together with it."""
+    """Return the label of an utterance. The recognised words compete with the known sentences nearest to them."""
     if not heard:
         return None
     words = [word.text for word in heard]

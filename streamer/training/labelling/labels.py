@@ -1,4 +1,4 @@
-"""Decides which text an utterance gets: a known sentence that fits well, the recognised words, or none."""
+"""Decides which text an utterance gets: a known sentence that fits well, the recognised words, or no text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FOUND, HEARD = "found", "heard"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How sure a text must be. docs/how-to/training.md shows how well these values work if the text is known."""
+    """How sure a text must be. docs/how-to/training.md has figures for these values on speech whose text is known."""
 
-    # Pairs of limits in nats per frame: how much less likely than the recognised words a known sentence may be, if it
-    # is this much likelier than the next one. A sentence that stands out more may be less likely.
+    # Pairs of limits in nats per frame. A known sentence may be less likely than the recognised words by the first
+    # number, if it is likelier than the next sentence by the second number.
     found: tuple[tuple[float, float], ...] = ((0.2, 0.2), (0.35, 0.5))
-    # The recognised words must reach this sum of their log-likelihood per frame and their mean share of the search's
-    # probability. The first tells how well the phones fit, the second how sure the words are; together they tell most.
+    # The least sum of two figures of the recognised words: their log-likelihood per frame, which shows how well the
+    # phones fit, and their mean share of the search's probability, which shows how sure the words are.
     heard: float = 0.6
-    fewest_words: int = 3  # fewer words alone are not reliable
+    fewest_words: int = 3  # fewer words are not reliable
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Label:
 def choose(
     heard: Sequence[HypothesisWord], own_score: float, known: Mapping[str, float], limits: Thresholds
 ) -> Label | None:
-    """The label of an utterance, if there is a sure one.
+    """Return the label of an utterance, if there is a sure one.
 
-    Scores are log-likelihoods a frame: `own_score` of the words heard, `known` of every known sentence in question.
+    Scores are log-likelihoods per frame: `own_score` of the recognised words, `known` of each possible sentence.
     """
     ranked = sorted(known, key=known.__getitem__, reverse=True)
     if ranked:

@@ -1,4 +1,4 @@
-"""Makes a prepared set of a folder of recordings without text."""
+"""Makes a prepared set from a folder of recordings without text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDINGS = {".flac", ".mp3", ".ogg", ".opus", ".wav"}
 
 
 def prepare_recordings(folder: Path, work: Path, name: str, processes: int) -> list[Utterance]:
-    """Decode all recordings below a folder; an utterance is named after its file, and has no text."""
+    """Decode all recordings below a folder. An utterance has the name of its file, and no text."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
     if not paths:
         raise CorpusError(f"there are no recordings in {folder}: it needs files {', '.join(sorted(ENDINGS))}")

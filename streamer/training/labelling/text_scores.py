@@ -12,14 +12,14 @@ from streamer.training.language.pronunciation import Pronunciations
 
 
 class TextScores:
-    """Scores texts against emissions of the phones' head; remembers how words are pronounced."""
+    """Scores texts by emissions of the phones' head. It remembers the pronunciations of words."""
 
     def __init__(self, pronunciations: Pronunciations) -> None:
         self._pronunciations = pronunciations
         self._known: dict[str, list[int]] = {}
 
     def score(self, emissions: Tensor, texts: Sequence[str]) -> list[float]:
-        """The log-likelihood of each text for emissions [frames, units], divided by the number of frames.
+        """Return the log-likelihood of each text for emissions [frames, units], divided by the number of frames.
 
         The score of a text that is too long for this number of frames is minus infinity.
         """
@@ -34,7 +34,7 @@ class TextScores:
         return [-loss / frames for loss in losses.tolist()]
 
     def units(self, text: str) -> list[int]:
-        """The phones of a text, each word as it is mostly pronounced, with a boundary after it."""
+        """Return the phones of a text: the most usual pronunciation of each word, and a boundary after it."""
         return [unit for word in text.split() for unit in self._pronounced(word)]
 
     def _pronounced(self, word: str) -> list[int]:

@@ -1,1 +1,1 @@
-"""The language model and the lexicon: text as it is spoken, counts, Kneser-Ney, pruning, pronunciations."""
+"""Builds the language model and the lexicon: spoken text, counts, Kneser-Ney, pruning, pronunciations."""

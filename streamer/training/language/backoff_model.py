@@ -1,4 +1,4 @@
-"""A trigram model with back-off: probabilities of the n-grams it holds, and what is left for all others."""
+"""A trigram model with back-off: probabilities of the n-grams that it has, and weights for all others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST = 1e-9  # the least probability that a context leaves for other n-grams
 
 @dataclass
 class BackOffModel:
-    """Probabilities by n-gram (keys sorted); the back-off weights follow from them."""
+    """Probabilities by n-gram (with sorted keys). The back-off weights are computed from them."""
 
     words: list[str]
     unigrams: Floats
@@ -46,7 +46,7 @@ class BackOffModel:
         return look_up(self.bigrams, self.bigram, (first << BITS) | second, backed_off)
 
     def probabilities(self, tokens: Ids) -> Floats:
-        """P of the last word of each row: two words of context and a word."""
+        """Return P of the last word of each row. A row is two words of context and a word."""
         first, second, word = tokens.astype(np.int64).T
         context = (first << BITS) | second
         weights = look_up(self.bigrams, self.pair_back_off, context, 1.0)
@@ -54,14 +54,14 @@ class BackOffModel:
         return look_up(self.trigrams, self.trigram, (context << BITS) | word, backed_off)
 
     def keeping(self, bigrams: npt.NDArray[np.bool_], trigrams: npt.NDArray[np.bool_]) -> BackOffModel:
-        """The model with only these n-grams."""
+        """Return the model with only these n-grams."""
         return BackOffModel(
             self.words, self.unigrams, self.bigrams[bigrams], self.bigram[bigrams],
             self.trigrams[trigrams], self.trigram[trigrams],
         )  # fmt: skip
 
     def arpa(self) -> Iterator[str]:
-        """The lines of the model in the ARPA format that other tools read."""
+        """Yield the lines of the model in the ARPA format, which other tools read."""
         words = self.words
         yield "\\data\\"
         for order, number in enumerate((len(words), len(self.bigrams), len(self.trigrams)), start=1):
@@ -84,7 +84,7 @@ class BackOffModel:
 
 
 def _left(probabilities: Floats, contexts: Keys, number: int) -> Floats:
-    """The probability that the n-grams of each context leave for others."""
+    """Return the probability that the n-grams of each context leave for others."""
     taken = np.bincount(contexts, weights=probabilities, minlength=number)
     return np.maximum(1.0 - taken, LEAST)
 

@@ -1,4 +1,8 @@
-"""Estimates the letter-to-sound model: aligns letters to phones by EM, then counts, smooths and prunes n-grams."""
+"""Estimates the letter-to-sound model from words with known pronunciations.
+
+A graphone is one letter together with the phones that it stands for: none, one or two. Expectation maximisation (EM)
+finds the graphones of each word. The model is an n-gram over graphones: counted, smoothed and pruned.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def estimate(entries: Iterable[Entry], order: int, least: float) -> LetterToSound:
-    """The model of these words; n-grams that gain less than `least` nats in total are left out."""
+    """Return the model of these words, without the n-grams that gain less than `least` nats in total."""
     return _Counts(align(entries), order).model(least)
 
 
 def align(entries: Iterable[Entry]) -> list[list[Graphone]]:
-    """Words as graphones, in the likeliest way; words that cannot be split into graphones are left out."""
+    """Return the likeliest graphones of each word. Words that cannot be split into graphones are left out."""
     groups = _Groups(entries)
     table = np.ones(groups.codes)
     for _ in range(ITERATIONS):
@@ -64,19 +68,22 @@ class _Groups:
             self._groups.append([self._options(letters[:, position], phones) for position in range(letters.shape[1])])
 
     def _options(self, letters: Numbers, phones: Numbers) -> list[Numbers]:
-        """Codes of a letter with no phone [words, 1], each one phone and each two neighbours [words, positions]."""
+        """Return the codes of all graphones of a letter: with no phone, with each phone, with each two neighbours.
+
+        They are [words, 1], [words, phones] and [words, phones - 1].
+        """
         first = letters[:, None] * self._size**2
         return [first, first + phones, first + phones[:, :-1] * self._size + phones[:, 1:]]
 
     def graphone(self, code: int) -> Graphone:
-        """The graphone that a code stands for."""
+        """Return the graphone that a code stands for."""
         rest, second = divmod(code, self._size)
         letter, first = divmod(rest, self._size)
         phones = (self._phones[first], self._phones[second])
         return self._letters[letter], tuple(phone for phone in phones if phone)
 
     def expected(self, table: Floats) -> Floats:
-        """How often each graphone is used, all alignments of a word weighted by their probability."""
+        """Return how often each graphone is used. All alignments of a word count with their probability."""
         counts = np.zeros(self.codes)
         for group in self._groups:
             chances = [[table[codes] for codes in options] for options in group]
@@ -95,7 +102,7 @@ class _Groups:
         return counts
 
     def best(self, table: Floats) -> list[Numbers]:
-        """The likeliest alignment of every word, as codes."""
+        """Return the likeliest alignment of every word, as codes."""
         words: list[Numbers] = []
         for group in self._groups:
             chances = [[table[codes] for codes in options] for options in group]
@@ -124,7 +131,7 @@ def _shape(entry: Entry) -> tuple[int, int]:
 
 
 def _lattice(chances: list[list[Floats]], join: np.ufunc) -> list[Floats]:
-    """Probability of having read so many letters (list) and so many phones [words, phones + 1]."""
+    """Return the probability of each prefix: a list by the number of letters, of [words, number of phones + 1]."""
     words, phones = chances[0][1].shape
     row = np.zeros((words, phones + 1))
     row[:, 0] = 1
@@ -139,14 +146,14 @@ def _lattice(chances: list[list[Floats]], join: np.ufunc) -> list[Floats]:
 
 @dataclass
 class _Level:
-    """All n-grams of one length: the nodes of a trie, each with that of its context and of its suffix."""
+    """All n-grams of one length: the nodes of a trie. `parent` is the node of the context."""
 
     parent: Numbers
     last: Numbers  # graphones
-    shorter: Numbers  # without the first graphone
+    shorter: Numbers  # the node of the same n-gram without its first graphone
     raw: Numbers  # how often it was seen
     first: Numbers  # where it was seen first
-    count: Numbers  # what smoothing counts
+    count: Numbers  # the count that smoothing uses
     probability: Floats = field(init=False)
     kept: npt.NDArray[np.bool_] = field(init=False)
     backoff: Floats = field(init=False)
@@ -163,7 +170,7 @@ class _Counts:
         ends = np.flatnonzero(tokens == 1)
         left = ends[np.searchsorted(ends, np.arange(len(tokens)))] - np.arange(len(tokens)) + 1
         size = len(self._graphones)
-        # ids[k][t]: the node of the k+1 tokens that begin at t, or -1 where the word ends before.
+        # ids[k][t]: the node of the k tokens that begin at t, or -1 if the word ends before.
         ids = [np.zeros(len(tokens), np.int64)]
         self.levels: list[_Level] = []
         for length in range(1, order + 1):
@@ -178,21 +185,21 @@ class _Counts:
             self.levels.append(_Level(parent, last, shorter, raw, at[first], raw))
             ids.append(here)
         for shorter, longer in zip(self.levels, self.levels[1:], strict=False):
-            # Below the highest order it counts after how many different graphones an n-gram was seen, but a word's
-            # begin has nothing before it.
+            # Below the highest order, the count is the number of different graphones before the n-gram. An n-gram at
+            # the beginning of a word has nothing before it, and keeps its own count.
             different = np.bincount(longer.shorter, minlength=len(shorter.raw))
             shorter.count = np.where(tokens[shorter.first] == 0, shorter.raw, different)
-        # Nothing is predicted to be a begin.
+        # The beginning of a word is never predicted.
         self.levels[0].count[0] = 0
 
     def model(self, least: float) -> LetterToSound:
-        """Smoothed by interpolated modified Kneser-Ney, pruned, quantised."""
+        """Return the smoothed, pruned and quantised model."""
         self._smooth()
         self._prune(least)
         return self._quantised()
 
     def _smooth(self) -> None:
-        """Probabilities by interpolated modified Kneser-Ney smoothing."""
+        """Compute the probabilities by interpolated modified Kneser-Ney smoothing."""
         lower = np.full(1, 1 / (len(self._graphones) - 1))
         for level in self.levels:
             count, parent = level.count, level.parent
@@ -202,7 +209,7 @@ class _Counts:
             lower = level.probability
 
     def _prune(self, least: float) -> None:
-        """Mark what stays, from the longest n-grams down, and set the back-offs to what they leave over."""
+        """Mark the n-grams that stay, the longest first, and compute the back-off weights of their contexts."""
         needed = np.zeros(len(self.levels[-1].raw), bool)
         for number in range(self._order - 1, 0, -1):
             level, above = self.levels[number], self.levels[number - 1]
@@ -246,7 +253,7 @@ class _Counts:
 
 
 def _discounts(count: Numbers) -> Floats:
-    """What is taken from n-grams counted 0, 1, 2 and more times."""
+    """Return the discounts of n-grams that were counted 0, 1, 2 and more times."""
     times = np.bincount(np.minimum(count, 5), minlength=6)[1:5].astype(float)
     if not times.all():
         return np.array([0, 0.5, 0.75, 0.9])  # too few words to tell
@@ -256,7 +263,7 @@ def _discounts(count: Numbers) -> Floats:
 
 
 def _levels(values: Floats) -> tuple[npt.NDArray[np.uint8], list[float]]:
-    """Values as bytes, with the lowest one and the step between two."""
+    """Return the values as bytes, and the lowest value with the step from one byte to the next."""
     lowest = float(values.min())
     step = max(float(values.max()) - lowest, 1e-6) / 255
     return np.rint((values - lowest) / step).astype(np.uint8), [lowest, step]

@@ -1,4 +1,4 @@
-"""The text for weighting and evaluating models: one half for each, and every corpus counts the same."""
+"""The text for weighting and for evaluating models. Each uses one half, and every corpus counts the same."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from streamer.training.language.text_sources import Ids, Reference
 
 @dataclass(frozen=True)
 class HeldOutText:
-    """Sentences as rows of two words of context and a word, and of which corpus and half each row is."""
+    """Sentences as rows of two words of context and a word, with the corpus and the half of each row."""
 
     corpora: list[str]
     tokens: Ids
     corpus: Ids
-    tuned: Ids  # 1 in the half that the weights are found on
+    tuned: Ids  # 1 in the half for finding the weights
 
     @classmethod
     def number(cls, references: list[Reference], vocabulary: list[str]) -> HeldOutText:
-        """The references in the vocabulary's numbers."""
+        """Return the references as numbers of the vocabulary."""
         numbers = {word: number for number, word in enumerate(vocabulary)}
         corpora = sorted({reference.corpus for reference in references})
         rows = []
@@ -35,17 +35,17 @@ class HeldOutText:
 
     @property
     def known(self) -> Ids:
-        """1 where the word is in the vocabulary."""
+        """Return 1 for each row whose word is in the vocabulary."""
         return np.asarray(self.tokens[:, 2] != 0, dtype=np.int32)
 
     def weigh(self, found: Floats) -> Floats:
-        """Weights of models from their probabilities of all rows, on the half for it; every corpus counts the same."""
+        """Return the weights of models, from their probabilities of all rows. Only the half for weights is used."""
         rows = (self.tuned & self.known).astype(bool)
         shares = np.bincount(self.corpus[rows], minlength=len(self.corpora))
         return weigh(found[rows], 1 / shares[self.corpus[rows]])
 
     def perplexities(self, title: str, found: Floats) -> str:
-        """A line with those of every corpus: of the half that nothing was fitted on, and of both halves."""
+        """Return a line with two perplexities of every corpus: of the half for evaluation, and of both halves."""
         parts = []
         for number, corpus in enumerate(self.corpora):
             rows = (self.corpus == number) & (self.known == 1)
@@ -55,5 +55,5 @@ class HeldOutText:
 
 
 def perplexity(found: Floats) -> float:
-    """The inverse of the mean probability, geometrically; of nothing it is not a number."""
+    """Return the inverse of the geometric mean of the probabilities; not a number if there are none."""
     return float(np.exp(-np.log(found).mean())) if len(found) else float("nan")

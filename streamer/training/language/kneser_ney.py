@@ -1,6 +1,7 @@
-"""Interpolated modified Kneser-Ney (Chen and Goodman 1998) of one source, kept in parts so that sources can be mixed.
+"""Interpolated modified Kneser-Ney estimates (Chen and Goodman 1998), in parts, so that sources can be mixed.
 
-P(w | h) = term(h, w) + gamma(h) * P(w | shorter h); terms exist for the n-grams seen, gamma for the contexts seen.
+With h the context of the word w, P(w | h) = term(h, w) + gamma(h) * P(w | shorter h). There is a term for every n-gram
+that was seen, and a gamma for every context that was seen.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class KneserNey:
 
 
 def estimate(counts: Counts, vocabulary: int) -> KneserNey:
-    """Estimate a source's model over so many words."""
+    """Estimate the model of a source over this many words."""
     first, second = counts.bigrams >> BITS, counts.bigrams & MASK
-    # A lower order counts the different words before an n-gram; before a sentence's start there is none.
+    # A lower order counts the different words before an n-gram. Nothing stands before the start of a sentence.
     before = np.bincount(np.searchsorted(counts.bigrams, _suffixes(counts.trigrams)), minlength=len(counts.bigrams))
     adjusted = np.where(first == START_ID, counts.bigram_counts, before)
     unigram_counts = np.bincount(second, minlength=vocabulary)
@@ -52,7 +53,7 @@ def _suffixes(trigrams: Keys) -> Keys:
 
 
 def _discounted(counts: Keys, contexts: Keys, number: int) -> tuple[Floats, Keys, Floats]:
-    """The discounted relative frequencies, the total of each context, and what the discounts left over for it."""
+    """Return the discounted relative frequencies, the total of each context, and its share that the discounts freed."""
     discounts = discount(counts)[np.minimum(counts, 3)]
     totals = np.bincount(contexts, weights=counts, minlength=number).astype(np.int64)
     left = np.bincount(contexts, weights=discounts, minlength=number)
@@ -61,7 +62,7 @@ def _discounted(counts: Keys, contexts: Keys, number: int) -> tuple[Floats, Keys
 
 
 def discount(counts: Keys) -> Floats:
-    """What is taken off a count of 0, 1, 2, and 3 or more."""
+    """Return the discounts of counts of 0, 1, 2, and 3 or more."""
     n1, n2, n3, n4 = (int(np.count_nonzero(counts == number)) for number in (1, 2, 3, 4))
     if not (n1 and n2 and n3):
         return np.array([0.0, 0.5, 0.75, 0.75])  # too little text to tell

@@ -1,4 +1,4 @@
-"""Builds the language model from text: a mixture of Kneser-Ney trigrams, weighted on dev, pruned to a size.
+"""Builds the language model from text: a mixture of Kneser-Ney trigrams, with weights found on dev, pruned to a size.
 
 Sentences of dev are never used for training. The weights of the sources are found on every second utterance of dev.
 """
@@ -30,9 +30,9 @@ from streamer.training.language.ngram_counts import (
 from streamer.training.language.pruning import prune
 from streamer.training.language.text_sources import Reference, Texts, read_texts, read_transcripts
 
-# All sources together are mixed in as one more source, because small sources have too little text alone.
+# All sources together are one more source of the mixture, because small sources alone have too little text.
 EVERYTHING = "everything"
-LEAST_WEIGHT = 0.001  # a source of less weight is left out
+LEAST_WEIGHT = 0.001  # a source with less weight is left out
 HEADER = 8192  # bytes of the file outside the tables
 
 
@@ -41,15 +41,15 @@ class Recipe:
     """The sources of a language model, and its largest size."""
 
     archives: Sequence[Path]  # of text files
-    dev: Path  # manifest that weights are found and judged on
-    train: Path | None = None  # manifest whose transcripts are one more source
+    dev: Path  # a manifest; the weights are found and evaluated on its texts
+    train: Path | None = None  # a manifest; its transcripts are one more source
     vocabulary: int = 100_000  # words at most
     megabytes: float = 25.0  # of the file at most
     share_alike: bool = True  # whether texts under such licences are used
 
 
 def build(recipe: Recipe, output: Path, arpa: Path | None, tell: Callable[[str], None]) -> None:
-    """Read, estimate, mix, prune and write, also as ARPA if `arpa` is given. Reports the result of each step."""
+    """Read, estimate, mix, prune and write; also as ARPA if `arpa` is given. Reports the result of each step."""
     if not 3 < recipe.vocabulary <= MASK:
         raise CorpusError(f"the vocabulary must have 4 to {MASK} words, not {recipe.vocabulary}")
     references = read_transcripts(recipe.dev)
@@ -91,7 +91,7 @@ class Estimate:
 
 
 def find_vocabulary(texts: Texts, references: list[Reference], size: int) -> list[str]:
-    """The likeliest words of the sources' mixture, as it fits the half of dev for tuning."""
+    """Return the likeliest words of a mixture of the sources, with the weights that fit dev's half for tuning."""
     counts = [np.bincount(ids[ids >= 0], minlength=len(texts.words)) for ids in texts.sources.values()]
     counts.append(np.sum(counts, axis=0))
     shares = np.stack([found / found.sum() for found in counts])
@@ -101,7 +101,7 @@ def find_vocabulary(texts: Texts, references: list[Reference], size: int) -> lis
 
 
 def estimate(texts: Texts, vocabulary: list[str], dev: HeldOutText, tell: Callable[[str], None]) -> Estimate:
-    """The mixture of the models of all sources."""
+    """Estimate the mixture of the models of all sources."""
     numbers = {word: number for number, word in enumerate(vocabulary)}
     renumbered = np.array([numbers.get(word, 0) for word in texts.words] + [0], dtype=np.int32)
     marked = {name: with_sentence_marks(ids, renumbered) for name, ids in texts.sources.items()}
@@ -121,7 +121,7 @@ def estimate(texts: Texts, vocabulary: list[str], dev: HeldOutText, tell: Callab
 
 
 def write(model: BackOffModel, output: Path, arpa: Path | None) -> None:
-    """Write the files whole."""
+    """Write the files. They are never incomplete."""
     pack(model).save(output)
     if arpa:
         with replacing(arpa, "w") as stream:
@@ -129,7 +129,7 @@ def write(model: BackOffModel, output: Path, arpa: Path | None) -> None:
 
 
 def pack(model: BackOffModel) -> LanguageModel:
-    """The model as the engine reads it."""
+    """Return the model in the form that the engine reads."""
     pairs = np.stack([model.bigrams >> BITS, model.bigrams & MASK], axis=1)
     triples = np.stack([model.trigrams >> 2 * BITS, model.trigrams >> BITS & MASK, model.trigrams & MASK], axis=1)
     bigrams = NgramArrays(pairs, np.log(model.bigram), np.log(model.pair_back_off))

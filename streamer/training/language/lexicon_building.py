@@ -1,6 +1,7 @@
-"""The letter-to-sound model, trained on CMUdict, and the lexicon of the language model's words.
+"""Builds the letter-to-sound model, trained on CMUdict, and the lexicon of the language model's words.
 
-A word has all pronunciations that CMUdict gives it; other words are made from known ones or guessed from their letters.
+A word has all of its pronunciations in CMUdict. Pronunciations of other words are made from known words, or guessed
+from the letters.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def build(bundle: Path, dictionary: Dictionary, tell: Callable[[str], None], *, 
 
 
 def write_lexicon(bundle: Path, pronunciations: Pronunciations) -> str:
-    """Write the trie of the language model's words; a line of what it holds."""
+    """Write the trie of the language model's words. Returns a line about its content."""
     language = LanguageModel.load(bundle / "language.safetensors")
     entries = list(pronounced(language.words, pronunciations))
     lexicon = Lexicon.build(entries, language.unigrams, language.vocabulary)
@@ -61,19 +62,19 @@ def write_lexicon(bundle: Path, pronunciations: Pronunciations) -> str:
 
 
 def pronounced(words: list[str], pronunciations: Pronunciations) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Number and units of every pronunciation of every word."""
+    """Yield every pronunciation of every word: the number of the word, and the units."""
     for number, word in enumerate(words[FIRST_WORD:], start=FIRST_WORD):
         for phones in pronunciations.variants(word, GUESSES):
             yield number, tuple(PHONE_NUMBER[phone] for phone in phones)
 
 
 def trained(dictionary: Dictionary) -> LetterToSound:
-    """The model of all words of a dictionary."""
+    """Return the model of all words of a dictionary."""
     return estimate(((word, phones) for word, found in dictionary.items() for phones in found), ORDER, LEAST_GAIN)
 
 
 def divided(dictionary: Dictionary) -> tuple[Dictionary, Dictionary]:
-    """Most words, and a few to judge by."""
+    """Return most of the words, and a few others for evaluation."""
     words = sorted(dictionary)
     random.Random(1).shuffle(words)
     few = int(HELD_OUT * len(words))
@@ -82,7 +83,7 @@ def divided(dictionary: Dictionary) -> tuple[Dictionary, Dictionary]:
 
 
 def judgement(letters: LetterToSound, held_out: Dictionary) -> str:
-    """How often a guess differs from all pronunciations of the dictionary, and how far it is from the nearest."""
+    """Return how often a guess is none of the dictionary's pronunciations, and how far it is from the nearest one."""
     wrong = wrong_twice = edits = phones = 0
     began = time.process_time()
     for word, wanted in held_out.items():
@@ -93,9 +94,9 @@ def judgement(letters: LetterToSound, held_out: Dictionary) -> str:
         edits, phones = edits + nearest, phones + length
     milliseconds = 1000 * (time.process_time() - began) / len(held_out)
     return (
-        f"{len(held_out)} words kept out of the training: {100 * wrong / len(held_out):.1f} % guessed wrong "
+        f"{len(held_out)} words that were not trained: {100 * wrong / len(held_out):.1f} % guessed wrong "
         f"({100 * wrong_twice / len(held_out):.1f} % with {GUESSES} guesses), {100 * edits / phones:.1f} % of phones "
-        f"wrong, {milliseconds:.1f} ms a word"
+        f"wrong, {milliseconds:.1f} ms per word"
     )
 
 

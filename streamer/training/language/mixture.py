@@ -1,4 +1,4 @@
-"""Several Kneser-Ney models as one: weights found on held-out text, and the mixture as a single back-off model."""
+"""Mixes several Kneser-Ney models into one back-off model, with weights that are found on held-out text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = 100
 
 
 def probabilities(model: KneserNey, tokens: Ids) -> Floats:
-    """P of the last word of each row (two words of context and a word) under one source."""
+    """Return P of the last word of each row in the model of one source. A row is two words of context and a word."""
     first, second, word = tokens.astype(np.int64).T
     lower = look_up(model.bigrams, model.bigram_terms, (second << BITS) | word, 0.0)
     lower += model.bigram_gammas[second] * model.unigrams[word]
@@ -25,7 +25,7 @@ def probabilities(model: KneserNey, tokens: Ids) -> Floats:
 
 
 def weigh(found: Floats, importance: Floats) -> Floats:
-    """Weights of the columns' mixture under which the rows, by their importance, are most likely (EM)."""
+    """Return the weights of the columns with which the rows are most likely (found by EM). Rows count by importance."""
     weights = np.full(found.shape[1], 1 / found.shape[1])
     for _ in range(ROUNDS):
         shares = found * weights
@@ -35,7 +35,7 @@ def weigh(found: Floats, importance: Floats) -> Floats:
 
 
 def mix(models: Sequence[KneserNey], weights: Floats, words: list[str]) -> BackOffModel:
-    """The weighted sum of the models at every n-gram that any of them saw."""
+    """Return the weighted sum of the models, for every n-gram that is in one of them."""
     bigrams = _union([model.bigrams for model in models])
     trigrams = _union([model.trigrams for model in models])
     contexts = np.searchsorted(bigrams, trigrams >> BITS)
@@ -55,7 +55,7 @@ def mix(models: Sequence[KneserNey], weights: Floats, words: list[str]) -> BackO
 
 
 def context_weights(models: Sequence[KneserNey], weights: Floats, bigrams: Keys) -> Floats:
-    """How often each pair of words is a context in the weighted texts, as a share of all contexts."""
+    """Return how often each pair of words is a context in the weighted texts, as a share of all contexts."""
     found = np.zeros(len(bigrams))
     for model, weight in zip(models, weights, strict=True):
         shares = weight * model.context_counts / model.context_counts.sum()
@@ -65,6 +65,6 @@ def context_weights(models: Sequence[KneserNey], weights: Floats, bigrams: Keys)
 
 def _union(arrays: Sequence[Keys]) -> Keys:
     together = np.concatenate(arrays)
-    together.sort(kind="stable")  # timsort: merges what is sorted already
+    together.sort(kind="stable")  # timsort merges parts that are already sorted
     first = np.concatenate([[True], together[1:] != together[:-1]])
     return np.asarray(together[first])

@@ -1,4 +1,6 @@
-"""Vocabulary and counts: an n-gram is an int64 of 17 bits a word; sorted, those of one context lie together."""
+"""The vocabulary, and counts of n-grams.
+
+An n-gram is an int64 with 17 bits for each word. If n-grams are sorted, those with the same context are neighbours."""
 
 from __future__ import annotations
 
@@ -29,15 +31,15 @@ class Counts:
 
 
 def choose_vocabulary(words: list[str], weights: Floats, size: int) -> list[str]:
-    """The `size` words of most weight, in order of weight, after the reserved ones; number 0 of `words` is unknown."""
+    """Return `size` words: the reserved ones, then those with the most weight. `words` begins with the unknown word."""
     ranked = np.argsort(-weights[1:], kind="stable") + 1
     kept = [words[number] for number in ranked[: size - len(RESERVED)] if weights[number] > 0]
     return RESERVED + kept
 
 
 def with_sentence_marks(ids: Ids, renumbered: Ids) -> Ids:
-    """Texts in the vocabulary's numbers: every sentence stands between the marks of start and end."""
-    marked = np.where(ids == SENTENCE_END, END_ID, renumbered[ids])  # -1 reads the last number, which is not used
+    """Return texts as numbers of the vocabulary, with marks at the start and the end of each sentence."""
+    marked = np.where(ids == SENTENCE_END, END_ID, renumbered[ids])  # what SENTENCE_END reads is not used
     ends = np.flatnonzero(ids == SENTENCE_END)
     starts = np.concatenate([[0], ends[:-1] + 1])
     return np.insert(marked, starts, START_ID).astype(np.int32)
@@ -48,14 +50,14 @@ def count(text: Ids) -> Counts:
     wide = text.astype(np.int64)
     pairs = (wide[:-1] << BITS) | wide[1:]
     triples = (pairs[:-1] << BITS) | wide[2:]
-    inside = text[:-1] != END_ID  # nothing spans two sentences
+    inside = text[:-1] != END_ID  # no n-gram spans two sentences
     bigrams, bigram_counts = _counted(pairs[inside])
     trigrams, trigram_counts = _counted(triples[inside[:-1] & inside[1:]])
     return Counts(bigrams, bigram_counts, trigrams, trigram_counts)
 
 
 def look_up(sorted_keys: Keys, values: Floats, keys: Keys, missing: Floats | float) -> Floats:
-    """The value of each key, or what stands in for those that are not there."""
+    """Return the value of each key, or `missing` for those that are not there."""
     if not len(sorted_keys):
         return np.broadcast_to(missing, keys.shape).astype(np.float64)
     indices = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)

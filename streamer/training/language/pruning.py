@@ -1,6 +1,6 @@
-"""Chooses the n-grams of a small model: those whose loss would change it most (relative entropy, Stolcke 1998).
+"""Chooses the n-grams of a small model: those without which it would change most (relative entropy, Stolcke 1998).
 
-How often a context occurs is taken from the texts, not from the model: Kneser-Ney's lower orders do not tell it.
+How often a context occurs is counted in the texts, because the lower orders of a Kneser-Ney model do not show it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROUNDS = 50
 
 
 def prune(model: BackOffModel, contexts: Floats, size: Callable[[int, int], int], limit: int) -> BackOffModel:
-    """Keep the n-grams that fit. `contexts`: how often each bigram is a context; `size`: gives the size of a model."""
+    """Keep the n-grams that fit. `contexts`: how often each bigram is a context. `size` returns a model's size."""
     last = np.bincount(model.bigrams & MASK, weights=contexts, minlength=len(model.words)).astype(np.float64)
     last[START_ID] = contexts[model.bigrams >> BITS == START_ID].sum()
     trigram_losses = losses(model.trigram, model.suffixes, model.contexts, contexts)
@@ -48,9 +48,9 @@ def prune(model: BackOffModel, contexts: Floats, size: Callable[[int, int], int]
 
 
 def losses(values: Floats, lower: Floats, contexts: Keys, weights: Floats) -> Floats:
-    """How much dropping each n-gram alone would cost: the divergence between before and after, by its context's weight.
+    """Return what it would cost to drop each n-gram alone: the divergence of the model, times the context's weight.
 
-    `values` are the n-grams' probabilities, `lower` what they back off to before any weight.
+    `values` are the probabilities of the n-grams. `lower` are those of the shorter n-grams, without back-off weights.
     """
     left = np.maximum(1.0 - np.bincount(contexts, weights=values, minlength=len(weights)), LEAST)[contexts]
     left_below = np.maximum(1.0 - np.bincount(contexts, weights=lower, minlength=len(weights)), LEAST)[contexts]

@@ -1,4 +1,4 @@
-"""Written text as it is spoken: sentences of lower-case words with apostrophes, numbers and signs as words."""
+"""Turns written text into spoken text: sentences of lower-case words, with numbers and signs as words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from num2words import num2words  # type: ignore[import-untyped]
 
 UNKNOWN = "<unk>"
 
-# What stands in a text instead of the word that is said. A full stop after these ends no sentence.
+# Abbreviations and their words. A full stop after one of these does not end a sentence.
 _ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "dr": "doctor", "prof": "professor", "capt": "captain", "col": "colonel",
     "gen": "general", "lt": "lieutenant", "sgt": "sergeant", "rev": "reverend", "hon": "honourable", "vs": "versus",
@@ -44,7 +44,7 @@ _TOKEN = re.compile(
 
 
 def sentences(paragraph: str) -> Iterator[list[str]]:
-    """The sentences of a paragraph, each as the words that a reader would say."""
+    """Return the sentences of a paragraph, each as the words that a reader would say."""
     for sentence in _SENTENCE_END.split(without_abbreviations(paragraph)):
         words = [word for _, spoken in spoken_tokens(sentence) for word in spoken]
         if words:
@@ -61,7 +61,7 @@ def without_abbreviations(paragraph: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Accents, ligatures and typographic quotes as plain letters and signs."""
+    """Replace accents, ligatures and typographic quotes by plain letters and signs."""
     if text.isascii():
         return text.translate(_LETTERS)
     decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
@@ -93,7 +93,7 @@ def _spoken(word: str) -> tuple[str, ...]:
 
 @lru_cache(100_000)
 def _number(digits: str, ending: str, money: str) -> tuple[str, ...]:
-    """The words of a number: a sum of money, an ordinal, a decade, a year, or how many."""
+    """Return the words of a number: a sum of money, an ordinal, a decade, a year, or a count."""
     digits, grouped = digits.replace(",", ""), "," in digits
     whole, _, fraction = digits.partition(".")
     if len(whole) > 9 or (len(whole) > 1 and whole[0] == "0"):

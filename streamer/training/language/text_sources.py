@@ -1,4 +1,4 @@
-"""Reads the text for the language model: archives and transcripts, sorted into sources, without dev."""
+"""Reads the text for the language model from archives and transcripts, by source, without the sentences of dev."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamer.training.language.spoken_text import UNKNOWN, sentences
 
 Ids = npt.NDArray[np.int32]
 
-# Texts of one kind of language make one source. Texts that are not named here belong to the last one.
+# Texts with one kind of language are one source. Texts that are not listed here belong to the last source.
 SOURCES = {
     "novels": ("novels/*.txt",),
     "readings": ("libritts_*", "ljspeech_*"),
@@ -51,7 +51,7 @@ SENTENCE_END = -1
 
 @dataclass
 class Reference:
-    """One utterance of dev: what was said, and in which corpus."""
+    """One utterance of dev: the words that were said, and the corpus."""
 
     corpus: str
     words: list[str]
@@ -59,7 +59,7 @@ class Reference:
 
 @dataclass
 class Texts:
-    """All sentences, by source, as numbers of words; after each sentence stands SENTENCE_END."""
+    """All sentences by source, as numbers of words. SENTENCE_END follows each sentence."""
 
     words: list[str] = field(default_factory=lambda: [UNKNOWN])
     sources: dict[str, Ids] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Texts:
 
 
 def read_transcripts(manifest: Path) -> list[Reference]:
-    """The texts of a manifest of speech."""
+    """Read the texts of a manifest of speech."""
     if not manifest.is_file():
         raise CorpusError(f"{manifest} is missing: give the manifest of a speech corpus")
     with manifest.open(newline="", encoding="utf-8") as stream:
@@ -81,7 +81,7 @@ def read_transcripts(manifest: Path) -> list[Reference]:
 
 
 def read_texts(archives: Iterable[Path], train: Path | None, dev: list[Reference], share_alike: bool = True) -> Texts:
-    """Read everything, without the sentences that dev holds too."""
+    """Read everything, without the sentences that are also in dev."""
     texts = Texts()
     numbers = {UNKNOWN: 0}
     leaks = LeakGuard(dev)
@@ -134,7 +134,7 @@ def source_of(name: str) -> str:
 
 
 def paragraphs(name: str, content: str) -> Iterator[str]:
-    """Running text without its line breaks; other files hold one sentence or turn a line."""
+    """Yield the paragraphs: of running text without its line breaks, of other files one for each line."""
     if name.startswith("novels/"):
         for block in re.split(r"\n\s*\n", content.replace("\r", "")):
             yield re.sub(r"(?<=[a-z])-\n\s*(?=[a-z])", "", block).replace("\n", " ")
@@ -149,7 +149,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 class LeakGuard:
-    """Tells the sentences that are a reference of dev or share a long stretch with one."""
+    """Recognises sentences that are a reference of dev, or share a long stretch with one."""
 
     def __init__(self, dev: list[Reference]) -> None:
         self._whole = {tuple(reference.words) for reference in dev}

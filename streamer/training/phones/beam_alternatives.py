@@ -23,32 +23,32 @@ STEP_FRAMES = 8
 MOST_ROWS = 64
 """The rows of a batch that are searched. The others do not count in this step."""
 
-# Filling to a whole step.
+# The value of frames that are added to fill a step.
 SURE, NEVER = 0.0, -30.0
 
 
 class BeamAlternatives:
-    """Searches with the lexicon, the language model and the tuned weights of a bundle."""
+    """Finds alternatives with the lexicon, the language model and the tuned weights of a bundle."""
 
     def __init__(
         self, lexicon: Lexicon, language: LanguageModel, options: BeamOptions, pronunciations: Pronunciations,
         number: int, device: torch.device,
     ) -> None:  # fmt: skip
-        """`number` alternatives at most are given for each row."""
+        """`number`: the most alternatives of a row."""
         self._search = BeamSearch(lexicon, language, units.PHONE_UNITS, MOST_ROWS, options, device=device)
         self._pronunciations = pronunciations
         self._number = number
 
     @classmethod
     def load(cls, bundle: Path, device: torch.device, number: int = 4, beam: int = 64) -> BeamAlternatives:
-        """Those of a bundle's search, with a narrower beam: only the likeliest are wanted."""
+        """Load the search of a bundle, with a narrower beam, because only the likeliest alternatives are needed."""
         options = replace(BeamOptions.load(bundle / SEARCH_FILE), beam=beam)
         pronunciations = Pronunciations(cmu_dictionary(), LetterToSound.load(bundle / LETTERS_FILE))
         lexicon = Lexicon.load(bundle / LEXICON_FILE, device)
         return cls(lexicon, LanguageModel.load(bundle / LANGUAGE_FILE, device), options, pronunciations, number, device)
 
     def find(self, emissions: Tensor, lengths: Sequence[int]) -> list[list[Alternative]]:
-        """The alternatives of each row, the likeliest first."""
+        """Return the alternatives of each row, the likeliest first."""
         searched = min(len(emissions), MOST_ROWS)
         self._search.reset(range(searched))
         filled = emissions[:searched].float().clone()

@@ -1,11 +1,13 @@
-"""CTC-CRF (Xiang and Ou 2019): CTC, divided by what all other label sequences get.
+"""The CTC-CRF loss (Xiang and Ou 2019): CTC, normalised over all label sequences.
 
-With x the audio, l its labels, y the outputs of a head as potentials and P an n-gram over label sequences
+x is the audio, and l are its labels. y are the outputs of a head, used as potentials. P is an n-gram over label
+sequences. Then
 
     ln p(l | x) = ln (sum over the paths of l of y)  +  ln P(l)  -  ln Z
 
-The first term is CTC's loss, the second a constant of the transcript, the third what `denominator` computes. CTC alone
-makes l likely; the denominator also makes less likely whatever the n-gram would believe instead.
+The first term is the loss of CTC with the opposite sign. The second is a constant for each transcript. `denominator.py`
+computes the third. CTC alone makes l more likely. The denominator also makes other sequences less likely, above all
+those that the n-gram finds probable.
 """
 
 from __future__ import annotations
@@ -29,28 +31,28 @@ class SequenceLosses:
     prior: Tensor
 
     def mixed(self, ctc_share: float) -> Tensor:
-        """So much of plain CTC, the rest CTC-CRF without the prior, which is a constant."""
+        """Return a mixture of plain CTC, with this share, and CTC-CRF without the prior, which is a constant."""
         return self.ctc + (1 - ctc_share) * self.denominator
 
 
 def sequence_losses(
     emissions: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor, tables: NgramTables
 ) -> SequenceLosses:
-    """The losses of log-potentials [batch, frames, units]; `targets` lie one behind the other.
+    """Return the losses of log-potentials [batch, frames, units]. `targets` are joined to one list.
 
-    A row whose labels do not fit into its frames counts nowhere.
+    A row whose labels do not fit into its frames is not counted.
     """
     ctc = functional.ctc_loss(
         emissions.transpose(0, 1), targets, lengths, target_lengths, reduction="none", zero_infinity=True
     )
-    fits = ctc.detach() > 0  # what does not fit was infinite, and is zero
+    fits = ctc.detach() > 0  # zero_infinity has made the loss of other rows zero
     denominator = log_denominator(emissions, lengths, tables)
     prior = -log_weights(targets, target_lengths, tables)
     return SequenceLosses(ctc.sum(), (denominator * fits).sum(), (prior * fits).sum())
 
 
 def log_weights(targets: Tensor, lengths: Tensor, tables: NgramTables) -> Tensor:
-    """ln of the n-gram's weight of each target sequence [batch]."""
+    """Return the natural log of the n-gram's weight for each target sequence [batch]."""
     rows = pad_sequence(list(targets.split(lengths.tolist())), batch_first=True)
     rows = functional.pad(rows, (tables.order - 1, 1))
     places = torch.arange(rows.shape[1] - tables.order + 1, device=rows.device)

@@ -1,19 +1,24 @@
-"""The sum over all label sequences and all their CTC paths, each weighted by an n-gram: what CTC-CRF divides by.
+"""The denominator of CTC-CRF: a sum over all label sequences and all of their CTC paths, weighted by an n-gram.
 
-For potentials y(t, k) of every frame t and unit k (unit 0 is the blank) and an n-gram P over label sequences l
+Every frame t has a potential y(t, k) for every unit k. Unit 0 is the blank. The n-gram gives each label sequence l a
+probability P(l). The denominator is
 
     Z = sum over l, and over the paths of l, of  P(l) * product over t of y(t, unit of the path at t)
 
-A path is in one of two kinds of states: its last frame `said` the newest label, or was a `rest` (blank) behind it. Each
-state knows its context, the last n - 1 labels. A frame repeats the label, rests, or says a new label k, for P(k |
-context); the newest label can only be said again from a rest. Forward this is
+After each frame, a path is in one of two kinds of state. In a state of the kind `said`, the frame said the newest
+label. In a state of the kind `rest`, the frame was a blank after it. A state also has a context: the last n - 1 labels.
+
+In the next frame, a path repeats the newest label, rests, or says a new label k, which has the weight P(k | context).
+The same label can only be said a second time after a rest. So the sums over all paths that are in a state with the
+context c are, from one frame to the next,
 
     said'(c + k)  =  y(k) * (said(c + k)  +  sum over the oldest label of c of
                              P(k | c) * (rest(c) + said(c), the latter unless k is the newest label))
     rest'(c)      =  y(0) * (said(c) + rest(c))
 
-a batched matrix product for each frame, in probabilities that are scaled to sum to 1. The gradient of ln Z is how
-often each unit is occupied, for which the same is done backward.
+This takes one batched matrix product for each frame. The sums are scaled in each frame, so that they add up to 1. The
+gradient of ln Z is the expected number of times that a path has each unit in each frame. It is found by the same
+recursion from the last frame to the first.
 """
 
 from __future__ import annotations
@@ -30,15 +35,16 @@ _LEAST = 1e-30
 
 
 class NgramTables:
-    """An n-gram as the recursions need it, on a device.
+    """An n-gram in the form that the recursions need, on a device.
 
-    A context of labels u1 (the oldest) to u(n-1) (the newest) is a group, which is all but u1, and u1 itself.
+    A context has the labels u1 (the oldest) to u(n-1) (the newest). All labels but u1 together are called its group. A
+    context is indexed by its group and by u1.
     """
 
     def __init__(self, ngram: PhoneNgram, device: torch.device) -> None:
         units = ngram.units
         weights = ngram.weights.to(device, torch.float32)
-        if ngram.order == 2:  # as a trigram that does not look at its oldest label
+        if ngram.order == 2:  # a bigram is treated as a trigram that ignores the oldest label
             weights = weights.expand(units, units, units + 1)
         self.units = units
         self.order = weights.ndim
@@ -56,30 +62,36 @@ class NgramTables:
 
     @property
     def groups(self) -> int:
-        """The number of contexts without their oldest label."""
+        """The number of groups: of contexts without their oldest label."""
         return len(self.end)
 
     def shifted(self, entered: Tensor) -> Tensor:
-        """From [group, batch, next label] of the context before to [group, batch, oldest] of the one that follows."""
+        """Reindex values by context and next label as values by the context that follows.
+
+        They are [group, batch, next label] before, and [group, batch, oldest] afterwards.
+        """
         units, batch = self.units, entered.shape[1]
         return entered.view(units, -1, batch, units).permute(1, 3, 2, 0).reshape(self.groups, batch, units)
 
     def followed(self, contexts: Tensor) -> Tensor:
-        """The reverse of `shifted`: for each context and next label what the context that follows has."""
+        """Do the reverse of `shifted`: give each context and next label the value of the context that follows."""
         units, batch = self.units, contexts.shape[1]
         return contexts.view(-1, units, batch, units).permute(3, 0, 2, 1).reshape(self.groups, batch, units)
 
     def newest_again(self, entered: Tensor) -> Tensor:
-        """A view [rest of the group, batch, newest]: of [group, batch, next label], next equal to newest."""
+        """Return those values of [group, batch, next label] where the next label is the newest one again.
+
+        It is a view [rest of the group, batch, newest].
+        """
         return entered.view(-1, self.units, entered.shape[1], self.units).diagonal(dim1=1, dim2=3)
 
     def by_newest(self, contexts: Tensor) -> Tensor:
-        """A view [rest of the group, newest, batch, oldest] of [group, batch, oldest]."""
+        """Return [group, batch, oldest] as a view [rest of the group, newest, batch, oldest]."""
         return contexts.view(-1, self.units, *contexts.shape[1:])
 
 
 def log_denominator(emissions: Tensor, lengths: Tensor, tables: NgramTables) -> Tensor:
-    """ln Z of each row [batch] of log-potentials [batch, frames, units]; differentiable by these."""
+    """Return ln Z of each row [batch] from log-potentials [batch, frames, units], with its gradient."""
     found: Tensor = _LogDenominator.apply(emissions, lengths, tables)
     return found
 
@@ -100,7 +112,7 @@ class _LogDenominator(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Forward:
-    """What the forward recursion leaves: states by frame [frames, groups, batch, oldest], and ln Z."""
+    """The results of the forward recursion: sums of the states by frame [frames, groups, batch, oldest], and ln Z."""
 
     potentials: Tensor  # [frames, units, batch, 1]
     lengths: Tensor
@@ -112,7 +124,7 @@ class _Forward:
     def run(cls, emissions: Tensor, lengths: Tensor, tables: NgramTables) -> _Forward:
         batch, frames, units = emissions.shape
         lengths = lengths.to(emissions.device)
-        # The greatest potential of a frame becomes 1, so that none is too small; it is put back in the end.
+        # The greatest potential of each frame becomes 1, so that no product becomes zero. ln Z gets it back at the end.
         highest = emissions.amax(-1)
         potentials = (emissions - highest.unsqueeze(-1)).exp().permute(1, 2, 0).contiguous().unsqueeze(-1)
         said = emissions.new_empty(frames, tables.groups, batch, units)
@@ -120,7 +132,7 @@ class _Forward:
         scales = emissions.new_empty(frames, batch)
         before_said = emissions.new_zeros(tables.groups, batch, units)
         before_rest = torch.zeros_like(before_said)
-        before_rest[0, :, 0] = 1.0  # nothing but beginnings
+        before_rest[0, :, 0] = 1.0  # the context of the beginning
         again = tables.again.unsqueeze(1)
         for time in range(frames):
             either = before_said + before_rest
@@ -142,7 +154,7 @@ class _Forward:
 
 
 def _occupations(forward: _Forward, tables: NgramTables) -> Tensor:
-    """How often each unit is occupied in each frame: [batch, frames, units]."""
+    """Return the expected number of times that a path has each unit in each frame: [batch, frames, units]."""
     frames, groups, batch, units = forward.said.shape
     found = forward.said.new_empty(frames, units, batch)
     again = tables.again.unsqueeze(1)
@@ -156,13 +168,13 @@ def _occupations(forward: _Forward, tables: NgramTables) -> Tensor:
             followed = tables.followed(said)
             either = torch.bmm(followed, tables.other_back).addcmul_(later_rest, potentials[0])
             repeated = tables.newest_again(followed).transpose(1, 2).reshape(groups, batch, 1)
-            # A row that ends at this frame begins here with the end's weights.
+            # This is the last frame of these rows, so their backward recursion begins here, with the end's weights.
             ends = (forward.lengths == time + 1).view(1, -1, 1)
             later_rest = torch.where(ends, end, torch.addcmul(either, repeated, again))
             later_said = torch.where(ends, end, either.add_(said))
         found[time] = tables.by_newest(forward.said[time] * later_said).sum((0, 3))
         found[time, 0] = (forward.rest[time] * later_rest).sum((0, 2))
-        # All occupations of a frame sum to 1. The same factor keeps the numbers near 1.
+        # The numbers of a frame add up to 1. Dividing by the same factor keeps the backward sums near 1.
         scale = found[time].sum(0).clamp(min=_LEAST)
         found[time].div_(scale)
         later_said = later_said / scale.view(1, -1, 1)

@@ -1,11 +1,12 @@
-"""The words that are expected to be wrong, over the alternatives of a search: minimum word error rate training.
+"""Minimum word error rate training: the expected number of wrong words, over the alternatives that a search finds.
 
-With s(i) the score of alternative i in the search and e(i) its word errors, the expected errors of an utterance are
+The search gives each alternative i of an utterance a score s(i). e(i) is its number of word errors. The expected number
+of errors of the utterance is
 
     sum over i of p(i) e(i),        p(i) = exp(s(i)) / sum over the alternatives of exp(s)
 
-What of s(i) the head decides is taken as its likeliest path, through any pronunciation of the words, so the gradient of
-p(i) reaches the frames where alternatives differ. The language model's part of s(i) is fixed.
+One part of s(i) depends on the head. It is the score of the likeliest path through any pronunciations of the words, so
+the gradient reaches the frames in which the alternatives differ. The language model's part of s(i) is fixed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from streamer.training.phones.viterbi import RESTING, best_paths
 
 @dataclass(frozen=True)
 class Alternative:
-    """What may have been said: words, the natural log of how likely the search finds them, and their pronunciations."""
+    """A text that may have been said: its words and their pronunciations, and the search's log-probability of it."""
 
     words: tuple[str, ...]
     score: float
@@ -36,12 +37,12 @@ class AlternativeSource(Protocol):
     """Finds the alternatives of each row, the likeliest first."""
 
     def find(self, emissions: Tensor, lengths: Sequence[int]) -> list[list[Alternative]]:
-        """From log-probabilities [rows, frames, units]."""
+        """Find them from log-probabilities [rows, frames, units]."""
         ...
 
 
 def expected_errors(emissions: Tensor, lengths: Tensor, texts: Sequence[str], source: AlternativeSource) -> Tensor:
-    """The expected number of wrong words in all rows. Rows with fewer than two alternatives teach nothing."""
+    """Return the expected number of wrong words in all rows. A row with fewer than two alternatives counts nothing."""
     fixed, frames = emissions.detach(), lengths.tolist()
     rows = [
         (row, alternative)

@@ -21,7 +21,7 @@ CHUNK_FRAMES = 8
 
 
 def encoder_ms(model: AcousticModel, batch: Batch, precision: torch.dtype) -> float:
-    """Features and encoder of a batch, there and back."""
+    """Measure features and encoder on a batch, forward and backward."""
 
     def once() -> None:
         mel = model.features(functional.pad(batch.samples, (CONTEXT, 0)))
@@ -34,7 +34,7 @@ def encoder_ms(model: AcousticModel, batch: Batch, precision: torch.dtype) -> fl
 
 
 def loss_ms(emissions: Tensor, batch: Batch, tables: NgramTables | None) -> float:
-    """CTC-CRF of a batch, there and back; CTC alone without tables."""
+    """Measure CTC-CRF on a batch, forward and backward; without tables, CTC alone."""
     targets, lengths = batch.targets["phones"], batch.target_lengths["phones"]
 
     def once() -> None:
@@ -50,12 +50,12 @@ def loss_ms(emissions: Tensor, batch: Batch, tables: NgramTables | None) -> floa
 
 @torch.no_grad()
 def phone_emissions(model: AcousticModel, batch: Batch) -> Tensor:
-    """What the model hears in a batch."""
+    """Return the model's emissions of the phones' head for a batch."""
     return model(batch.samples, batch.lengths, CHUNK_FRAMES)["phones"]
 
 
 def _milliseconds(once: Callable[[], None], device: torch.device) -> float:
-    """The median of a few times, after one that does not count."""
+    """Return the median of a few measured times, after one that is not counted."""
     gpu = device.type == "cuda"
     clock = time.perf_counter if gpu else time.process_time
     times = []

@@ -1,6 +1,6 @@
-"""Finds the pronunciations that a model hears in prepared speech, with rough times: the likeliest path over all.
+"""Finds the pronunciations that a model hears in prepared speech, with rough times: those of the likeliest path.
 
-It takes some minutes for 20 hours of speech; PocketSphinx takes 40. The result suits the further training of a model.
+This takes some minutes for 20 hours of speech; PocketSphinx takes 40. The result is meant for training a model further.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHORTEST_MS = 40
 
 
 def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[str], None]) -> None:
-    """Find what the bundle's model hears in a prepared set. Continues where an interrupted run stopped."""
+    """Align a prepared set with the model of a bundle. Continues where an interrupted run stopped."""
     corpus, target = Corpus(work, name), heard_path(work, name)
     if target.exists():
         tell(f"{target} exists already")
@@ -62,21 +62,21 @@ def align(work: Path, name: str, bundle: Path, processes: int, tell: Callable[[s
 
 @dataclass
 class ModelAligner:
-    """A model that is asked which pronunciations it hears."""
+    """A model that finds out which pronunciations were said."""
 
     model: AcousticModel
     pronunciations: Pronunciations
 
     @classmethod
     def load(cls, bundle: Path) -> ModelAligner:
-        """The model of a bundle, on one thread; words outside the dictionary are said as the service says them."""
+        """Load the model of a bundle, on one thread. Words outside the dictionary are pronounced as in the service."""
         torch.set_num_threads(1)
         letters = LetterToSound.load(asr_repository() / "streaming_asr" / "1" / "letters.safetensors")
         return cls(AcousticModel.load(bundle), Pronunciations(cmu_dictionary(), letters))
 
     @torch.inference_mode()
     def align(self, corpus: Corpus, utterances: list[Utterance]) -> list[Alignment]:
-        """What is heard in utterances of like length."""
+        """Align utterances of similar length."""
         longest = max(utterance.samples for utterance in utterances)
         samples = torch.stack([padded(corpus, utterance, longest) for utterance in utterances])
         lengths = [(utterance.samples + TAIL_SAMPLES) // self.model.frame_samples for utterance in utterances]
@@ -95,7 +95,7 @@ def heard(
     utterance: Utterance, words: list[list[Phones]], graph: PronunciationGraph, path: list[int] | None,
     emissions: Tensor,
 ) -> Alignment:  # fmt: skip
-    """A path as an alignment; without one the first pronunciations, without times."""
+    """Return a path as an alignment. If there is no path: the first pronunciations, without times."""
     texts = utterance.text.split()
     if path is None:
         unplaced = [(phone, 0, 0, word) for word, variants in enumerate(words) for phone in variants[0]]
@@ -117,7 +117,7 @@ def heard(
 
 
 def _spans(texts: list[str], phones: list[tuple[str, int, int, int]]) -> list[tuple[str, int, int]]:
-    """The words with their times, those of a word without phones zero."""
+    """Return the words with their times. A word without phones has zeros."""
     spans = []
     for number, text in enumerate(texts):
         own = [(start, start + length) for _, start, length, word in phones if word == number]

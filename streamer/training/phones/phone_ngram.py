@@ -1,12 +1,12 @@
-"""An n-gram over the units of the phones head, estimated from the transcripts' phones: interpolated Kneser-Ney.
+"""An n-gram over the units of the phones' head: an interpolated Kneser-Ney estimate from the transcripts' phones.
 
-With c(h, k) how often unit k follows the context h, D the discount of an order and h' the context without its oldest
-unit:
+c(h, k) is how often unit k follows the context h. D is the discount of an order. h' is the context without its oldest
+unit. Then
 
     P(k | h) = max(c(h, k) - D, 0) / c(h)  +  D * |{k: c(h, k) > 0}| / c(h) * P(k | h')
 
-Below the highest order c(h, k) is the number of different units before (h, k), because the shorter context is asked
-only where the longer one is new. The tables are dense: 41 units and three of context are 3 million numbers.
+Below the highest order, c(h, k) is the number of different units before (h, k), because a shorter context is used only
+if the longer one is new. The tables are dense: 41 units with a context of three units are 3 million numbers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _LEAST = 1e-30
 
 @dataclass(frozen=True)
 class PhoneNgram:
-    """`weights` [units] * (order - 1) + [units + 1]: of every unit, and of the end, after the oldest to newest unit.
+    """An n-gram. `weights` [units] * (order - 1) + [units + 1] has a weight for every unit, and for the end.
 
-    They are probabilities, unless a unit is `free`: that one costs nothing (weight 1) and is left out of the contexts.
+    The first axes are the context, from the oldest to the newest unit. The weights are probabilities. A `free` unit is
+    an exception: it always has the weight 1, and is no part of a context.
     """
 
     weights: Tensor
@@ -46,18 +47,18 @@ class PhoneNgram:
         return len(self.weights)
 
     def log_weight(self, sequence: Sequence[int]) -> float:
-        """ln of the product of all weights of a sequence, its end among them."""
+        """Return the natural log of the product of all weights of a sequence, with its end."""
         rows = torch.tensor(_windows(sequence, self.order, self.units))
         return float(self.weights[rows.unbind(1)].clamp(min=_LEAST).log().sum())
 
     def perplexity(self, sequences: Sequence[Sequence[int]]) -> float:
-        """How many units are to be expected at each place on average; free units do not count as places."""
+        """Return the average number of units to be expected at each place. Places of free units do not count."""
         places = sum(1 + sum(unit != self.free for unit in sequence) for sequence in sequences)
         return math.exp(-sum(self.log_weight(sequence) for sequence in sequences) / places)
 
 
 def estimate(sequences: Sequence[Sequence[int]], units: int, order: int, free: int | None = None) -> PhoneNgram:
-    """The n-gram of these sequences of units, which start at 1; `free` is a unit that costs nothing."""
+    """Return the n-gram of these sequences of units, which are numbers from 1. `free`: a unit that costs nothing."""
     if order not in ORDERS:
         raise ValueError(f"the order of the phones' n-gram must be one of {ORDERS}, not {order}")
     if free is None:
@@ -68,7 +69,7 @@ def estimate(sequences: Sequence[Sequence[int]], units: int, order: int, free: i
 
 
 def _counts(sequences: Sequence[Sequence[int]], units: int, order: int) -> Tensor:
-    """How often each n-gram occurs: [units] * (order - 1) + [units + 1]."""
+    """Return how often each n-gram occurs: [units] * (order - 1) + [units + 1]."""
     shape = (units,) * (order - 1) + (units + 1,)
     rows = torch.tensor([window for sequence in sequences for window in _windows(sequence, order, units)])
     flat = torch.zeros(len(rows), dtype=torch.int64)
@@ -83,11 +84,11 @@ def _windows(sequence: Sequence[int], order: int, end: int) -> list[list[int]]:
 
 
 def _kneser_ney(counts: Tensor) -> Tensor:
-    """P(k | h) of the highest order, with all lower ones mixed in."""
+    """Return P(k | h) of the highest order, which contains all lower ones."""
     orders = [counts]
     while orders[0].ndim > 1:
         orders.insert(0, orders[0].sum(0))
-    # Only the beginning itself can precede a beginning, so the lower orders keep their true counts there.
+    # Only the beginning can stand before a beginning, so the lower orders keep their true counts there.
     for lower, higher in zip(range(len(orders) - 1), list(orders[1:]), strict=True):
         different = (higher > 0).double().sum(0)
         if different.ndim > 1:
@@ -107,7 +108,7 @@ def _kneser_ney(counts: Tensor) -> Tensor:
 
 
 def _with_free(shorter: list[Tensor], units: int, free: int) -> Tensor:
-    """Tables over contexts with the free unit, from tables by order over contexts that lack it."""
+    """Return tables for contexts with the free unit, from tables by order for contexts without it."""
     order = len(shorter)
     weights = shorter[-1].clone()
     for context in torch.cartesian_prod(*[torch.arange(units)] * (order - 1)).view(-1, order - 1).tolist():

@@ -14,7 +14,7 @@ START = 0
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the text a node is: the word's number, its pronunciation's, and the phone's within that."""
+    """The place of a node in the text: the numbers of the word, of its pronunciation, and of the phone in that."""
 
     word: int
     variant: int
@@ -23,7 +23,7 @@ class Place:
 
 @dataclass
 class PronunciationGraph:
-    """Nodes in an order in which each one comes after all that lead to it; the last one is where the text ends."""
+    """Nodes in such an order that each comes after all nodes that lead to it. The text ends at the last node."""
 
     labels: list[int] = field(default_factory=lambda: [units.BLANK])
     before: list[list[int]] = field(default_factory=lambda: [[]])
@@ -31,7 +31,7 @@ class PronunciationGraph:
 
     @classmethod
     def of(cls, words: Sequence[Sequence[Phones]]) -> PronunciationGraph:
-        """The graph of these words, each with its pronunciations, one or more."""
+        """Return the graph of these words. Each has one or more pronunciations."""
         graph, ends = cls(), [START]
         for word, variants in enumerate(words):
             after_word = []

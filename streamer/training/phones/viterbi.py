@@ -1,7 +1,7 @@
 """The likeliest CTC path through a graph of pronunciations, for a batch of utterances at once.
 
-A node is either being said, or rests (blank) after it was. A node that has the same unit as the one before can be
-entered from its rest only. A frame costs a few operations over [rows, nodes, nodes before].
+In each frame a path says a node, or rests after one (a blank). If two nodes in a row have the same unit, the path must
+rest between them. Each frame takes a few tensor operations over [rows, nodes, nodes before].
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from streamer.training.phones.pronunciation_graph import START, PronunciationGra
 
 NEVER = -1e30
 RESTING = -1
-"""In a path: a frame in which no node is said."""
+"""The number in a path for a frame in which no node is said."""
 
 
 def best_paths(
     emissions: Tensor, lengths: Sequence[int], graphs: Sequence[PronunciationGraph]
 ) -> list[list[int] | None]:
-    """The node of every frame of each row, RESTING between them; None where the text does not fit into the frames.
+    """Return the path of each row: a node or RESTING for every frame. None if the text does not fit into the frames.
 
     `emissions` are log-probabilities [rows, frames, units] on any device.
     """
@@ -31,7 +31,7 @@ def best_paths(
     of_nodes = emissions.gather(2, tables.labels.unsqueeze(1).expand(-1, frames, -1))
     of_blank = emissions[..., units.BLANK].unsqueeze(-1)
     said = emissions.new_full((rows, tables.nodes), NEVER)
-    said[:, START] = 0.0  # where every path begins; it is never said again
+    said[:, START] = 0.0  # every path begins at this node, and never returns to it
     rest = torch.full_like(said, NEVER)
     entered_from = torch.empty(frames, rows, tables.nodes, dtype=torch.int16, device=emissions.device)
     rested_before = torch.empty(frames, rows, tables.nodes, dtype=torch.bool, device=emissions.device)
@@ -39,7 +39,7 @@ def best_paths(
     ends = torch.tensor(lengths, device=emissions.device) - 1
     for time in range(frames):
         entering, origin = tables.entering(said, rest).max(-1)
-        # What stays in a node has the number after those of the nodes before.
+        # The numbers below 2 * width stand for the nodes before; 2 * width means that the path stays in its node.
         entered_from[time] = torch.where(said >= entering, 2 * tables.width, origin)
         rested_before[time] = rest >= said
         rest, said = torch.maximum(rest, said) + of_blank[:, time], torch.maximum(said, entering) + of_nodes[:, time]
@@ -50,7 +50,7 @@ def best_paths(
 
 
 class _Tables:
-    """The graphs of a batch, filled up to the same numbers of nodes and of nodes before a node."""
+    """The graphs of a batch as tensors. Smaller graphs are padded to the same number of nodes and of nodes before."""
 
     def __init__(self, graphs: Sequence[PronunciationGraph], device: torch.device) -> None:
         self.nodes = max(len(graph) for graph in graphs)
@@ -66,14 +66,14 @@ class _Tables:
         same = labels.gather(1, before.flatten(1)).view_as(before) == labels.unsqueeze(-1)
         self.labels = labels.to(device)
         self.before = before.flatten(1).to(device)
-        # First entering from a rest, then from the node itself.
+        # The first half is for entering from a rest after a node before, the second half for entering from that node.
         forbidden = torch.cat((~there, ~there | same), -1)
         self.penalty = (forbidden * NEVER).to(device)
         self.rows = torch.arange(len(graphs), device=device)
         self.last = torch.tensor([len(graph) - 1 for graph in graphs], device=device)
 
     def entering(self, said: Tensor, rest: Tensor) -> Tensor:
-        """The scores with which each node can be entered: [rows, nodes, 2 * nodes before]."""
+        """Return the scores of all ways to enter each node: [rows, nodes, 2 * nodes before]."""
         shape = (len(said), self.nodes, self.width)
         both = torch.cat((rest.gather(1, self.before).view(shape), said.gather(1, self.before).view(shape)), -1)
         return both + self.penalty
@@ -81,7 +81,7 @@ class _Tables:
     def traced(
         self, final: Tensor, ends: Tensor, entered_from: Tensor, rested_before: Tensor
     ) -> list[list[int] | None]:
-        """The paths, from their ends."""
+        """Follow the paths back from their ends."""
         node, resting = self.last.clone(), final[:, 1] > final[:, 0]
         before = self.before.view(len(node), self.nodes, self.width)
         path = torch.full((len(entered_from), len(node)), RESTING, device=node.device)

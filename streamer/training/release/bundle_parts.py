@@ -1,4 +1,4 @@
-"""Copies the parts of a bundle, which are files. A part that did not change is not written again."""
+"""Copies the parts of a bundle. Each part is a file. Parts that have not changed are not written again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = (
 
 
 def take_over(source: Path, bundle: Path, tell: Callable[[str], None]) -> list[str]:
-    """Copy all parts of `source` into a bundle. Returns the names of those that are new."""
+    """Copy all parts of `source` into a bundle. Returns the names of the parts that are new."""
     found = [name for name in PARTS if (source / name).is_file()]
     if not found:
         raise CorpusError(f"{source} contains no part of a bundle: give the folder `averaged` of a run")

@@ -1,4 +1,4 @@
-"""The tables of card and documents, made from what the steps printed and wrote."""
+"""Makes the tables of the model card and of the documents from the output and the files of the release steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Figures = Mapping[str, Any]
 
 
 def blocks(folder: Path) -> dict[str, Write]:
-    """By name of the block: what writes it, from the files in the steps' folder that are there."""
+    """Return a writer for each block whose files are in this folder of the steps, by the name of the block."""
 
     def figures(name: str) -> Figures:
         return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -73,7 +73,10 @@ def blocks(folder: Path) -> dict[str, Write]:
 
 
 def errors(before: str, report: Figures) -> str:
-    """Words wrong by corpus. What stood there before moves one column on; the last column is of another recogniser."""
+    """Write the word error rates by corpus. The former figures move one column to the right.
+
+    The last column has another recogniser, and stays.
+    """
     head, *rows = cells(before)
     others = {row[0]: row for row in rows}
     new = []
@@ -85,7 +88,7 @@ def errors(before: str, report: Figures) -> str:
 
 
 def step_errors(reports: list[Figures]) -> str:
-    """Words wrong and changed by the length of a step."""
+    """Write the share of wrong words, and of shown words that change later, by the length of a step."""
     rows = [
         [f"{value} ms", _percent(report["all"]), f"{100 * report['partials']['all']['changed_share']:.1f} %"]
         for value, report in zip(COMPARED["steps"][1], reports, strict=True)
@@ -94,13 +97,13 @@ def step_errors(reports: list[Figures]) -> str:
 
 
 def conditions(figures: Callable[[str], Figures]) -> str:
-    """Words wrong in recordings that were made worse."""
+    """Write the word error rates in degraded recordings."""
     rows = [[label, _percent(figures(name)["all"])] for name, label in CONDITIONS.items()]
     return table([["condition", "words wrong"], *rows])
 
 
 def settings(name: str, before: str, reports: list[Figures]) -> str:
-    """One line for each value of a setting, with the columns that the table has: not every one depends on it."""
+    """Write a line for each value of a setting. The columns stay, because not every figure depends on every setting."""
     option, values = COMPARED[name]
     head, *_ = cells(before)
     rows = []
@@ -111,7 +114,7 @@ def settings(name: str, before: str, reports: list[Figures]) -> str:
 
 
 def calibration(lines: list[str]) -> str:
-    """Times and confidences of the half that they were not fitted on, at 320 ms."""
+    """Write the errors of times and confidences on the half that was not used for fitting, at 320 ms."""
     judged = lines[lines.index("the other half:") :]
     rows = []
     for search in ("lexicon", "greedy"):
@@ -129,7 +132,7 @@ def marks(name: str, lines: list[str]) -> str:
 
 
 def hotwords(lines: list[str]) -> str:
-    """Rare words found with and without hotwords."""
+    """Write how many rare words were found with and without hotwords."""
     rows = [[cell.strip() for cell in line.split("|")] for line in lines if line.count("|") == 6][1:]
     head = ["hotwords", "utterances", "rare words said", "found, %", "inserted where not said", "other words wrong, %"]
     written = []

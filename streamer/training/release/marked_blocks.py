@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamer.training.data.replaced_file import replacing
 
-# With empty lines around the table. Directly beside a comment it would not be a table.
+# There are empty lines around the table. Directly beside a comment it would not be shown as a table.
 _BLOCK = re.compile(r"(<!-- measured: (?P<name>[\w-]+) -->\n\n)(?P<text>.*?)(\n\n<!-- end -->)", re.DOTALL)
 _FIGURE = re.compile(r"\d+\.\d+")
 
@@ -42,13 +42,13 @@ def rewrite(documents: list[Path], blocks: Mapping[str, Write], tell: Callable[[
 
 
 def cells(text: str) -> list[list[str]]:
-    """The cells of a table's rows, its head among them."""
+    """Return the cells of all rows of a table, with its head."""
     rows = [line.strip().strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows if not set("".join(row)) <= set("-: ")]
 
 
 def table(rows: list[list[str]]) -> str:
-    """A table of these rows, the first one its head."""
+    """Return a table of these rows. The first row is the head."""
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 

@@ -41,13 +41,13 @@ class ReleasePlaces:
 
     bundle: Path
     work: Path  # prepared speech; dev aligned by PocketSphinx
-    speech: Path  # as it was given
+    speech: Path  # speech as it was given
     folder: Path  # for what the steps print and write
     text: Path | None = None  # punctuated text; without it marks are not measured
 
 
 def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
-    """All steps. Fitting comes before measuring with the fitted values."""
+    """Return all steps. Values are fitted before anything is measured with them."""
     kept = ("--work", f"{places.work}", "--cache", f"{places.folder / 'cache'}", "--bundle", f"{places.bundle}")
     speech = ("--work", f"{places.work}", "--bundle", f"{places.bundle}")
     dev = f"{places.speech / 'dev.tsv'}"

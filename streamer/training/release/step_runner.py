@@ -1,4 +1,4 @@
-"""Runs release steps one after another. A step that was done for the same files is not done again."""
+"""Runs release steps one after another. A step is not repeated if its files are the same as when it was done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamer.training.release.release_steps import ReleaseStep
 
 
 class StepRunner:
-    """Runs steps on a bundle. FOLDER/NAME.txt gets the output of a step, NAME.done the files it was done for."""
+    """Runs steps on a bundle. FOLDER/NAME.txt gets the output of a step, and NAME.done the state of its files."""
 
     def __init__(self, bundle: Path, folder: Path, tell: Callable[[str], None]) -> None:
         self._bundle = bundle
@@ -23,13 +23,13 @@ class StepRunner:
         self._tell = tell
 
     def run(self, steps: Sequence[ReleaseStep], again: bool = False) -> None:
-        """Run those that are not done, or all of them `again`. CorpusError names the one that failed."""
+        """Run the steps that are not done; with `again`, all of them. CorpusError names the step that failed."""
         waiting = [step for step in steps if again or not self.done(step)]
         skipped = len(steps) - len(waiting)
         minutes = sum(step.minutes for step in waiting)
         self._tell(f"{len(waiting)} steps, about {minutes:.0f} minutes on two idle cores; {skipped} were done before")
         for step in steps:
-            # Checked again, because an earlier step may have changed the files that this one reads.
+            # This is checked again here, because an earlier step may have changed the files that this one reads.
             if again or not self.done(step):
                 self._run(step)
 
@@ -56,7 +56,7 @@ class StepRunner:
                 raise
             if status:
                 raise CorpusError(f"the step {step.name!r} failed with status {status}; the next run begins with it")
-        # Marked by the files as they are now: some steps write what they read.
+        # The files are noted as they are now, because some steps change files that they read.
         with replacing(self._folder / f"{step.name}.done", "w") as file:
             file.write(self._mark(step))
         self._tell(f"{step.name}: {(time.monotonic() - started) / 60:.1f} min")

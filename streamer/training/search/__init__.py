@@ -1,1 +1,1 @@
-"""Runs searches on cached emissions: results and cost, tuning of weights, calibration, hotwords."""
+"""Runs searches on cached emissions, for their results and cost, tuning, calibration and hotwords."""

@@ -1,7 +1,7 @@
 """Fits the corrections of times and confidences on one half of a set, and evaluates them on the other half.
 
-For each search and step: the median distance of the starts and ends of rightly found words from the alignment, and by
-logistic regression how likely a word is right.
+There is one fit for each search and step length. The correction of times is the median distance between the found and
+the aligned starts and ends of right words. The probability that a word is right comes from logistic regression.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from streamer.training.search.emission_cache import CHARACTERS_HEAD, HEAD, Emitt
 from streamer.training.search.search_trials import Trial, run_beam, run_greedy
 
 STREAMS = 32
-# Holds the weights together where signs say the same, and is nothing beside thousands of words.
+# This ridge keeps weights small if several signs say the same. With thousands of words it hardly changes anything else.
 RIDGE = 1.0
 ROUNDS = 50
 
@@ -49,7 +49,7 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Found:
-    """One utterance: the words that a search found, which of them are right, and where those begin and end (ms)."""
+    """One utterance: the words that a search found, which of them are right, and the aligned times of those (ms)."""
 
     words: tuple[HypothesisWord, ...]
     right: tuple[bool, ...]
@@ -57,7 +57,7 @@ class Found:
 
 
 def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignment: Alignment) -> Found:
-    """What a search found, beside the reference and where its words lie."""
+    """Compare the words that a search found with the reference and its times."""
     pairs = pair_words(spoken.words, [word.text for word in words])
     matches = {pair.hypothesis: pair.reference for pair in pairs if pair.kind == RIGHT}
     times = {}
@@ -70,7 +70,7 @@ def found_in(spoken: EmittedUtterance, words: tuple[HypothesisWord, ...], alignm
 
 
 def fitted(found: Sequence[Found]) -> StepCalibration:
-    """The delays and the evidence that suit these utterances."""
+    """Return the delays and the evidence that fit these utterances."""
     starts = [start - one.words[number].start * FRAME_MS for one in found for number, (start, _) in one.times.items()]
     ends = [end - one.words[number].end * FRAME_MS for one in found for number, (_, end) in one.times.items()]
     if not starts:
@@ -83,7 +83,7 @@ def fitted(found: Sequence[Found]) -> StepCalibration:
 
 
 def evidence(told: Values, right: Values) -> ConfidenceWeights:
-    """Weights of the signs by logistic regression; those that must not be negative are zero where they would be."""
+    """Return the weights of the signs by logistic regression. Weights that must not be negative are zero instead."""
     names = [field.name for field in fields(ConfidenceWeights)]
     used = list(range(len(names)))
     while True:
@@ -96,7 +96,7 @@ def evidence(told: Values, right: Values) -> ConfidenceWeights:
 
 
 def _regression(told: Values, right: Values) -> Values:
-    """Newton's method; the first column is constant, and only it is free of the ridge."""
+    """Fit by Newton's method. The first column is constant, and the ridge does not apply to it."""
     weights = np.zeros(told.shape[1])
     ridge = np.full(told.shape[1], RIDGE)
     ridge[0] = 1e-6
@@ -112,7 +112,7 @@ def _regression(told: Values, right: Values) -> Values:
 
 
 def judged(found: Sequence[Found], calibration: Calibration, search: str, step_ms: int) -> list[str]:
-    """A row of the table: median and 90th percentile of the times' errors, confidence against truth."""
+    """Return a row of the table: median and 90th percentile of the errors of times, and errors of confidences."""
     offsets, words, finals = [], [], []
     for one in found:
         spans = calibration.spans(one.words, FRAME_MS, step_ms, search)
@@ -137,7 +137,7 @@ def judged(found: Sequence[Found], calibration: Calibration, search: str, step_m
 def calibrate(
     bundle: Path, work: Path, name: str, cache: Path, steps: Sequence[int], tell: Callable[[str], None]
 ) -> str:
-    """Fit on one half of the prepared set and write `calibration.json`; how well both halves are told, as tables."""
+    """Fit on one half of the prepared set and write `calibration.json`. Returns tables of the errors on both halves."""
     lexicon = Lexicon.load(bundle / LEXICON_FILE)
     language = LanguageModel.load(bundle / LANGUAGE_FILE)
     weights = BeamOptions.load(bundle / SEARCH_FILE)

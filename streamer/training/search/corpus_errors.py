@@ -11,13 +11,13 @@ from streamer.training.search.emission_cache import EmittedUtterance
 
 
 def halves(spoken: Sequence[EmittedUtterance]) -> tuple[list[EmittedUtterance], list[EmittedUtterance]]:
-    """The half for fitting, and the half for evaluation."""
+    """Return the half for fitting and the half for evaluation."""
     first, second = ([one for one in spoken if half(one.utterance.name) == name] for name in HALVES)
     return first, second
 
 
 def error_rates(spoken: Sequence[EmittedUtterance], found: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Word errors in percent by corpus, and of everything ("all")."""
+    """Return the word error rates in percent, by corpus and of everything ("all")."""
     wrong: dict[str, int] = defaultdict(int)
     total: dict[str, int] = defaultdict(int)
     for one, words in zip(spoken, found, strict=True):
@@ -28,6 +28,6 @@ def error_rates(spoken: Sequence[EmittedUtterance], found: Sequence[Sequence[str
 
 
 def mean_over_corpora(rates: dict[str, float]) -> float:
-    """The mean over the corpora, whatever their sizes. Tuning minimises it."""
+    """Return the mean over the corpora, regardless of their sizes. Tuning minimises it."""
     corpora = [rate for name, rate in rates.items() if name != "all"]
     return sum(corpora) / len(corpora)

@@ -1,4 +1,4 @@
-"""The emissions of a bundle for a prepared set, computed once and kept in files, as the input of searches."""
+"""The emissions of a bundle for a prepared set: the input of searches. They are computed once and kept in files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHARACTERS_HEAD = "characters"
 
 @dataclass(frozen=True)
 class EmittedUtterance:
-    """One utterance: the log-probabilities of its frames [frames, units], and what is said."""
+    """One utterance: the log-probabilities of its frames [frames, units], and its text."""
 
     emissions: Tensor
     utterance: Utterance
@@ -34,7 +34,7 @@ class EmittedUtterance:
 def read_emissions(
     bundle: Path, work: Path, name: str, cache: Path, step_ms: int = 320, head: str = HEAD
 ) -> list[EmittedUtterance]:
-    """The emissions of a prepared set as in streaming, from the cache if these weights were used before."""
+    """Return the emissions of a prepared set, as in streaming; from the cache if these weights were used before."""
     corpus = Corpus(work, name)
     model = AcousticModel.load(bundle)
     mark = hashlib.sha256((bundle / WEIGHTS_FILE).read_bytes()).hexdigest()[:12]
@@ -52,7 +52,7 @@ def read_emissions(
 
 @torch.inference_mode()
 def _compute(model: AcousticModel, corpus: Corpus, step_ms: int) -> dict[str, dict[str, Tensor]]:
-    """Compute all heads at once, because the encoder takes most of the time."""
+    """Compute the emissions of all heads at once, because the encoder takes most of the time."""
     found: dict[str, dict[str, Tensor]] = {HEAD: {}, CHARACTERS_HEAD: {}}
     for utterances in batches(corpus):
         samples = torch.stack([padded(corpus, utterance, utterances[-1].samples) for utterance in utterances])

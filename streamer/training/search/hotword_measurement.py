@@ -1,7 +1,7 @@
 """Measures hotwords: the rare words that they recover, their false insertions, and the errors in other words.
 
-A word of the references is rare if the lexicon does not have it or the language model hardly expects it. Each utterance
-is given its own rare words as hotwords, among so many distractors: rare words that are not said in it.
+A word of the references is rare if the lexicon does not have it, or if the language model hardly expects it. Each
+utterance gets its own rare words as hotwords, and some distractors: rare words that are not said in it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TRIED_BONUSES, TRIED_FLOORS = (4.0, 5.5, 7.0, 8.5), (-10.0, -13.0)
 
 @dataclass
 class Language:
-    """What words are known, how likely and how pronounced."""
+    """The known words, with their probabilities and pronunciations."""
 
     lexicon: Lexicon
     model: LanguageModel
@@ -47,14 +47,14 @@ class Language:
 
     @classmethod
     def load(cls, bundle: Path) -> Language:
-        """Those of a bundle."""
+        """Load the language model and the lexicon of a bundle."""
         return cls(
             Lexicon.load(bundle / LEXICON_FILE), LanguageModel.load(bundle / LANGUAGE_FILE),
             LetterToSound.load(bundle / LETTERS_FILE),
         )  # fmt: skip
 
     def rare(self, spoken: Sequence[EmittedUtterance], most: float) -> tuple[set[str], list[str]]:
-        """The rare words of the references, and those together with some of the language model's."""
+        """Return the rare words of the references, and the same with some rare words of the language model."""
         spelled = set(self.lexicon.words.tolist())
         number = {word: index for index, word in enumerate(self.model.words)}
         chances = self.model.unigrams.tolist()
@@ -76,12 +76,12 @@ class HotwordCounts:
 
     said: int = 0  # rare words
     found: int = 0
-    inserted: int = 0  # hotwords where they were not said
+    inserted: int = 0  # hotwords that were inserted but not said
     others: int = 0  # all other words of the references
-    errors: int = 0  # in them, and what was inserted
+    errors: int = 0  # errors in other words, and other insertions
 
     def row(self) -> str:
-        """A line of the table."""
+        """Return a line of the table."""
         recall = f"{100 * self.found / self.said:5.1f}" if self.said else "    -"
         words = self.said + self.others
         return (
@@ -93,7 +93,7 @@ class HotwordCounts:
 def judged(
     spoken: Sequence[EmittedUtterance], found: Sequence[Sequence[str]], hotwords: Sequence[Sequence[str]]
 ) -> HotwordCounts:
-    """Compare what was found with what was said; rare words are counted apart from all others."""
+    """Compare the recognised words with the reference. Rare words are counted separately."""
     result = HotwordCounts()
     for one, words, hot in zip(spoken, found, hotwords, strict=True):
         given = set(hot)
@@ -115,7 +115,7 @@ def judged(
 def recognised(
     spoken: Sequence[EmittedUtterance], hotwords: Sequence[Sequence[str]], language: Language, options: BeamOptions
 ) -> list[list[str]]:
-    """The words of every utterance with its hotwords, so many utterances at a time."""
+    """Recognise every utterance with its hotwords, this many utterances at a time."""
     search = BeamSearch(
         language.lexicon, language.model, units.PHONE_UNITS, STREAMS, options, letters=language.letters
     )  # fmt: skip
@@ -140,7 +140,7 @@ def recognised(
 def hotword_lists(
     spoken: Sequence[EmittedUtterance], rare: set[str], pool: Sequence[str], distractors: int
 ) -> list[list[str]]:
-    """For each utterance its rare words and so many that are not said in it, always the same ones."""
+    """Return the hotwords of each utterance: its rare words, and this many distractors, which are always the same."""
     found = []
     for one in spoken:
         own = sorted(rare & set(one.words))
@@ -157,9 +157,10 @@ def tuned(
     start: BeamOptions,
     tell: Callable[[str], None],
 ) -> BeamOptions:
-    """The bonus and the floor of the fewest false insertions, among those with about the fewest errors of all kinds.
+    """Return the best bonus and floor: the fewest false insertions among those with about the fewest errors in total.
 
-    As many utterances without rare words as with: the errors change little where more is found and more is put in.
+    As many utterances without rare words are used as with rare words. The sum of all errors changes little if both the
+    found words and the false insertions grow.
     """
     having = [one for one in spoken if rare & set(one.words)]
     spoken = having + [one for one in spoken if not rare & set(one.words)][: len(having)]
@@ -180,7 +181,7 @@ def tuned(
 def rows(
     spoken: Sequence[EmittedUtterance], rare: set[str], pool: Sequence[str], language: Language, options: BeamOptions
 ) -> Iterator[str]:
-    """The table: utterances with rare words without hotwords and with their own among distractors, then the others."""
+    """Yield the table: utterances with rare words, without and with hotwords, and then the other utterances."""
     yield "hotwords | utterances | rare words said | recall % | false insertions | in 1000 words | other words wrong %"
     having = [one for one in spoken if rare & set(one.words)]
     own = hotword_lists(having, rare, pool, 0)

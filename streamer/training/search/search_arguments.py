@@ -16,7 +16,7 @@ from streamer.training.data.corpus import CorpusError
 
 
 def search_arguments(description: str | None) -> argparse.ArgumentParser:
-    """A parser with the arguments that all of them take."""
+    """Return a parser with the arguments that all of these scripts have."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
     parser.add_argument("--cache", type=Path, required=True, help="folder in which emissions are kept")
@@ -26,7 +26,7 @@ def search_arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def run_script(work: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser) -> int:
-    """Do the work on one thread, because the time of one thread is measured. Returns the exit status."""
+    """Do the work on one thread, because CPU time is measured for one thread. Returns the exit status."""
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:

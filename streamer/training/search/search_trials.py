@@ -19,7 +19,7 @@ from streamer.training.acoustic import units
 from streamer.training.search.emission_cache import CHARACTERS_HEAD, HEAD, EmittedUtterance
 
 STEP_FRAMES = 8
-# Filling to a whole step.
+# The value of frames that are added to fill a step.
 SURE, NEVER = 0.0, -30.0
 
 
@@ -32,16 +32,16 @@ class Trial:
     cpu_seconds: float
     hypotheses: list[tuple[HypothesisWord, ...]] = field(
         default_factory=list
-    )  # the words with their frames, if it tells them
+    )  # the words with their frames, if the search knows them
 
     @property
     def frame_us(self) -> float:
-        """CPU time of one frame of one stream in microseconds."""
+        """The CPU time for one frame of one stream, in microseconds."""
         return 1e6 * self.cpu_seconds / self.frames
 
 
 def whole_steps(emissions: Tensor) -> Tensor:
-    """Filled up with blanks to whole steps."""
+    """Fill the emissions up with blanks to whole steps."""
     filling = torch.full((-len(emissions) % STEP_FRAMES, emissions.shape[1]), NEVER)
     filling[:, units.BLANK] = SURE
     return torch.cat((emissions, filling))
@@ -50,7 +50,7 @@ def whole_steps(emissions: Tensor) -> Tensor:
 def run_beam(
     spoken: Sequence[EmittedUtterance], lexicon: Lexicon, language: LanguageModel, options: BeamOptions, streams: int
 ) -> Trial:
-    """Our search, so many streams at a time; where one ends the next one begins."""
+    """Run our search with this many streams at a time. When an utterance ends, the next one gets its place."""
     search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options)
     found: dict[int, tuple[HypothesisWord, ...]] = {}
     waiting = list(enumerate(spoken))[::-1]
@@ -74,7 +74,7 @@ def run_beam(
 
 
 def run_greedy(spoken: Sequence[EmittedUtterance]) -> Trial:
-    """The greedy search on emissions of the characters' head."""
+    """Run the greedy search on emissions of the characters' head."""
     search = GreedySearch(units.CHARACTERS, 1, CHARACTERS_HEAD)
     hypotheses, frames, started = [], 0, time.process_time()
     for one in spoken:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from streamer.engine.search.beam_options import BeamOptions
 
-# The tuned weights, each with its first and its smallest step.
+# The weights that are tuned, each with its first and its smallest step.
 TUNED = {
     "language_weight": (0.4, 0.1),
     "word_bonus": (1.0, 0.25),
@@ -17,7 +17,7 @@ TUNED = {
 
 
 def tune(judge: Callable[[BeamOptions], float], start: BeamOptions, tell: Callable[[str], None]) -> BeamOptions:
-    """The options with the fewest errors. Tries each weight up and down, and reports every improvement."""
+    """Return the options with the fewest errors. Tries each weight up and down, and reports every improvement."""
     best, fewest = start, judge(start)
     steps = {name: first for name, (first, _) in TUNED.items()}
     while steps:
@@ -37,5 +37,5 @@ def tune(judge: Callable[[BeamOptions], float], start: BeamOptions, tell: Callab
 
 
 def described(options: BeamOptions) -> str:
-    """The tuned weights in words."""
+    """Return a text with the tuned weights."""
     return ", ".join(f"{name} {getattr(options, name):g}" for name in TUNED)

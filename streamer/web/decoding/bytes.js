@@ -1,4 +1,4 @@
-/** The bytes of a file, read where they are needed, a window at a time. */
+/** The bytes of a file, read where they are needed, one window at a time. */
 
 const WINDOW_BYTES = 262_144;
 
@@ -30,7 +30,7 @@ export class Bytes {
     }
 }
 
-/** Letters; none beyond the end. @param {DataView} view @param {number} at @param {number} [length] @returns {string} */
+/** Letters; none after the end. @param {DataView} view @param {number} at @param {number} [length] @returns {string} */
 export function letters(view, at, length = 4) {
     if (at + length > view.byteLength) return "";
     return String.fromCharCode(...new Uint8Array(view.buffer, view.byteOffset + at, length));

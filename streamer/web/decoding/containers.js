@@ -1,4 +1,4 @@
-/** Recordings that can be read in pieces: which kind a file is, and who reads it. */
+/** Recordings that can be read in pieces: finds the reader for the kind of a file. */
 
 import {openMp3} from "./mp3.js";
 import {openMp4} from "./mp4.js";
@@ -6,14 +6,14 @@ import {openOgg} from "./ogg.js";
 import {openWav} from "./wav.js";
 import {openWebm} from "./webm.js";
 
-/** A compressed file of this size is not long; all of it is decoded at once, as the browser does it best. */
+/** A compressed file below this size is short. The browser decodes it at once, which works best. */
 const SMALL_BYTES = 1_000_000;
 
-/** @param {Blob} file @returns {Promise<import("./wav.js").Source | null>} nothing if it has to be decoded whole */
+/** @param {Blob} file @returns {Promise<import("./wav.js").Source | null>} null if it has to be decoded as a whole */
 export async function openInPieces(file) {
     const readers = file.size < SMALL_BYTES ? [openWav] : [openWav, openOgg, openWebm, openMp4, openMp3];
     for (const open of readers) {
-        // Whoever decodes all of it says what is wrong with the file.
+        // An error is ignored here: decoding the whole file will report it.
         const source = await open(file).catch(() => null);
         if (source) return source;
     }

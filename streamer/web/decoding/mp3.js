@@ -1,15 +1,15 @@
-/** MP3 files in pieces: one frame after the other. */
+/** Reads MP3 files in pieces, one frame after another. */
 
 import {Bytes, letters} from "./bytes.js";
 import {openPackets} from "./packets.js";
 
 const RATES = [44_100, 48_000, 32_000];
-/** Of layer III, in kbit/s, by MPEG 1 and by 2 and 2.5. */
+/** The bitrates of layer III in kbit/s, for MPEG 1, and for 2 and 2.5. */
 const BITRATES = [
     [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
     [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 ];
-/** So far from its place the first frame is looked for, and one after damage. */
+/** How far the first frame, or the next one after damage, is searched. */
 const SEARCHED_BYTES = 65_536;
 
 /** @param {Blob} file @returns {Promise<import("./wav.js").Source | null>} */
@@ -17,13 +17,13 @@ export async function openMp3(file) {
     const bytes = new Bytes(file);
     const begin = await afterTags(bytes);
     const from = await nextFrame(bytes, begin);
-    if (from < 0 || from - begin > 4096) return null; // frames are found by chance in any file
+    if (from < 0 || from - begin > 4096) return null; // any file has frames by chance
     const first = frameAt(await bytes.view(from, 4));
     if (!first) return null;
     const counted = await countedFrames(bytes, from, first);
     const frames = counted || (file.size - from) / first.bytes;
     const config = {codec: "mp3", sampleRate: first.rate, numberOfChannels: first.channels};
-    // The frame that counts the others has no sound.
+    // The frame with the number of frames has no sound.
     const begins = counted ? from + first.bytes : from;
     return openPackets(config, () => packets(new Bytes(file), begins), (frames * first.samples * 1000) / first.rate);
 }
@@ -37,13 +37,13 @@ async function* packets(bytes, at) {
             continue;
         }
         const packet = await bytes.read(at, frame.bytes);
-        if (packet.length < frame.bytes) return; // it was cut
+        if (packet.length < frame.bytes) return; // the file was cut off
         yield packet;
         at += frame.bytes;
     }
 }
 
-/** @param {Bytes} bytes @returns {Promise<number>} where the tags at the beginning end */
+/** @param {Bytes} bytes @returns {Promise<number>} the end of the tags at the beginning */
 async function afterTags(bytes) {
     for (let at = 0; ; ) {
         const view = await bytes.view(at, 10);
@@ -53,7 +53,7 @@ async function afterTags(bytes) {
     }
 }
 
-/** @param {Bytes} bytes @param {number} from @returns {Promise<number>} where two frames follow; -1: nowhere */
+/** @param {Bytes} bytes @param {number} from @returns {Promise<number>} the next place with two frames, or -1 */
 async function nextFrame(bytes, from) {
     const window = (await bytes.read(from, SEARCHED_BYTES)).slice();
     for (let at = window.indexOf(255); at >= 0 && at + 4 <= window.length; at = window.indexOf(255, at + 1)) {
@@ -85,7 +85,7 @@ function frameAt(view) {
 
 /**
  * @param {Bytes} bytes @param {number} from @param {{bytes: number, channels: number, older: boolean}} first
- * @returns {Promise<number>} how many frames the first one says that there are; 0 if it says nothing
+ * @returns {Promise<number>} the number of frames that the first one gives; 0 if it gives none
  */
 async function countedFrames(bytes, from, {bytes: size, channels, older}) {
     const view = await bytes.view(from, size);

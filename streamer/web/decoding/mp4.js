@@ -1,4 +1,4 @@
-/** MP4 files (.m4a, .mp4, .mov) with AAC in pieces: the table at their beginning or end says where its packets are. */
+/** Reads MP4 files (.m4a, .mp4, .mov) with AAC in pieces. Their table, at one end, says where the packets are. */
 
 import {Bytes, letters} from "./bytes.js";
 import {openPackets} from "./packets.js";
@@ -9,7 +9,7 @@ const AAC = 0x40;
 /** @param {Blob} file @returns {Promise<import("./wav.js").Source | null>} */
 export async function openMp4(file) {
     const table = await movie(file);
-    if (!table || box(table, "mvex")) return null; // in fragments: there is no table of all of it
+    if (!table || box(table, "mvex")) return null; // fragmented files have no table of all packets
     for (const track of boxes(table, "trak")) {
         const media = box(track, "mdia");
         const handler = media && box(media, "hdlr");
@@ -24,7 +24,7 @@ export async function openMp4(file) {
 
 /**
  * @typedef {{sizes: (number: number) => number, count: number, runs: number[][], offsets: (chunk: number) => number,
- *     chunks: number}} Places `runs`: from which chunk on, counted from 1, how many packets are in each
+ *     chunks: number}} Places `runs`: [from which chunk, counted from 1; how many packets are in each]
  */
 
 /** @param {Bytes} bytes @param {Places} places @returns {AsyncGenerator<Uint8Array>} */
@@ -35,14 +35,14 @@ async function* packets(bytes, {sizes, count, runs, offsets, chunks}) {
         let at = offsets(chunk);
         for (let left = runs[run][1]; left > 0 && number < count; left--, number++) {
             const packet = await bytes.read(at, sizes(number));
-            if (packet.length < sizes(number)) return; // it was cut
+            if (packet.length < sizes(number)) return; // the file was cut off
             if (packet.length) yield packet;
             at += sizes(number);
         }
     }
 }
 
-/** @param {Blob} file @returns {Promise<DataView | null>} what is in its box `moov` */
+/** @param {Blob} file @returns {Promise<DataView | null>} the content of its box `moov` */
 async function movie(file) {
     for (let at = 0; at + 8 <= file.size; ) {
         const head = new DataView(await file.slice(at, at + 16).arrayBuffer());
@@ -60,7 +60,7 @@ async function movie(file) {
     return null;
 }
 
-/** @param {DataView} view @param {string} name @returns {Generator<DataView>} what is in each box of this name */
+/** @param {DataView} view @param {string} name @returns {Generator<DataView>} the content of each box of this name */
 function* boxes(view, name) {
     for (let at = 0; at + 8 <= view.byteLength; ) {
         const size = view.getUint32(at);
@@ -82,7 +82,7 @@ function box(view, ...names) {
 function configOf(description) {
     if (!description || letters(description, 12) !== "mp4a") return null;
     const entry = new DataView(description.buffer, description.byteOffset + 16, description.getUint32(8) - 8);
-    // The newer kinds of QuickTime have more before the boxes.
+    // The newer versions of QuickTime have more fields before the boxes.
     const version = entry.getUint16(8);
     const before = 28 + (version === 1 ? 16 : 0);
     const inner = new DataView(entry.buffer, entry.byteOffset + before, entry.byteLength - before);
@@ -98,7 +98,7 @@ function configOf(description) {
     };
 }
 
-/** @param {DataView} stream an `esds` @returns {Uint8Array | null} what a decoder of AAC has to know */
+/** @param {DataView} stream an `esds` @returns {Uint8Array | null} the configuration for an AAC decoder */
 function specificOf(stream) {
     let at = 4;
     while (at + 2 < stream.byteLength) {

@@ -1,4 +1,4 @@
-/** Ogg files with Opus or Vorbis in pieces: one packet after the other. */
+/** Reads Ogg files with Opus or Vorbis in pieces, one packet after another. */
 
 import {Bytes, letters} from "./bytes.js";
 import {openPackets} from "./packets.js";
@@ -31,10 +31,10 @@ export async function openOgg(file) {
     return openPackets(config, () => packets(new Bytes(file), false), durationMs);
 }
 
-/** @param {Bytes} bytes @param {boolean} headers whether those are wanted, too @returns {AsyncGenerator<Uint8Array>} */
+/** @param {Bytes} bytes @param {boolean} headers whether to yield those, too @returns {AsyncGenerator<Uint8Array>} */
 async function* packets(bytes, headers) {
     let [at, serial] = [0, -1];
-    /** @type {Uint8Array[]} of a packet that goes on on the next page */
+    /** @type {Uint8Array[]} the parts so far of a packet that continues on the next page */
     let begun = [];
     for (;;) {
         const page = await bytes.view(at, LONGEST_PAGE);
@@ -48,11 +48,11 @@ async function* packets(bytes, headers) {
         const sound = HEADERS.includes(kind(new Uint8Array(page.buffer, page.byteOffset + place, beginning)));
         if (first && sound) [serial, begun] = [page.getUint32(14, true), []];
         at += place + sizes.reduce((sum, size) => sum + size, 0);
-        if (page.getUint32(14, true) !== serial) continue; // a picture, say
+        if (page.getUint32(14, true) !== serial) continue; // another stream, such as a picture
         let from = place;
         for (const size of sizes) {
             place += size;
-            if (place > page.byteLength) return; // it was cut
+            if (place > page.byteLength) return; // the file was cut off
             if (size === 255) continue;
             begun.push(new Uint8Array(page.buffer, page.byteOffset + from, place - from).slice());
             const packet = together(begun);

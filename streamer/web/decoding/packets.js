@@ -1,4 +1,4 @@
-/** Packets of a file decoded by the browser (WebCodecs) as they are wanted: there are never many of them in memory. */
+/** Decodes the packets of a file with the browser (WebCodecs) as they are needed, so few of them are in memory. */
 
 import {StreamerError} from "../errors.js";
 
@@ -9,12 +9,12 @@ const STUCK_MS = 30_000;
 /** @typedef {import("./wav.js").Source} Source */
 
 /**
- * @param {AudioDecoderConfig} config @param {() => AsyncGenerator<Uint8Array>} packets from the first one on, each time
- * @param {number} durationMs 0 if nobody knows
- * @returns {Promise<Source | null>} nothing if this browser does not decode that
+ * @param {AudioDecoderConfig} config @param {() => AsyncGenerator<Uint8Array>} packets from the first one, at each call
+ * @param {number} durationMs 0 if unknown
+ * @returns {Promise<Source | null>} null if this browser cannot decode it
  */
 export async function openPackets(config, packets, durationMs) {
-    if (!globalThis.AudioDecoder) return null; // it is older, or the page is not secure
+    if (!globalThis.AudioDecoder) return null; // an old browser, or a page that is not secure
     const {supported} = await AudioDecoder.isConfigSupported(config).catch(() => ({supported: false}));
     if (!supported) return null;
     /** @type {Source} */
@@ -54,7 +54,7 @@ async function* decoded(config, packets, tell) {
         decoder.configure(config);
         let number = 0;
         for await (const data of packets) {
-            // Each is decoded after the one before: their times do not matter.
+            // Packets are decoded in order, so their times do not matter.
             decoder.decode(new EncodedAudioChunk({type: "key", timestamp: 20_000 * number++, data}));
             while (decoder.decodeQueueSize > MOST_QUEUED && !failure) await dequeued(decoder);
             if (failure) throw failure;
@@ -74,7 +74,7 @@ async function* decoded(config, packets, tell) {
 /** @param {AudioDecoder} decoder @returns {Promise<void>} */
 function dequeued(decoder) {
     return new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error("the decoder does not go on")), STUCK_MS);
+        const timer = setTimeout(() => reject(new Error("the decoder has stopped")), STUCK_MS);
         decoder.ondequeue = () => (clearTimeout(timer), resolve());
     });
 }

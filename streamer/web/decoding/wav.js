@@ -1,4 +1,4 @@
-/** WAV files in pieces: their samples are read where they lie, so that a file may be of any length. */
+/** Reads WAV files in pieces, so that a file may have any length. */
 
 const HEADER_BYTES = 65_536;
 const PIECE_FRAMES = 32_768;
@@ -6,10 +6,10 @@ const [PCM, FLOAT, EXTENSIBLE] = [1, 3, 0xfffe];
 
 /**
  * @typedef {{durationMs: number, rate: number, pieces: () => AsyncGenerator<Float32Array>}} Source mono sound in pieces;
- *     `durationMs` is 0 if nobody knows, `rate` is certain with the first piece
+ *     `durationMs` is 0 if unknown; `rate` is certain after the first piece
  */
 
-/** @param {Blob} file @returns {Promise<Source | null>} nothing if it is no WAV file, or one of a rare kind */
+/** @param {Blob} file @returns {Promise<Source | null>} null if it is not a WAV file, or one of a rare kind */
 export async function openWav(file) {
     const head = new DataView(await file.slice(0, HEADER_BYTES).arrayBuffer());
     if (head.byteLength < 12 || !["RIFF", "RF64"].includes(name(head, 0)) || name(head, 8) !== "WAVE") return null;
@@ -49,7 +49,7 @@ const READERS = new Map([
 /** @param {Blob} file @param {Format} format @param {number} from @param {number} size @returns {Source} */
 function source(file, {rate, channels, bytes, read}, from, size) {
     const wide = channels * bytes;
-    // A file that was written to a pipe does not know its length; one that was cut has less than it says.
+    // A file that was written to a pipe does not give its length. One that was cut off has less than it gives.
     const frames = Math.floor(Math.min(size === 0 || size >= 0xfffffff0 ? Infinity : size, file.size - from) / wide);
     return {
         durationMs: (frames * 1000) / rate,

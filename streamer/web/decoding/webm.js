@@ -1,4 +1,4 @@
-/** WebM and Matroska files with Opus, Vorbis or AAC in pieces: one block after the other. */
+/** Reads WebM and Matroska files with Opus, Vorbis or AAC in pieces, one block after another. */
 
 import {Bytes} from "./bytes.js";
 import {openPackets} from "./packets.js";
@@ -7,7 +7,7 @@ const [SEGMENT, INFO, TRACKS, TRACK, CLUSTER, GROUP] = [0x18538067, 0x1549a966, 
 const [BLOCK, SIMPLE_BLOCK, SCALE, DURATION] = [0xa1, 0xa3, 0x2ad7b1, 0x4489];
 const [NUMBER, CODEC, PRIVATE, AUDIO, RATE, CHANNELS, ENCODINGS] = [0xd7, 0x86, 0x63a2, 0xe1, 0xb5, 0x9f, 0x6d80];
 const FACTS = [SCALE, DURATION, NUMBER, CODEC, PRIVATE, RATE, CHANNELS, ENCODINGS];
-/** What is looked into; everything else is skipped or read whole. */
+/** Elements that are opened. All others are skipped or read as a whole. */
 const OPENED = [SEGMENT, INFO, TRACKS, TRACK, AUDIO, CLUSTER, GROUP];
 const CODECS = new Map([["A_OPUS", "opus"], ["A_VORBIS", "vorbis"], ["A_AAC", "mp4a.40.2"]]);
 const MOST_BYTES = 1_048_576;
@@ -31,7 +31,7 @@ export async function openWebm(file) {
         if (id === PRIVATE) track.description = bytes;
         if (id === RATE) track.rate = real(value);
         if (id === CHANNELS) track.channels = unsigned(value);
-        if (id === ENCODINGS) track.codec = undefined; // compressed once more
+        if (id === ENCODINGS) track.codec = undefined; // compressed a second time
     }
     const track = tracks.find(({codec}) => codec);
     if (!track) return null;
@@ -54,7 +54,7 @@ async function* packets(bytes, track) {
 }
 
 /**
- * @param {Bytes} bytes @param {number[]} wanted what can be read
+ * @param {Bytes} bytes @param {number[]} wanted ids of the elements that can be read
  * @returns {AsyncGenerator<{id: number, read: (() => Promise<DataView>) | null}>}
  */
 async function* elements(bytes, wanted) {
@@ -73,14 +73,14 @@ async function* elements(bytes, wanted) {
             continue;
         }
         if (wanted.includes(id)) {
-            if (size > MOST_BYTES || from + size > bytes.size) return; // it was cut
+            if (size > MOST_BYTES || from + size > bytes.size) return; // the file was cut off
             yield {id, read: () => bytes.view(from, size)};
         }
         at = from + size;
     }
 }
 
-/** @param {DataView} view @param {number} at @returns {[value: number, end: number]} a number of a length of its own */
+/** @param {DataView} view @param {number} at @returns {[value: number, end: number]} a number of variable length */
 function variable(view, at) {
     if (at >= view.byteLength) return [0, Infinity];
     const first = view.getUint8(at);

@@ -1,14 +1,14 @@
-/** Any recording that the browser can decode, all of it in memory: for what cannot be read in pieces. */
+/** Decodes any recording that the browser knows, as a whole in memory, if it cannot be read in pieces. */
 
 import {StreamerError} from "../errors.js";
 import {SAMPLE_RATE, toInt16} from "../resampler.js";
 
 const MOST_BYTES = 512 * 1024 * 1024;
-/** The browser itself takes up to ten times the memory of the samples while it decodes. */
+/** While it decodes, the browser itself needs up to ten times the memory of the samples. */
 const MOST_MINUTES = 60;
 const METADATA_MS = 5_000;
 
-/** @param {Blob} file @returns {Promise<Int16Array>} 16 kHz, mono; StreamerError `unsupported_audio` says why not */
+/** @param {Blob} file @returns {Promise<Int16Array>} 16 kHz, mono; rejects with StreamerError `unsupported_audio` */
 export async function decodeWhole(file) {
     const name = /** @type {File} */ (file).name ?? "The recording";
     if (file.size > MOST_BYTES) {
@@ -21,7 +21,7 @@ export async function decodeWhole(file) {
         throw new StreamerError("unsupported_audio", `${name} ${why} (${MOST_MINUTES} at most): ${advice}.`);
     }
     try {
-        // A context of 16 kHz: the browser resamples while it decodes.
+        // A context of 16 kHz makes the browser resample while it decodes.
         const sound = await new OfflineAudioContext(1, 1, SAMPLE_RATE).decodeAudioData(await file.arrayBuffer());
         return toInt16(mixed(sound));
     } catch (error) {
@@ -31,7 +31,7 @@ export async function decodeWhole(file) {
     }
 }
 
-/** @param {Blob} file @returns {Promise<number>} seconds; 0 if the browser does not tell before it decodes */
+/** @param {Blob} file @returns {Promise<number>} seconds; 0 if the browser does not know before it decodes */
 function lengthOf(file) {
     if (file.size < 1024 * 1024 || !globalThis.Audio) return Promise.resolve(0);
     return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// The page: what stands in index.html is connected with the desk here, and shows what is done on it.
+// The page: connects the elements of index.html with the desk, and shows what happens there.
 
 import {Microphone} from "../microphone.js";
 import {Dialogs, SaveMenu, dropping} from "./controls.js";
@@ -22,7 +22,7 @@ const BUTTON = {
     nothing: "Speak", listening: "Stop listening", opening: "Stop", transcribing: "Stop", finishing: "Stop waiting",
 };
 const CONTROLS = "button, input, select, textarea, a, summary, label, pre";
-/** Which sheet this tab shows, for when it is reloaded. */
+/** Under this name, the tab remembers its sheet for a reload. */
 const PRESENT = "streamer.sheet";
 
 /** @param {string} id @returns {any} an element of the page */
@@ -58,7 +58,7 @@ const notice = new Notice(at("notice"), at("alarm"), {
 });
 new WordEditor(at("finals"), (element, text) => desk.sheets.reword(...words.placeOf(element), text));
 
-/** Everything that depends on what is being done. */
+/** Shows everything that depends on what is being done. */
 function show() {
     const {doing, blank, sheet} = desk;
     const empty = sheet.segments.length === 0;
@@ -80,14 +80,14 @@ function show() {
 }
 
 function showLevel({rms, peak}) {
-    // Decibels from -60 to 0, as people hear.
+    // Decibels from -60 to 0, because that is how loudness is perceived.
     const level = Math.max(0, Math.min(1, 1 + Math.log10(Math.max(rms, 1e-6)) / 3));
     document.documentElement.style.setProperty("--level", level.toFixed(3));
     at("level").ariaValueNow = String(Math.round(level * 100));
     at("level").ariaValueText = peak >= 0.99 ? "too loud" : `${Math.round(level * 100)} %`;
 }
 
-/** New words are kept in sight, but not for who has scrolled up to read. */
+/** Keeps new words visible, but not if the user has scrolled up to read. */
 function followWords() {
     const last = at("partial").childElementCount ? at("partial") : at("finals").lastElementChild;
     if (desk.doing === "nothing" || !last) return;
@@ -99,17 +99,17 @@ function remember({id, empty}) {
         if (empty) sessionStorage.removeItem(PRESENT);
         else sessionStorage.setItem(PRESENT, id);
     } catch {
-        // It is in the history all the same.
+        // It is in the history anyway.
     }
 }
 
-/** What this tab showed before it was reloaded. */
+/** Shows the sheet that this tab had before it was reloaded. */
 async function restore() {
     try {
         const id = sessionStorage.getItem(PRESENT);
         if (id) await desk.sheets.open(id);
     } catch {
-        // The history tells what there is.
+        // The user can open it from the history.
     }
     desk.addEventListener("change", () => remember(desk.sheet));
     remember(desk.sheet);
@@ -119,7 +119,7 @@ async function take(times = false) {
     const copied = await copy(desk.sheet, times);
     const label = at("copy").querySelector("span");
     label.textContent = copied ? "Copied" : "Not allowed";
-    at("spoken").textContent = copied ? "Copied." : "The browser does not allow to copy.";
+    at("spoken").textContent = copied ? "Copied." : "The browser does not allow copying.";
     setTimeout(() => (label.textContent = "Copy"), 2000);
 }
 
@@ -132,7 +132,7 @@ async function bringBack() {
 
 async function transcribe(files) {
     const refused = await desk.transcribe(files);
-    if (refused) notice.say("Too many recordings", `There was no room for ${refused} of them: drop them again later.`);
+    if (refused) notice.say("Too many recordings", `${refused} of them did not fit: drop them again later.`);
 }
 
 function press() {
@@ -160,7 +160,7 @@ function key(event) {
     } else if (event.key === "?" && !writing) {
         dialogs.open("keys");
     } else if (event.key === " " && !event.target.closest(CONTROLS)) {
-        event.preventDefault(); // it would scroll
+        event.preventDefault(); // otherwise it would scroll
         if (desk.doing === "nothing" && player.loaded) player.toggle();
         else if (!event.repeat) press();
     }
@@ -177,16 +177,16 @@ desk.addEventListener("trouble", ({detail}) => {
     void standing.ask();
 });
 desk.addEventListener("lost", () => {
-    notice.offer("The connection is lost for now. What comes is kept until it is back.", "", "lost");
+    notice.offer("The connection is lost. What you say is kept until it is back.", "", "lost");
 });
 desk.addEventListener("found", () => notice.clear("lost"));
 desk.addEventListener("overflow", ({detail: {ms}}) => {
-    notice.say("Some sound is lost", `${shortClock(ms, true)} could not be kept, because nobody took it for too long.`);
+    notice.say("Some sound is lost", `${shortClock(ms, true)} were dropped, because they could not be sent in time.`);
 });
 desk.addEventListener("silent", () => notice.silent(desk.sheet.file, wave.loudest));
 desk.addEventListener("paused", () => {
     const {length} = desk.queue;
-    notice.offer(length === 1 ? "1 recording still waits." : `${length} recordings still wait.`, "onward");
+    notice.offer(length === 1 ? "1 recording is still waiting." : `${length} recordings are still waiting.`, "onward");
 });
 desk.addEventListener("finished", ({detail}) => notice.finished(detail));
 desk.sheets.addEventListener("left", ({detail: {name}}) => notice.offer(`“${name}” is in the history.`, "back"));
@@ -223,7 +223,7 @@ for (const input of at("pace").querySelectorAll("input")) {
 }
 dropping(at("drop"), (files) => void transcribe(files));
 addEventListener("keydown", key);
-addEventListener("pagehide", () => desk.halt()); // the place at the service is free at once
+addEventListener("pagehide", () => desk.halt()); // so that the service has room for another session at once
 
 words.addEventListener("seek", seek);
 wave.addEventListener("seek", seek);
@@ -239,4 +239,4 @@ player.addEventListener("change", () => {
 
 show();
 void standing.ask();
-void restore().then(() => (document.body.dataset.ready = "")); // for those who look from outside: all is connected
+void restore().then(() => (document.body.dataset.ready = "")); // a sign for tests: everything is connected now

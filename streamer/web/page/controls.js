@@ -1,6 +1,6 @@
-// The controls that need more than a click: dialogs, the menu to save, dropping files.
+// Controls with more than a click: dialogs, the menu for saving, and dropping files.
 
-/** The options, the history, the keys, and the page about programs. */
+/** The dialogs: options, history, keys, and use from a program. */
 export class Dialogs {
     #dialogs = new Map();
     #refresh;
@@ -8,14 +8,14 @@ export class Dialogs {
     #select;
     #list;
 
-    /** `devices` gives the microphones of this machine, `list` is what the history shows. */
+    /** `devices` lists the microphones of this machine. `list` is the content of the history. */
     constructor(settings, devices, list) {
         this.#list = list;
         for (const id of ["options", "history", "keys", "programs"]) {
             const dialog = /** @type {HTMLDialogElement} */ (document.getElementById(id));
             this.#dialogs.set(id, dialog);
             document.getElementById(`${id}-open`).addEventListener("click", () => this.open(id));
-            // Beside the sheet is the backdrop: a click there closes it.
+            // A click beside the dialog, on its backdrop, closes it.
             dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
         }
         const form = this.#dialogs.get("options").querySelector("form");
@@ -56,7 +56,7 @@ export class Dialogs {
     }
 }
 
-/** A button that opens the formats. */
+/** The button and the menu with the formats. */
 export class SaveMenu {
     #button;
     #list;
@@ -106,7 +106,7 @@ export class SaveMenu {
     }
 }
 
-/** Calls with the files that were dropped anywhere on the page, and shows meanwhile that they may be. */
+/** Calls `take` with files that are dropped anywhere on the page. Shows meanwhile that they can be dropped. */
 export function dropping(sign, take) {
     let inside = 0;
     const holdsFile = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");

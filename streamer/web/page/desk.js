@@ -1,4 +1,4 @@
-// The desk: a sheet for what is said, and the work on it, by the microphone or from recordings.
+// The desk: a sheet, and the work on it, with the microphone or with recordings.
 
 import {wav} from "../decoding/wav-writer.js";
 import {Microphone} from "../microphone.js";
@@ -8,16 +8,15 @@ import {Queue} from "./queue.js";
 import {Sheets} from "./sheets.js";
 
 const CHUNK_MS = 60;
-/** With these the service itself is the trouble: what waits in the queue would meet the same. */
+/** Errors of a file. With other errors the service itself has a problem, which the next recordings would meet too. */
 const OF_THE_FILE = ["unsupported_audio"];
 
 /**
- * One thing is done at a time: `doing` is nothing, listening, opening, transcribing or finishing. Events: "begin"
- * before something new; "change" whenever that or what there is has changed; "progress" with each result; "sound" with
- * the length in milliseconds and "level" while listening; "lost" and "found" when the connection is; "overflow" ({ms})
- * when sound was; "trouble" with a StreamerError; "silent" when there was no word; "paused" when recordings still wait
- * after a stop; "finished" ({total, unread, silent}) after the last of
- * several.
+ * It does one thing at a time: `doing` is nothing, listening, opening, transcribing or finishing. Events: "begin"
+ * before something new; "change" when `doing` or the content has changed; "progress" with each result; "sound" with the
+ * length in milliseconds, and "level", while listening; "lost" and "found" when the connection is lost and back;
+ * "overflow" ({ms}) when sound was dropped; "trouble" with a StreamerError; "silent" when no words were recognised;
+ * "paused" when recordings still wait after a stop; "finished" ({total, unread, silent}) after the last of several.
  */
 export class Desk extends EventTarget {
     doing = "nothing";
@@ -27,10 +26,10 @@ export class Desk extends EventTarget {
     #views;
     #settings;
     #recording = null;
-    #playedAnew = false; // as the page decodes it, for the browser does not play it
+    #playedAnew = false; // as decoded by the page, because the browser does not play the file
     #microphone = null;
     #session = null;
-    #sending = null; // ends the sending of the recording
+    #sending = null; // stops sending the recording
     #turns = 0;
     #again = () => this.listen();
 
@@ -49,28 +48,28 @@ export class Desk extends EventTarget {
         views.player.addEventListener("unplayable", () => void this.#playDecoded());
     }
 
-    /** What is on the desk. */
+    /** The sheet on the desk. */
     get sheet() {
         return this.sheets.present;
     }
 
-    /** Whether there is nothing to be seen. */
+    /** Whether there is nothing to show. */
     get blank() {
         return this.doing === "nothing" && this.sheet.empty && !this.#views.player.loaded;
     }
 
-    /** How much of the recording was heard, 0 to 1; null if there is none, or nobody knows how long it is. */
+    /** How much of the recording was recognised, 0 to 1. Null if there is no recording, or its length is unknown. */
     get progress() {
         const total = this.doing === "nothing" ? 0 : (this.#recording?.durationMs ?? 0);
         return total > 0 ? Math.min(1, this.sheet.heardMs / total) : null;
     }
 
-    /** How long the recording is as far as it is known. */
+    /** The length of the recording, 0 if unknown. */
     get recordingMs() {
         return this.#recording?.durationMs ?? 0;
     }
 
-    /** Begins to listen, below what was spoken before; after a recording on a sheet of its own. */
+    /** Begins to listen. Words go below those spoken before; after a recording, they go on a new sheet. */
     async listen() {
         this.#makeReady(() => this.listen());
         this.#recording = null;
@@ -86,14 +85,14 @@ export class Desk extends EventTarget {
         try {
             await microphone.start({deviceId: this.#settings.get("device") || undefined, chunkMs: CHUNK_MS});
         } catch (error) {
-            if (this.#microphone !== microphone) return; // it was stopped meanwhile
+            if (this.#microphone !== microphone) return; // stopped in the meantime
             this.#release();
             this.#do("nothing");
             this.#tell("trouble", error);
             return;
         }
         if (this.#microphone !== microphone) {
-            void microphone.stop(); // it was stopped while somebody was asked for permission
+            void microphone.stop(); // stopped while the browser asked for permission
             return;
         }
         this.#views.player.unload();
@@ -103,7 +102,7 @@ export class Desk extends EventTarget {
         this.#views.wave.roll(true);
     }
 
-    /** Transcribes these one after the other, each on a sheet of its own; after those that wait already. */
+    /** Transcribes these files, each on its own sheet, after those that are waiting already. */
     async transcribe(files) {
         const refused = this.queue.add(files);
         if (this.doing === "listening") await this.stop();
@@ -114,13 +113,13 @@ export class Desk extends EventTarget {
         return refused;
     }
 
-    /** The next recording of the queue. */
+    /** Begins the next recording of the queue. */
     goOn() {
         const file = this.queue.next();
         if (file) void this.#transcribe(file);
     }
 
-    /** Ends what is being done; the words of what was heard still come. A second time it ends at once. */
+    /** Stops, but waits for the remaining words. The second call stops at once. */
     async stop() {
         const session = this.#session;
         if (this.doing === "transcribing" && this.#sending && session?.state !== "connecting") {
@@ -134,11 +133,11 @@ export class Desk extends EventTarget {
             this.#do("finishing");
             this.#views.standing.show("finishing");
             await this.#release();
-            await session.stop().catch(() => {}); // told as an error of the session
+            await session.stop().catch(() => {}); // the session reports its errors itself
         }
     }
 
-    /** Ends what is being done, at once. */
+    /** Stops at once. */
     halt() {
         if (this.doing === "nothing") return;
         this.#turns += 1;
@@ -155,12 +154,12 @@ export class Desk extends EventTarget {
         if (this.queue.length) this.#tell("paused");
     }
 
-    /** What failed is tried once more. */
+    /** Tries again what failed. */
     again() {
         void this.#again();
     }
 
-    /** A clear sheet; the one before can be brought back. @returns {boolean} whether there was one */
+    /** Begins a clear sheet. The one before can be brought back. @returns {boolean} whether there was one */
     clear() {
         this.#recording = null;
         return this.sheets.begin(null, "clear");
@@ -180,7 +179,7 @@ export class Desk extends EventTarget {
         this.#tell("change");
     }
 
-    /** Sound of the microphone. */
+    /** Takes sound of the microphone. */
     #hear(samples) {
         if (!this.#session) return;
         this.#session.send(samples);
@@ -189,7 +188,7 @@ export class Desk extends EventTarget {
         this.#tell("sound", this.sheet.durationMs);
     }
 
-    /** Nothing is recorded any more. */
+    /** Closes the microphone. */
     #release() {
         const microphone = this.#microphone;
         this.#microphone = null;
@@ -212,7 +211,7 @@ export class Desk extends EventTarget {
             if (turn === this.#turns) this.#unread(file, error);
             return;
         }
-        if (turn !== this.#turns) return; // it was stopped meanwhile
+        if (turn !== this.#turns) return; // stopped in the meantime
         this.sheets.begin(file);
         [this.#recording, this.#playedAnew] = [recording, false];
         const {wave, player} = this.#views;
@@ -222,7 +221,7 @@ export class Desk extends EventTarget {
         await this.#send(recording, this.#settings.get("pace") === "paced");
     }
 
-    /** A file that is no recording. With others behind it, it is told at their end. */
+    /** Notes that a file cannot be read. If there are several, all of them are reported at the end. */
     #unread(file, error) {
         void this.#views.standing.ask();
         if (this.queue.total > 1) this.queue.unread.push(file.name);
@@ -231,7 +230,7 @@ export class Desk extends EventTarget {
         else this.#tell("trouble", error);
     }
 
-    /** After a recording: the next one, if one waits. */
+    /** Goes on with the next recording, if one is waiting. */
     #next() {
         if (!this.queue.busy) return this.queue.length > 0 && this.#tell("paused");
         const {total, unread, silent} = this.queue;
@@ -252,7 +251,7 @@ export class Desk extends EventTarget {
             const onpiece = (samples) => this.#recording === recording && this.#views.wave.push(samples);
             await recording.play(session, {paced, signal: sending.signal, onpiece});
         } catch (error) {
-            // What ends the session is told as its error; that it was stopped is none.
+            // An error of the session is reported by the session, and a stop is not an error.
             if (this.#session !== session) return;
             if (error?.name !== "AbortError" && OF_THE_FILE.includes(error?.code)) this.#tell("trouble", error);
             else if (error?.name !== "AbortError") return;
@@ -264,7 +263,7 @@ export class Desk extends EventTarget {
         await session.stop().catch(() => {});
     }
 
-    /** A session whose words go on the sheet from this time on. */
+    /** Opens a session whose words go on the sheet from this time on. */
     #open(fromMs, paced = false) {
         this.sheet.begin(fromMs);
         const session = new Session({key: this.#settings.key, options: this.#settings.options});
@@ -316,12 +315,12 @@ export class Desk extends EventTarget {
         if (!this.sheet.segments.length && this.queue.busy && this.queue.total > 1) {
             this.queue.silent.push(this.sheet.file);
         } else if (!this.sheet.segments.length && (this.queue.busy || !this.sheet.file)) {
-            this.#tell("silent"); // a recording that was stopped may have words further on
+            this.#tell("silent"); // a recording that was stopped may have words later
         }
         this.#next();
     }
 
-    /** The session has ended otherwise: what came stays, and so does the sound if the service `began` to hear it. */
+    /** The session ended with an error. The words stay, and so does the sound if the session had begun (`began`). */
     #interrupted(error, began) {
         this.#session = null;
         this.queue.busy = false;
@@ -335,11 +334,11 @@ export class Desk extends EventTarget {
         this.#tell("trouble", error);
     }
 
-    /** Sends again what did not become final, for it was kept. */
+    /** Sends the kept sound again that did not become final. */
     async #catchUp() {
         const rest = this.sheet.unsettled;
         if (!rest.length) return this.listen();
-        this.sheet.unshow(); // it comes anew
+        this.sheet.unshow(); // it comes again
         this.#makeReady(() => this.#catchUp());
         const session = this.#open(this.sheet.settledMs);
         this.#do("finishing");
@@ -350,11 +349,11 @@ export class Desk extends EventTarget {
             }
             await session.stop();
         } catch {
-            // Told as the session's error.
+            // The session reports its errors itself.
         }
     }
 
-    /** What was spoken can be played, too. */
+    /** Makes the spoken sound playable. */
     #keepSound() {
         if (this.sheet.file || !this.sheet.sound?.length) return;
         this.sheets.source = wav(this.sheet.sound);
@@ -362,14 +361,14 @@ export class Desk extends EventTarget {
         this.#views.wave.seekable = true;
     }
 
-    /** Not all that a browser can decode can it play as well. */
+    /** Plays the decoded sound if the browser can decode the file but not play it. */
     async #playDecoded() {
         const [recording, again, {player, wave}] = [this.#recording, this.#playedAnew, this.#views];
         player.unload();
         wave.seekable = false;
         this.#playedAnew = true;
         this.#tell("change");
-        if (!recording || again) return; // if even that is not played, then nothing is
+        if (!recording || again) return; // if even that cannot be played, nothing can
         const sound = await recording.wav().catch(() => null);
         if (!sound || this.#recording !== recording) return;
         this.sheets.source = sound;

@@ -1,11 +1,11 @@
-// What went wrong, in plain words with what to do about it, and the buttons that do it.
+// Messages about what went wrong and what to do, with buttons that do it.
 
 const SVG = "http://www.w3.org/2000/svg";
-/** Of full scale: what is less loud everywhere is silence. */
+/** A recording that is nowhere louder than this part of full scale is silent. */
 const INAUDIBLE = 0.002;
 const MOST_NAMES = 5;
 
-/** By the code of a StreamerError: title, what to do (if the error itself does not say it), deeds that are offered. */
+/** By the code of a StreamerError: title, what to do (unless the error itself says it), and the offered buttons. */
 const MEANINGS = {
     no_microphone: {
         title: "There is no microphone",
@@ -14,22 +14,22 @@ const MEANINGS = {
     },
     no_permission: {
         title: "The microphone is blocked",
-        text: "Allow it for this page, by the sign left of the address or in the browser’s settings. Then try again.",
+        text: "Allow it with the sign left of the address, or in the browser’s settings. Then try again.",
         deeds: ["again", "choose"],
     },
     insecure_page: {
         title: "A microphone needs a secure page",
-        text: "Browsers open it only for https:// addresses and for this machine itself. Recordings work here as well.",
+        text: "Browsers allow it only for https:// addresses and on this machine itself. Recordings work without it.",
         deeds: ["choose"],
     },
     microphone_busy: {
         title: "The microphone cannot be opened",
-        text: "Another program may be using it. Close that or choose another microphone, then try again.",
+        text: "Another program may be using it. Close that program or choose another microphone, then try again.",
         deeds: ["again", "options"],
     },
     unsupported: {
         title: "This browser cannot listen",
-        text: "A newer one can. Recordings may still work.",
+        text: "Use a newer one. Recordings may still work.",
         deeds: ["choose"],
     },
     unsupported_audio: {
@@ -37,17 +37,17 @@ const MEANINGS = {
         text: "It has no sound that this browser knows. WAV, FLAC, MP3 and Ogg work everywhere.",
         deeds: ["choose"],
     },
-    full: {title: "All places are taken", deeds: ["again"], waits: true},
+    full: {title: "The service is full", deeds: ["again"], waits: true},
     not_ready: {title: "The service is not ready", deeds: ["again"], waits: true},
-    key_needed: {title: "A key is needed", text: "Whoever runs this service can give you one.", deeds: ["key"]},
+    key_needed: {title: "A key is needed", text: "The operator of this service can give you one.", deeds: ["key"]},
     unreachable: {
         title: "The service cannot be reached",
-        text: "See that it is running and that this machine is connected, then try again. What is here is kept.",
+        text: "Check that it is running and that this machine is connected, then try again. Nothing is lost.",
         deeds: ["again"],
     },
     lost: {
         title: "The connection is lost",
-        text: "It could not be made again in time. What you said is kept: try again to have the rest written down.",
+        text: "The page could not reconnect in time. What you said is kept: try again to get the remaining words.",
         deeds: ["again"],
     },
     refused: {title: "The service refuses this", deeds: ["options"]},
@@ -58,9 +58,9 @@ const DEEDS = {
     again: "Try again",
     choose: "Choose a recording",
     options: "Open the options",
-    back: "Bring it back",
+    back: "Restore",
     history: "Open the history",
-    onward: "Go on",
+    onward: "Continue",
 };
 
 export class Notice {
@@ -69,12 +69,12 @@ export class Notice {
     #timer = 0;
     #does;
 
-    /** `does` are the deeds: again, choose, options, key(key, keep), back, history, onward. */
+    /** `does`: a function for each button: again, choose, options, key(key, keep), back, history, onward. */
     constructor(place, aloud, does) {
         [this.#place, this.#aloud, this.#does] = [place, aloud, does];
     }
 
-    /** An error of the client; `keyed`: a key was shown. */
+    /** Shows an error of the client. `keyed`: a key was sent. */
     explain({code, reported, message, retryMs}, keyed = false) {
         const meaning = MEANINGS[code] ?? {title: "That did not work", deeds: ["again"]};
         const title = reported === "bad_origin" ? "This address may not be used" : meaning.title;
@@ -83,7 +83,7 @@ export class Notice {
         if (meaning.waits) this.#count(retryMs || 5000);
     }
 
-    /** Anything else; `deeds` are names of buttons. */
+    /** Shows any other message. `deeds` are names of buttons. */
     say(title, text, deeds = [], code = "") {
         this.clear();
         const heading = document.createElement("h2");
@@ -106,31 +106,32 @@ export class Notice {
         this.#place.scrollIntoView({block: "nearest"});
     }
 
-    /** There was no word. @param {string} file the recording, if it was one @param {number} loudest 0 to 1 */
+    /** There were no words. @param {string} file the recording, if it was one @param {number} loudest 0 to 1 */
     silent(file, loudest) {
-        const why = "It takes English, spoken close to the microphone.";
-        if (!file) this.say("No words were heard", `${why} Is it the right one?`, ["options"]);
+        const why = "Only English is recognised.";
+        const how = "Speak close to the microphone, and check that it is the right one.";
+        if (!file) this.say("No words were recognised", `${why} ${how}`, ["options"]);
         else if (loudest < INAUDIBLE) this.say("The recording is silent", `There is no sound in ${file}.`, ["choose"]);
-        else this.say("The recording has no words", `No speech was found in the sound of ${file}. ${why}`, ["choose"]);
+        else this.say("The recording has no words", `No speech was found in ${file}. ${why}`, ["choose"]);
     }
 
     /** Several recordings are done. @param {{total: number, unread: string[], silent: string[]}} done */
     finished({total, unread, silent}) {
         const good = total - unread.length - silent.length;
         const parts = [];
-        if (unread.length) parts.push(`They could not be read: ${listed(unread)}.`);
-        if (silent.length) parts.push(`No word was heard in: ${listed(silent)}.`);
-        if (!parts.length) return this.offer(`${total} recordings are written down, and in the history.`, "history");
-        this.say(`${good} of ${total} recordings are written down`, parts.join(" "), ["history"]);
+        if (unread.length) parts.push(`Not readable: ${listed(unread)}.`);
+        if (silent.length) parts.push(`Without words: ${listed(silent)}.`);
+        if (!parts.length) return this.offer(`${total} recordings are transcribed, and in the history.`, "history");
+        this.say(`${good} of ${total} recordings are transcribed`, parts.join(" "), ["history"]);
     }
 
-    /** The browser takes no more. */
+    /** The browser has no more space. */
     full() {
-        const text = "What is written here stays until this tab is closed. Deleting older transcripts may make room.";
-        this.say("The browser keeps no more", text, ["history"]);
+        const text = "New words are kept until this tab is closed. Delete older transcripts to make room.";
+        this.say("The browser has no more space", text, ["history"]);
     }
 
-    /** A line, perhaps with a button, for what is no trouble; `code` tells it from others. */
+    /** Shows a line that is not about a problem, optionally with a button. `code` distinguishes it from others. */
     offer(text, deed = "", code = deed) {
         this.clear();
         const paragraph = document.createElement("p");
@@ -142,12 +143,12 @@ export class Notice {
         this.#place.hidden = false;
     }
 
-    /** Whether it tells of trouble. */
+    /** Whether it shows a problem. */
     get troubled() {
         return !this.#place.hidden && !this.#place.classList.contains("quiet");
     }
 
-    /** Takes it away, or only if it is this one. @param {string} [code] */
+    /** Removes the message, or only the one with this code. @param {string} [code] */
     clear(code = this.#place.dataset.code) {
         if (code !== this.#place.dataset.code) return;
         clearInterval(this.#timer);
@@ -170,7 +171,7 @@ export class Notice {
         line.className = "countdown";
         const tell = () => {
             const seconds = Math.ceil((until - performance.now()) / 1000);
-            line.textContent = seconds > 0 ? `Worth trying again in ${seconds} s.` : "Worth trying again now.";
+            line.textContent = seconds > 0 ? `Try again in ${seconds} s.` : "You can try again now.";
             if (seconds <= 0) clearInterval(this.#timer);
         };
         this.#timer = setInterval(tell, 250);

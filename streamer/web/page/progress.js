@@ -1,8 +1,8 @@
-// How far a recording is: a bar, and in words how much, which of several, and how long it still takes.
+// The progress of a recording: a bar, and the same in words; which of several it is, and how long it still takes.
 
 import {shortClock} from "./transcript/formats.js";
 
-/** Before so much of the work it is not guessed how long the rest takes. */
+/** The remaining time is shown after this much time. Before, it would be a bad guess. */
 const GUESSED_AFTER_MS = 3_000;
 
 export class Progress {
@@ -16,7 +16,7 @@ export class Progress {
         [this.#place, this.#desk] = [place, desk];
     }
 
-    /** Shows how far it is now. */
+    /** Shows the present progress. */
     show() {
         const {doing, progress, queue, sheet} = this.#desk;
         const shown = doing === "opening" || (["transcribing", "finishing"].includes(doing) && sheet.file !== "");
@@ -28,7 +28,7 @@ export class Progress {
         bar.toggleAttribute("data-open", doing === "opening" || progress === null);
         if (doing === "opening" || progress === null) {
             bar.removeAttribute("aria-valuenow");
-            // Some files do not tell how long they are.
+            // Some files do not say how long they are.
             parts.push(doing === "opening" ? "opening" : shortClock(sheet.heardMs));
         } else {
             const percent = Math.floor(100 * progress);

@@ -1,29 +1,29 @@
-// Recordings that wait for their turn: several that were dropped at once, or one after the other.
+// Recordings that wait for their turn, dropped together or one after another.
 
 const MOST = 500;
 
 export class Queue {
     /** @type {File[]} */
     #files = [];
-    /** Of those that came together, how many were begun. */
+    /** How many of those that came together were begun. */
     begun = 0;
-    /** Whether one of them is being transcribed, and the next one follows. */
+    /** Whether one of them is being transcribed and the next one will follow. */
     busy = false;
-    /** @type {string[]} names of those that could not be read */
+    /** @type {string[]} the names of those that could not be read */
     unread = [];
-    /** @type {string[]} names of those in which no word was heard */
+    /** @type {string[]} the names of those in which no words were recognised */
     silent = [];
 
     get length() {
         return this.#files.length;
     }
 
-    /** All that came together, those that are done too. */
+    /** The number of those that came together, including those that are done. */
     get total() {
         return this.begun + this.#files.length;
     }
 
-    /** @param {Iterable<File>} files @returns {number} how many there was no room for */
+    /** @param {Iterable<File>} files @returns {number} how many of them were refused for lack of space */
     add(files) {
         if (!this.#files.length && !this.busy) this.clear();
         const all = [...files];

@@ -1,4 +1,4 @@
-// What somebody likes, kept in the browser: options for the service, pace, microphone, key, and what the history keeps.
+// The user's settings, kept in the browser: options for the service, pace, microphone, key, and what the history keeps.
 
 const PLACE = "streamer.settings";
 const KEY_PLACE = "streamer.key";
@@ -8,7 +8,7 @@ const USUAL = {
 };
 const HOTWORDS_MOST = 200;
 
-/** The settings of this browser; a store that may not be used (private windows, blocked cookies) is done without. */
+/** The settings of this browser. If it stores nothing (private windows, blocked cookies), they last for this visit. */
 export class Settings {
     #values = {...USUAL};
     #key = "";
@@ -20,7 +20,7 @@ export class Settings {
                 if (typeof kept?.[name] === typeof usual) this.#values[name] = kept[name];
             }
         } catch {
-            // Whatever is there was not written by this page.
+            // What is stored there was not written by this page.
         }
         this.#key = read("sessionStorage") || read("localStorage");
     }
@@ -34,7 +34,7 @@ export class Settings {
         try {
             localStorage.setItem(PLACE, JSON.stringify(this.#values));
         } catch {
-            // They count for this visit.
+            // The setting applies to this visit only.
         }
         if (name === "keepKey") this.key = this.#key;
     }
@@ -47,14 +47,14 @@ export class Settings {
         return this.#key;
     }
 
-    /** Kept for this tab; in this browser only if that was asked for. */
+    /** The key is kept for this tab, and in this browser only if the user wants that. */
     set key(key) {
         this.#key = key.trim();
         write("sessionStorage", this.#key);
         write("localStorage", this.#values.keepKey ? this.#key : "");
     }
 
-    /** What `start` says to the service. */
+    /** The options for the protocol's `start`. */
     get options() {
         const {hotwords, endpoint, step, written} = this.#values;
         const names = hotwords.split(/[\n,;]+/).map((name) => name.trim()).filter(Boolean);
@@ -67,14 +67,14 @@ export class Settings {
         return options;
     }
 
-    /** Shows the settings in these fields and keeps what is changed there. */
+    /** Shows the settings in the fields of this form, and keeps what is changed there. */
     bind(form) {
         const fields = ["hotwords", "endpoint", "step", "written", "device"].map((name) => form.elements[name]);
         const show = () => {
             for (const field of fields) {
                 if (field.type === "checkbox") field.checked = this.get(field.name);
                 else field.value = this.get(field.name);
-                // Such as a microphone that is not there any more.
+                // For example, a microphone that is not connected any more.
                 if (field.selectedIndex === -1) field.selectedIndex = 0;
             }
             form.elements.key.value = this.#key;
@@ -104,6 +104,6 @@ function write(store, key) {
         if (key) window[store].setItem(KEY_PLACE, key);
         else window[store].removeItem(KEY_PLACE);
     } catch {
-        // It counts for this visit.
+        // The key applies to this visit only.
     }
 }

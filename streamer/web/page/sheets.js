@@ -1,15 +1,15 @@
-// The sheet that is on the desk, and how another one takes its place: nothing that was on it is lost.
+// The present sheet, and how another one replaces it. Nothing that was on it is lost.
 
 import {Keeper} from "./history/keeper.js";
 import {Sheet} from "./transcript/sheet.js";
 
 /**
- * Events: "replace" before a sheet of the history takes the place of the present one; "change"; "left" ({sheet}) when
- * another sheet took the place of one without being asked for; "full" when the browser keeps no more.
+ * Events: "replace" before a sheet of the history replaces the present one; "change"; "left" ({sheet}) when another
+ * sheet replaced one although the user did not ask for it; "full" when the browser has no more space.
  */
 export class Sheets extends EventTarget {
     present = new Sheet();
-    /** What the player plays: the file, or the sound of the microphone as one. @type {Blob | null} */
+    /** What the player plays: the file, or the sound of the microphone as a file. @type {Blob | null} */
     source = null;
     #history;
     #undo;
@@ -26,8 +26,8 @@ export class Sheets extends EventTarget {
     }
 
     /**
-     * Another sheet, of a recording or for what is spoken.
-     * @param {File | null} [file] @param {string} [why] @returns {boolean} whether something was on the one before
+     * Begins another sheet, for a recording or for speech.
+     * @param {File | null} [file] @param {string} [why] @returns {boolean} whether the one before had content
      */
     begin(file = null, why = "") {
         const sheet = new Sheet(file?.name);
@@ -37,7 +37,7 @@ export class Sheets extends EventTarget {
         return used;
     }
 
-    /** There is something new on the sheet, or work on it has begun or ended. @param {boolean} [open] */
+    /** The sheet has changed, or work on it has begun or ended. @param {boolean} [open] */
     changed(open = this.present.open) {
         const ended = this.present.open && !open;
         this.present.open = open;
@@ -45,13 +45,13 @@ export class Sheets extends EventTarget {
         else this.#keeper.changed();
     }
 
-    /** Sound of the microphone. @param {Int16Array<ArrayBuffer>} samples */
+    /** Takes sound of the microphone. @param {Int16Array<ArrayBuffer>} samples */
     hear(samples) {
         this.present.hear(samples);
         this.#keeper.hear(samples);
     }
 
-    /** What was shown and will not become final stays as it was. */
+    /** Keeps a partial that will not become final as it is. */
     settle() {
         const {words, wave} = this.#views;
         words.clearPartial();
@@ -62,14 +62,14 @@ export class Sheets extends EventTarget {
         this.#keeper.changed();
     }
 
-    /** @returns {Promise<void>} when the sheet is kept with all that belongs to it */
+    /** @returns {Promise<void>} resolves when the sheet is kept with everything that belongs to it */
     settled() {
         return this.#keeper.settle(this.#views.wave.picture);
     }
 
     /**
-     * A sheet of the history takes the place of this one.
-     * @param {string} id @param {string} [why] @returns {Promise<boolean>} whether it was there
+     * Replaces the present sheet by one of the history.
+     * @param {string} id @param {string} [why] @returns {Promise<boolean>} whether it was found
      */
     async open(id, why = "open") {
         this.#tell("replace");
@@ -77,7 +77,7 @@ export class Sheets extends EventTarget {
         if (id === this.present.id && !this.present.empty) return true;
         const found = await this.#history.open(id);
         const alone = found !== null && (await this.#history.claim(id));
-        if (!found || this.present.open) return false; // something was begun meanwhile
+        if (!found || this.present.open) return false; // something was begun in the meantime
         const {sheet, source, picture, home} = found;
         if (!alone) sheet.fork();
         this.#replace(sheet, source, alone ? home : null, why);
@@ -86,7 +86,7 @@ export class Sheets extends EventTarget {
         return true;
     }
 
-    /** Deletes transcripts of the history; that can be undone. @param {string[]} ids @param {string} text what is told */
+    /** Deletes transcripts of the history. Can be undone. @param {string[]} ids @param {string} text the message */
     async remove(ids, text) {
         const present = ids.includes(this.present.id) ? this.present.id : "";
         if (present) {
@@ -114,10 +114,10 @@ export class Sheets extends EventTarget {
             this.#tell("change");
         };
         void put(name.trim());
-        this.#undo.add(`It is named “${name.trim()}”.`, () => put(before));
+        this.#undo.add(`The name was changed to “${name.trim()}”.`, () => put(before));
     }
 
-    /** Puts another word there, or several, or none; that can be undone. */
+    /** Replaces a word by another one, by several, or by none. Can be undone. */
     reword(number, index, text) {
         const {id} = this.present;
         const before = this.present.reword(number, index, text);
@@ -129,7 +129,7 @@ export class Sheets extends EventTarget {
         });
     }
 
-    /** @param {Sheet} sheet @param {Blob | null} source @param {any} home where it is kept already @param {string} why */
+    /** @param {Sheet} sheet @param {Blob | null} source @param {any} home where it is already @param {string} why */
     #replace(sheet, source, home, why) {
         const {player, wave, words} = this.#views;
         const left = this.present;
@@ -146,12 +146,12 @@ export class Sheets extends EventTarget {
         return used;
     }
 
-    /** @param {Sheet} sheet it is not on the desk any more, but in the history @param {string} why */
+    /** @param {Sheet} sheet that is not on the desk any more, but in the history @param {string} why */
     #lay(sheet, why) {
         void this.settled();
         this.#history.lay(sheet.id, this.source);
         const text = why === "clear" ? "The sheet is clear." : `“${sheet.name}” is in the history.`;
-        // What is undone leaves a sheet that is in the history, too: that is enough.
+        // After an undo, the other sheet is in the history too, which is enough.
         if (why !== "undo") this.#undo.add(text, () => this.open(sheet.id, "undo"));
     }
 

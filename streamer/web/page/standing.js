@@ -1,4 +1,4 @@
-// How it stands with the service: reachable or not, connected or not, and how far the words are behind.
+// The state of the service: whether it can be reached and is connected, and how far the words are behind.
 
 const ASK_AGAIN_MS = 3000;
 const ASK_IDLE_MS = 30_000;
@@ -16,8 +16,8 @@ const TEXTS = {
 };
 
 const MEANINGS = {
-    voice: "The words are behind the voice by so much",
-    recording: "The recording is written down so fast",
+    voice: "Delay of the words behind the voice",
+    recording: "Speed of the transcription",
 };
 
 export class Standing {
@@ -32,7 +32,7 @@ export class Standing {
         document.addEventListener("visibilitychange", () => document.hidden || this.#busy || void this.ask());
     }
 
-    /** Asks the service whether it is ready, now that no session tells more. */
+    /** Asks the service whether it is ready, because there is no session that would tell. */
     async ask() {
         this.#busy = false;
         clearTimeout(this.#timer);
@@ -41,7 +41,7 @@ export class Standing {
             const answer = await fetch("/readyz", {cache: "no-store"});
             state = (await answer.json()).ready ? "ready" : "starting";
         } catch {
-            // Nobody answers, or somebody else.
+            // There is no answer, or it is not from a Streamer service.
         }
         if (this.#busy) return;
         this.#write(TEXTS[state], state === "ready" ? "ready" : "closed");
@@ -50,14 +50,14 @@ export class Standing {
         this.#timer = setTimeout(() => document.hidden || this.#busy || void this.ask(), pause);
     }
 
-    /** One of the states above. */
+    /** Shows one of the states above. */
     show(text, state = text) {
         this.#busy = true;
         clearTimeout(this.#timer);
         this.#write(TEXTS[text], state);
     }
 
-    /** Shows what this session tells of its connection, and how far its words are behind. */
+    /** Shows the state of this session's connection, and how far its words are behind. */
     follow(session, desk, paced) {
         this.show("connecting");
         const began = performance.now();
@@ -70,12 +70,12 @@ export class Standing {
         }
     }
 
-    /** Nothing is left to be told of the last session. */
+    /** Hides the figures of the last session. */
     forget() {
         this.#latency.hidden = true;
     }
 
-    /** A session has ended well. */
+    /** A session has ended without errors. */
     done() {
         this.show("ready");
         if (this.#latency.dataset.of === "voice") this.#latency.hidden = true;

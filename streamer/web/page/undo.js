@@ -1,4 +1,4 @@
-// What can be undone, the last first: as long as the tab is open.
+// What can be undone while the tab is open, the last change first.
 
 const MOST = 50;
 
@@ -6,13 +6,13 @@ export class Undo {
     /** @type {{text: string, back: () => any}[]} */
     #deeds = [];
 
-    /** What was done, and what brings back how it was. @param {string} text @param {() => any} back */
+    /** Adds a change. `back` undoes it. @param {string} text @param {() => any} back */
     add(text, back) {
         this.#deeds.push({text, back});
         if (this.#deeds.length > MOST) this.#deeds.shift();
     }
 
-    /** Undoes what was done last. @returns {Promise<string>} what that was; nothing if there is nothing left */
+    /** Undoes the last change. @returns {Promise<string>} its text; empty if there was none */
     async back() {
         const deed = this.#deeds.pop();
         await deed?.back();

@@ -1,4 +1,4 @@
-"""Recordings from addresses and named pipes, with what may go wrong on the way."""
+"""Recordings from addresses and named pipes, and what may go wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTENT = bytes(range(256)) * 1000
 
 
 class Shelf(BaseHTTPRequestHandler):
-    """What is at each address."""
+    """Serves the content for each address."""
 
     def do_GET(self) -> None:
         if self.path.startswith("/again/"):
@@ -51,7 +51,7 @@ class Shelf(BaseHTTPRequestHandler):
             self.send_error(404)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Write no log."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture(scope="module")
 def addresses(authority: trustme.CA) -> Iterator[tuple[str, str]]:
-    """The same shelf with encryption and without."""
+    """The same server with and without encryption."""
     servers = [ThreadingHTTPServer(("127.0.0.1", 0), Shelf) for _ in range(2)]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -78,13 +78,13 @@ def addresses(authority: trustme.CA) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The authority is one of those that this machine trusts."""
+    """Make this machine trust the authority."""
     authority.cert_pem.write_to_path(str(tmp_path / "roots.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "roots.pem"))
 
 
 def content(name: str, stop: threading.Event | None = None) -> bytes:
-    """All that is there."""
+    """Everything that is fetched from an address."""
     recording = TemporaryRecording(name)
     try:
         fetch(name, recording, stop or threading.Event())
@@ -96,7 +96,7 @@ def content(name: str, stop: threading.Event | None = None) -> bytes:
 
 @pytest.mark.usefixtures("trusted")
 def test_what_is_at_an_address(addresses: tuple[str, str]) -> None:
-    """With and without encryption, with a query, and where the address leads to another one."""
+    """A recording is fetched with and without encryption, with a query, and after a redirect."""
     secure, bare = addresses
     for name in (f"{secure}/talk.mp3", f"{bare}/talk.mp3?key=1", f"{bare}/again/3", f"{bare}/to/{secure}/talk.mp3"):
         assert must_be_fetched(name)
@@ -117,7 +117,7 @@ def test_what_is_at_an_address(addresses: tuple[str, str]) -> None:
     ],
 )
 def test_what_is_wrong_with_an_address_is_said(addresses: tuple[str, str], path: str, words: str) -> None:
-    """In one sentence that names it."""
+    """One sentence names the address and says what is wrong."""
     with pytest.raises(AudioError, match=words) as caught:
         content(addresses[0] + path)
     assert str(caught.value).startswith(addresses[0] + path)
@@ -125,8 +125,8 @@ def test_what_is_wrong_with_an_address_is_said(addresses: tuple[str, str], path:
 
 
 def test_a_service_that_cannot_be_trusted_or_reached(addresses: tuple[str, str]) -> None:
-    """The sentence says which, and what can be done about a certificate."""
-    with pytest.raises(AudioError, match=r"its certificate is not trusted \(.*\); SSL_CERT_FILE names"):
+    """The message names the service, and says what to do about an untrusted certificate."""
+    with pytest.raises(AudioError, match=r"its certificate is not trusted \(.*\); set SSL_CERT_FILE"):
         content(f"{addresses[0]}/talk.mp3")
     with pytest.raises(AudioError, match=r"/talk\.mp3 cannot be fetched: Connection refused\."):
         content("https://127.0.0.1:1/talk.mp3")
@@ -135,7 +135,7 @@ def test_a_service_that_cannot_be_trusted_or_reached(addresses: tuple[str, str])
 
 
 def test_what_is_too_large_or_takes_too_long(addresses: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a limit to both, also where nothing is said of the length."""
+    """Size and time are limited, even if the length is not announced."""
     monkeypatch.setattr(temporary_recording, "MOST_BYTES", 1000)
     with pytest.raises(AudioError, match="is too large"):
         content(f"{addresses[1]}/talk.mp3")
@@ -146,7 +146,7 @@ def test_what_is_too_large_or_takes_too_long(addresses: tuple[str, str], monkeyp
 
 
 def test_a_pipe_with_a_name(tmp_path: Path) -> None:
-    """Who writes may come later; nothing is waited for when it is not wanted any more."""
+    """The writer of a pipe may come later, and the wait can be cancelled."""
     os.mkfifo(tmp_path / "talk.wav")
     assert must_be_fetched(f"{tmp_path}/talk.wav")
     writer = threading.Timer(0.2, (tmp_path / "talk.wav").write_bytes, [CONTENT])
@@ -160,17 +160,17 @@ def test_a_pipe_with_a_name(tmp_path: Path) -> None:
 
 
 def test_what_is_neither_a_file_nor_a_pipe() -> None:
-    """A device would never end."""
+    """A device is refused, because it would never end."""
     assert not must_be_fetched("/dev/zero")
     with pytest.raises(AudioError, match="/dev/zero is neither a file nor a pipe"):
         content("/dev/zero")
 
 
 def test_a_full_temporary_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to do about it, and nothing is left there."""
+    """The message says what to do, and no file is left."""
     monkeypatch.setattr(fetched_recording, "_from_pipe", lambda name: iter([b"x" * 100_000] * 10))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with most_bytes(150_000), pytest.raises(AudioError) as caught:
         content("talk.wav")
-    assert str(caught.value) == f"talk.wav does not fit: the temporary folder {tmp_path} is full: {REMEDY}."
+    assert str(caught.value) == f"talk.wav cannot be stored: the temporary folder {tmp_path} is full: {REMEDY}."
     assert list(tmp_path.iterdir()) == []

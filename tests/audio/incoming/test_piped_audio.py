@@ -1,4 +1,4 @@
-"""Reading what comes through a pipe: bare samples, and files of all formats."""
+"""Reading pipes: raw samples, and files of all formats."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def pipe() -> Iterator[Pipe]:
 
 
 def heard(pipe: Pipe, data: bytes, **options: Any) -> NDArray[Any]:
-    """What is heard of these bytes, written in pieces."""
+    """The audio from these bytes, written in pieces."""
     source, sink = pipe
 
     def write() -> None:
-        with suppress(BrokenPipeError):  # what was wrong was seen before its end
+        with suppress(BrokenPipeError):  # the reader may notice the mistake before the end
             for place in range(0, len(data), 4001):
                 sink.write(data[place : place + 4001])
         sink.close()
@@ -45,12 +45,12 @@ def heard(pipe: Pipe, data: bytes, **options: Any) -> NDArray[Any]:
     try:
         return np.concatenate([chunk for chunk in PipedAudio(source.fileno(), **options).chunks() if len(chunk)])
     finally:
-        source.close()  # nobody is stuck who writes
+        source.close()  # so the writer is not blocked
         writer.join()
 
 
 def test_a_pipe_is_read_as_it_comes(pipe: Pipe) -> None:
-    """Bytes divided anywhere, even within a sample, give the samples while the pipe is open."""
+    """Bytes that are divided anywhere, even within a sample, give samples while the pipe is open."""
     source, sink = pipe
     samples = np.arange(-10, 10, dtype="<i2").tobytes()
     chunks = PipedAudio(source.fileno()).chunks()
@@ -62,7 +62,7 @@ def test_a_pipe_is_read_as_it_comes(pipe: Pipe) -> None:
 
 
 def test_a_silent_pipe_gives_empty_chunks(pipe: Pipe) -> None:
-    """A pipe with nothing in it does not block its reader."""
+    """Reading an empty pipe does not block."""
     source, sink = pipe
     chunks = PipedAudio(source.fileno()).chunks()
     assert len(next(chunks)) == 0
@@ -80,7 +80,7 @@ def test_a_silent_pipe_gives_empty_chunks(pipe: Pipe) -> None:
     ],
 )
 def test_what_is_wrong_with_a_pipe_is_said(pipe: Pipe, sent: bytes, options: dict[str, Any], words: str) -> None:
-    """No bytes, half a sample, or a file that is none are refused in one sentence."""
+    """No bytes, half a sample and broken files are each refused with one sentence."""
     with pytest.raises(AudioError, match=words) as caught:
         heard(pipe, sent, **options)
     assert str(caught.value).startswith("standard input ")
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_a_pipe_is_said(pipe: Pipe, sent: bytes, options: dic
     ],
 )
 def test_files_in_a_pipe(pipe: Pipe, tmp_path: Path, name: str, subtype: str | None, rate: int, channels: int) -> None:
-    """Whatever the format: the samples are those of the file, and nothing is left in the temporary folder."""
+    """For every format the samples are those of the file, and no temporary file is left."""
     sound = np.random.default_rng(1).normal(0, 0.1, (rate * 2, channels))
     soundfile.write(tmp_path / name, sound, rate, subtype=subtype)
     expected = read_audio(tmp_path / name)
@@ -112,7 +112,7 @@ def test_files_in_a_pipe(pipe: Pipe, tmp_path: Path, name: str, subtype: str | N
 
 
 def test_wav_is_heard_while_it_is_recorded(pipe: Pipe, tmp_path: Path) -> None:
-    """Programs that record write a header without a length, and the first word is there before the last one is said."""
+    """A WAV header without a length is accepted, and audio is recognised before the end."""
     samples = np.arange(4000, dtype=np.int16)
     soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE)
     whole = (tmp_path / "a.wav").read_bytes().replace((8000).to_bytes(4, "little"), b"\xff\xff\xff\x7f")
@@ -127,7 +127,7 @@ def test_wav_is_heard_while_it_is_recorded(pipe: Pipe, tmp_path: Path) -> None:
 
 
 def test_what_follows_the_samples_is_not_heard(pipe: Pipe, tmp_path: Path) -> None:
-    """A WAV file may have notes at its end."""
+    """Other chunks after the samples of a WAV file are ignored."""
     samples = np.arange(4000, dtype=np.int16)
     soundfile.write(tmp_path / "a.wav", samples, SAMPLE_RATE)
     notes = b"LIST" + (4000).to_bytes(4, "little") + b"x" * 4000
@@ -135,28 +135,28 @@ def test_what_follows_the_samples_is_not_heard(pipe: Pipe, tmp_path: Path) -> No
 
 
 def test_a_wav_that_breaks_off(pipe: Pipe, tmp_path: Path) -> None:
-    """What came is heard; then a sentence says how much is missing, as for a file."""
+    """Audio before the break is recognised; then one sentence says how much is missing, as for a file."""
     soundfile.write(tmp_path / "a.wav", np.zeros(SAMPLE_RATE), SAMPLE_RATE)
     with pytest.raises(AudioError, match=r"standard input is damaged: only 0\.5 of 1\.0 s can be read"):
         heard(pipe, (tmp_path / "a.wav").read_bytes()[:16_044])
 
 
 def test_channels_that_were_not_told(pipe: Pipe, tmp_path: Path) -> None:
-    """A session for each channel is opened before the header is there: the sentence says what to do."""
+    """If the number of channels is wrong, the message says which argument to give."""
     soundfile.write(tmp_path / "a.wav", np.zeros((1000, 2)), SAMPLE_RATE)
-    with pytest.raises(AudioError, match="has 2 channels: say --input-channels 2"):
+    with pytest.raises(AudioError, match="has 2 channels: give --input-channels 2"):
         heard(pipe, (tmp_path / "a.wav").read_bytes(), separate=True)
 
 
 def test_channels_that_were_told(pipe: Pipe, tmp_path: Path) -> None:
-    """Each is a column of its own."""
+    """Each channel is a column."""
     both = np.stack([np.arange(1000), -np.arange(1000)], axis=1).astype(np.int16)
     soundfile.write(tmp_path / "a.wav", both, SAMPLE_RATE)
     assert np.array_equal(heard(pipe, (tmp_path / "a.wav").read_bytes(), separate=True, channels=2), both)
 
 
 def test_an_end_that_was_asked_for(pipe: Pipe, tmp_path: Path) -> None:
-    """What came until then is heard as if the pipe had ended, also of a format that is decoded as a whole."""
+    """An early end is like the end of the pipe, also for formats that are decoded as a whole."""
     sound = np.random.default_rng(1).normal(0, 0.1, 2 * SAMPLE_RATE)
     soundfile.write(tmp_path / "a.flac", sound, SAMPLE_RATE)
     source, sink = pipe

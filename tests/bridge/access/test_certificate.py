@@ -107,7 +107,7 @@ async def test_our_client_over_tls(authority: Authority, monkeypatch: pytest.Mon
     """SSL_CERT_FILE names the root certificates; without it the client says what is wrong."""
     async with listening(certificate=Certificate(authority.chain, authority.key)) as server:
         url = secure(server)
-        with pytest.raises(SessionError, match="SSL_CERT_FILE names a file of roots") as caught:
+        with pytest.raises(SessionError, match="set SSL_CERT_FILE to a file of trusted roots") as caught:
             await anext(transcribe([b""], url))
         assert caught.value.code == "untrusted"
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.root))

@@ -6,104 +6,16 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import AsyncIterator
-from http import HTTPStatus
 
 import pytest
 
 from streamer.bridge.http import connection, counts
-from streamer.bridge.http.request import Request
-from streamer.bridge.http.response import HttpError, Response, text
-from streamer.bridge.http.routes import Route
-from tests.bridge.http.reader import Answer, Port, port
+from tests.bridge.http.reader import Answer, Port
+from tests.bridge.http.request_handlers import Handlers
 
 GET = b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
 LAST = b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-LARGEST = 300_000
-
-
-class Handlers:
-    """The handlers behind the paths of these tests."""
-
-    def __init__(self) -> None:
-        self.pieces: list[int] = []  # the sizes of pieces that reached `slow`
-        self.go_on = asyncio.Event()
-        self.sent = 0
-        self.cancelled = asyncio.Event()
-
-    async def echo(self, request: Request) -> Response:
-        """Answer with the body and how it came."""
-        body = await request.content()
-        return text(HTTPStatus.OK, f"{request.method} {request.path} {request.query} {len(body)} {request.peer}")
-
-    async def ignore(self, request: Request) -> Response:
-        """Answer without reading the body."""
-        return text(HTTPStatus.OK, "ignored")
-
-    async def refuse(self, request: Request) -> Response:
-        raise HttpError(HTTPStatus.FORBIDDEN, "not_you", "You may not do this.")
-
-    async def fail(self, request: Request) -> Response:
-        raise RuntimeError("a fault of ours")
-
-    async def slow(self, request: Request) -> Response:
-        """Read one piece, then wait."""
-        async for piece in request.body:
-            self.pieces.append(len(piece))
-            await self.go_on.wait()
-        return text(HTTPStatus.OK, str(sum(self.pieces)))
-
-    async def hang(self, request: Request) -> Response:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            self.cancelled.set()
-            raise
-        raise AssertionError
-
-    async def stream(self, request: Request) -> Response:
-        """Answer with as many pieces as the query says."""
-
-        async def pieces() -> AsyncIterator[bytes]:
-            try:
-                for _ in range(int(request.query)):
-                    self.sent += 1
-                    yield bytes(10_000)
-            finally:
-                self.cancelled.set()
-
-        return Response(HTTPStatus.OK, {"Content-Type": "text/event-stream"}, pieces())
-
-    async def break_off(self, request: Request) -> Response:
-        async def pieces() -> AsyncIterator[bytes]:
-            yield b"begun"
-            raise RuntimeError("a fault of ours")
-
-        return Response(HTTPStatus.OK, {}, pieces())
-
-
-@pytest.fixture
-def handlers() -> Handlers:
-    return Handlers()
-
-
-@pytest.fixture
-async def opened(handlers: Handlers) -> AsyncIterator[Port]:
-    """Provide a port with all handlers."""
-    routes = {
-        "/echo": Route({"GET": handlers.echo, "POST": handlers.echo}, largest_body=LARGEST, body_pace_s=0.3),
-        "/small": Route({"POST": handlers.echo}, largest_body=10),
-        "/ignore": Route({"POST": handlers.ignore}, largest_body=10 * LARGEST),
-        "/refuse": Route({"POST": handlers.refuse}, largest_body=LARGEST),
-        "/fail": Route({"GET": handlers.fail}),
-        "/slow": Route({"POST": handlers.slow}, largest_body=100 * LARGEST),
-        "/hang": Route({"GET": handlers.hang}),
-        "/stream": Route({"GET": handlers.stream}),
-        "/break": Route({"GET": handlers.break_off}),
-    }
-    async with port(routes, head_limit_s=0.5) as opened:
-        yield opened
 
 
 def chunks(*pieces: bytes) -> bytes:
@@ -308,66 +220,6 @@ async def test_no_consent(opened: Port, path: str, status: int) -> None:
 
 
 # Bounds
-
-
-async def test_a_body_waits_for_who_reads_it(opened: Port, handlers: Handlers) -> None:
-    """While a handler does not read, at most a mark is taken from the socket; later not a byte is missing."""
-    size = 20_000_000
-    peer = await opened.connect(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
-    peer.writer.write(bytes(size))
-    before = -1
-    while (waiting := peer.writer.transport.get_write_buffer_size()) != before:
-        before = waiting
-        await asyncio.sleep(0.05)
-    [serving] = opened.listener._connections.values()
-    assert len(handlers.pieces) == 1
-    assert len(serving._unread) <= connection.UNREAD_MARK + 256 * 1024
-    assert waiting > size / 2
-    handlers.go_on.set()
-    assert (await peer.answer()).body == b"%d\n" % size
-    peer.close()
-
-
-async def test_an_answer_waits_for_who_reads_it(opened: Port, handlers: Handlers) -> None:
-    """An answer is made no faster than it is read, and not at all if the client has gone."""
-    peer = await opened.connect(b"GET /stream?10000 HTTP/1.1\r\nHost: a\r\n\r\n")
-    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-    before = -1
-    while handlers.sent != before:
-        before = handlers.sent
-        await asyncio.sleep(0.05)
-    assert handlers.sent < 1000
-    peer.writer.transport.abort()
-    await asyncio.wait_for(handlers.cancelled.wait(), 60)
-    await opened.until(answering=0)
-
-
-async def test_who_does_not_read_its_answer(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that does not read its answer is cut off after a while."""
-    monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 0.2)
-    peer = await opened.connect(b"GET /stream?10000 HTTP/1.1\r\nHost: a\r\n\r\n")
-    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-    await opened.until(answering=1)
-    await opened.until(answering=0)
-    assert opened.dropped == ["not_read"]
-    peer.close()
-
-
-async def test_many_requests_of_who_does_not_read(opened: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If answers are not read, no more requests are read."""
-    monkeypatch.setattr(connection, "ANSWER_LIMIT_S", 2.0)
-    peer = await opened.connect()
-    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-    request, sent = b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n" * 1000, 0
-    while peer.writer.transport.get_write_buffer_size() < 1_000_000:
-        peer.send(request)
-        sent += len(request)
-        await asyncio.sleep(0)
-        for serving in opened.listener._connections.values():
-            assert serving.unsent < 64 * 1024
-            assert len(serving._unread) <= connection.UNREAD_MARK + 256 * 1024
-        assert sent < 30_000_000
-    peer.writer.transport.abort()
 
 
 async def test_half_a_request_behind_another(opened: Port) -> None:

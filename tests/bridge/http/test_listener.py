@@ -84,7 +84,7 @@ async def test_no_tls(authority: Authority, caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_out_of_descriptors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This is counted and logged once a minute, not at every attempt; waiting clients are served later."""
+    """Missing descriptors are counted and logged once a minute; waiting clients are served later."""
     monkeypatch.setattr(listener, "ACCEPT_PAUSE_S", 0.02)
     with caplog.at_level(logging.WARNING):
         async with port(ROUTES) as opened:

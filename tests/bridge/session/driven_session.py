@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from streamer.bridge.session.backlog import BYTES_PER_S
-from streamer.bridge.session.session import Limits, Session, State
+from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.session.session import Session, State
 from streamer.bridge.session.stream import Request
 from streamer.wire.model_events import ModelEvent, parse
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamer.bridge.session.session import Limits, Session, State
+from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.session.session import Session, State
 from streamer.bridge.session.stream import Request
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.greedy_search import GreedySearch

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from streamer.bridge.session.session import Limits, State
+from streamer.bridge.session.deadlines import Limits
+from streamer.bridge.session.session import State
 from streamer.testing.soak.scripted_client import SessionRecord
 from streamer.testing.soak.session_check import check
 from streamer.testing.soak.session_plan import STOP, Audio, Item, SessionPlan, Text, encoded

@@ -15,7 +15,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from streamer.bridge.service import Service
-from streamer.bridge.session.session import Limits
+from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.upstreams import probe as prober
 from streamer.bridge.upstreams.rollover import RollError
 from streamer.testing.exact_repository import FAULTS, add_exact_model

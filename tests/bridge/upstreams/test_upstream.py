@@ -83,7 +83,7 @@ async def test_left_in_the_moment_of_a_doubt(triton: TritonServer, moments: int)
 
 
 async def test_retired_while_it_opens(triton: TritonServer) -> None:
-    """It does not become well any more: it gives no slots, and leaves no link behind."""
+    """An upstream that retires while it opens does not become well: it gives no slots, and leaves no link."""
     retired = upstream.Upstream("a", RemoteTriton("a", triton.grpc_address))
     opening = asyncio.create_task(retired.open())
     await asyncio.sleep(0)

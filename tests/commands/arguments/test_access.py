@@ -1,4 +1,4 @@
-"""What `serve` and `key` make of a command line about who may come in, and the whole of it in real processes."""
+"""The arguments of `serve` and `key` about access, and the same in real processes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TALK = str(ROOT / "audio_samples" / "talk.flac")
         (["--host", "0.0.0.0"], "0.0.0.0 can be reached from other machines, .* give --keys FILE, or --open"),
         (["--host", "::"], ":: can be reached from other machines"),
         (["--host", ""], "can be reached from other machines"),
-        (["--per-key", "2"], "--per-key counts by key: give --keys too"),
-        (["--audio-per-key", "60"], "--audio-per-key counts by key: give --keys too"),
+        (["--per-key", "2"], "--per-key is a limit for each key: give --keys too"),
+        (["--audio-per-key", "60"], "--audio-per-key is a limit for each key: give --keys too"),
         (["--tls-key", "key.pem"], "give --tls-cert too"),
         (["--tls-cert", "no.pem"], "no.pem cannot be read: No such file"),
         (["--keys", "none"], "none cannot be read: No such file"),
-        (["--triton-tls"], "--triton-tls is about Tritons elsewhere: give --triton too"),
+        (["--triton-tls"], "--triton-tls is only for Tritons that run elsewhere: give --triton too"),
         (["--triton", "a:1", "--triton-metadata", "f"], "--triton-metadata needs TLS: give --triton-tls too"),
-        (["--triton", "a:1", "--repository", "models"], "--repository is for the embedded Triton"),
+        (["--triton", "a:1", "--repository", "models"], "--repository is only for the embedded Triton"),
         (["--triton", "a:1", "--triton-tls", "--triton-key", "f"], "belong together: give both"),
         (["--triton", "a:1", "--triton-tls", "--triton-ca", "none"], "none cannot be read: No such file"),
     ],
@@ -42,7 +42,7 @@ TALK = str(ROOT / "audio_samples" / "talk.flac")
 def test_an_unsafe_or_impossible_port_policy_is_refused(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one sentence, before anything is started."""
+    """Unsafe or impossible settings are refused with one sentence before anything is started."""
     assert run(["serve", *arguments]) == 2
     assert re.search(words, capsys.readouterr().err)
 
@@ -62,13 +62,13 @@ def test_an_unsafe_or_impossible_port_policy_is_refused(
     ],
 )
 def test_odd_values_are_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what would be right."""
+    """Wrong values are refused with a message that says what is allowed."""
     assert run(["serve", *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
 def test_what_only_this_machine_reaches() -> None:
-    """By number and by name; what cannot be found is not it."""
+    """Loopback addresses are local, by number and by name; an unknown name is not."""
     assert all(map(is_local, ("127.0.0.1", "localhost", "::1", "127.9.9.9")))
     assert not any(map(is_local, ("0.0.0.0", "", "::", "192.0.2.1", "no.such.name.invalid")))
 
@@ -85,7 +85,7 @@ def test_a_key_is_shown_once_and_its_line_can_be_appended(tmp_path: Path, capsys
 
 
 def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
-    """As somebody would run it: who has no key is told so, who has one is served."""
+    """A client without a key is told what to do, and one with a key is served."""
     keys, chain, key, root = (tmp_path / name for name in ("keys", "chain.pem", "key.pem", "root.pem"))
     made = subprocess.run([*COMMAND, "key", "alice"], capture_output=True, text=True, check=True, cwd=ROOT)
     keys.write_text(made.stdout)
@@ -118,7 +118,7 @@ def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
         environment.pop("STREAMER_KEY", None)
         without = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert (without.returncode, without.stdout) == (1, "")
-        assert "needs a key: put it in STREAMER_KEY, or name a file that holds it with --key-file." in without.stderr
+        assert "needs a key: put it into STREAMER_KEY, or into a file for --key-file." in without.stderr
         environment["STREAMER_KEY"] = secret
         with_key = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert with_key.returncode == 0, with_key.stderr

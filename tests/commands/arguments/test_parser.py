@@ -1,4 +1,4 @@
-"""What is said of a command line that cannot be understood."""
+"""Messages about command lines that cannot be understood."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Shown = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def parser() -> Parser:
-    """With an option by itself, one in each kind of group, one of two names, and something that is needed."""
+    """A parser with a single option, one in each kind of group, one with two names, and a required argument."""
     parser = Parser(prog="streamer test", allow_abbrev=False)
     parser.add_argument("name")
     parser.add_argument("-o", "--output")
@@ -47,7 +47,7 @@ def parser() -> Parser:
     ],
 )
 def test_a_mistake(parser: Parser, capsys: Shown, arguments: list[str], sentence: str) -> None:
-    """One sentence, with the likely option if there is one."""
+    """A mistake gives one sentence, with a suggestion if an option is similar."""
     with pytest.raises(SystemExit) as caught:
         parser.read(arguments)
     assert caught.value.code == 2
@@ -55,6 +55,6 @@ def test_a_mistake(parser: Parser, capsys: Shown, arguments: list[str], sentence
 
 
 def test_what_looks_like_an_option_may_be_a_value(parser: Parser) -> None:
-    """With words in it, behind an equals sign, or after two dashes."""
+    """A value may look like an option: if it contains spaces, after an equals sign, or after two dashes."""
     assert parser.read(["-- a b", "--output=--prot"]).output == "--prot"
     assert parser.read(["--", "--name"]).name == "--name"

@@ -1,4 +1,4 @@
-"""What a command line asks of the recogniser."""
+"""The arguments about recognition."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from streamer.wire.native import encode, parse
 
 
 def asked(*arguments: str) -> dict[str, Any]:
-    """The session's options that come of these arguments."""
+    """The session's options that these arguments give."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_recognition_arguments(parser)
     return session_options(parser.parse_args(arguments))
 
 
 def test_nothing_is_asked_for() -> None:
-    """What is not said is left to the service."""
+    """Options that were not given are left to the service."""
     assert asked() == {}
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_asked_for() -> None:
     ],
 )
 def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> None:
-    """Every argument becomes an option as the protocol has it."""
+    """Every argument becomes an option of the protocol."""
     found = asked(*arguments)
     assert found == expected
     assert parse(encode({"type": "start", **json.loads(json.dumps(found))}))
@@ -62,12 +62,12 @@ def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> No
         (["--endpoint", "800:2000:15000:1"], "must be 'off' or milliseconds"),
         (["--endpoint", "-1"], "must be 'off' or milliseconds"),
         (["--hotword", "a b c d e f g"], "1 to 6 words"),
-        (["--hotword", "x"] * 201, "a session takes at most 200, not 201"),
+        (["--hotword", "x"] * 201, "a session takes at most 200 hotwords, not 201"),
         (["--hotwords", "missing.txt"], "missing.txt cannot be read: No such file"),
     ],
 )
 def test_what_cannot_be(arguments: list[str], words: str) -> None:
-    """The sentence is that of the protocol, and there is one."""
+    """A wrong value gives one sentence, the same as from the service."""
     with pytest.raises(argparse.ArgumentError) as caught:
         asked(*arguments)
     assert words in str(caught.value)
@@ -75,7 +75,7 @@ def test_what_cannot_be(arguments: list[str], words: str) -> None:
 
 
 def test_hotwords_of_a_file(tmp_path: Path) -> None:
-    """A phrase a line, perhaps a tab and a weight; empty lines do no harm, and the other argument adds."""
+    """Each line has a phrase, optionally with a tab and a weight. Empty lines are ignored; --hotword adds more."""
     path = tmp_path / "names.txt"
     path.write_text("\ufeffkubernetes\r\nnew york\t2.5\n\n", encoding="utf-8")
     found = asked("--hotwords", str(path), "--hotword", "triton")["hotwords"]
@@ -96,7 +96,7 @@ def test_hotwords_of_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, content: bytes, words: str) -> None:
-    """The line is named."""
+    """The message about a wrong file names the line."""
     path = tmp_path / "names.txt"
     path.write_bytes(content)
     with pytest.raises(argparse.ArgumentError) as caught:
@@ -105,7 +105,7 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, content: bytes, words: str) -
 
 
 def test_evaluate_has_them_too() -> None:
-    """The same arguments, with a step that is always told."""
+    """`evaluate` has the same arguments, and always sets the step."""
     parser = argparse.ArgumentParser()
     add_hearing_arguments(parser)
     options = parser.parse_args(["samples.tsv", "--stability", "medium"])

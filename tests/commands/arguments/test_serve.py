@@ -1,4 +1,4 @@
-"""The flags of `serve`: made from its settings, and all that there have ever been."""
+"""The flags of `serve`, made from its settings, including all flags of earlier versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamer.settings.served_models import ServedModel
 
 
 def changed(*arguments: str) -> dict[str, Any]:
-    """What these flags make different from the defaults."""
+    """The settings that differ from the defaults with these flags."""
     parser = Parser(prog="streamer serve")
     add_setting_arguments(parser)
     settings = configure(given_flags(parser.read(arguments)), {}).settings
@@ -49,5 +49,5 @@ def changed(*arguments: str) -> dict[str, Any]:
     ],
 )
 def test_flags(line: str, expected: dict[str, Any]) -> None:
-    """Each does what it says, and nothing else."""
+    """Each flag changes its own setting and nothing else."""
     assert changed(*line.split()) == expected

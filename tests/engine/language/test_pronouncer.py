@@ -1,4 +1,4 @@
-"""Guessed pronunciations, and whose are remembered."""
+"""Guessed pronunciations, and for which callers they are remembered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ways(word: str) -> Ways:
 
 
 def test_a_guess_is_made_once_for_each_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words are not pronounced again for the same caller; another one cannot tell whether they were."""
+    """The same caller's words are not guessed twice; other callers cannot see that they were guessed."""
     asked: list[str] = []
     scoring = LetterToSound.scoring
 
@@ -40,13 +40,13 @@ def test_a_guess_is_made_once_for_each_caller(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_work_is_in_small_parts() -> None:
-    """A part is a letter of a few words, however many there are."""
+    """A part of the work is one letter of a few words, however many words there are."""
     parts = sum(1 for _ in Pronouncer(spelling()).guess(WORDS, ""))
     assert parts > len(WORDS) / 8 * 5
 
 
 def test_nobody_flushes_what_another_uses() -> None:
-    """A caller with ever new words loses his own, not those of one who has fewer."""
+    """A caller with ever new words loses its own words, not those of a caller with fewer."""
     memories = CallerMemories(most_words=100, most_callers=10)
     for number in range(20):
         memories.keep("anna", f"name {number}", ways("n"))
@@ -57,7 +57,7 @@ def test_nobody_flushes_what_another_uses() -> None:
 
 
 def test_callers_who_come_once_make_room_for_those_who_return() -> None:
-    """Any number of new callers leaves alone who has used again what was kept."""
+    """New callers, however many, do not displace the words of a caller that has used them again."""
     memories = CallerMemories(most_words=1000, most_callers=10)
     memories.keep("anna", "name", ways("n"))
     assert memories.recall("anna", "name")

@@ -13,7 +13,7 @@ FAR = HypothesisWord("one", 40, 45, 0.9)
 
 
 def test_a_share_is_the_part_of_the_mass_that_has_the_word_about_there() -> None:
-    """Another start is still the same word; another text or another place is not."""
+    """With another start it is still the same word; with another text or place it is not."""
     assert AgreementShares([((ONE,), 1.0), ((LATER,), 1.0), ((OTHER,), 1.0), ((FAR,), 1.0)]).of(ONE) == 0.5
     shares = AgreementShares([((ONE, FAR), 3.0), ((ONE,), 1.0)])
     assert [shares.of(ONE), shares.of(FAR), shares.of(OTHER)] == [1.0, 0.75, 0.0]
@@ -21,7 +21,7 @@ def test_a_share_is_the_part_of_the_mass_that_has_the_word_about_there() -> None
 
 
 def test_of_a_word_the_mean_is_kept() -> None:
-    """The mean goes over the steps in which the word was best and open, and now, whatever its start."""
+    """The mean is over the steps in which the word was best and open, whatever its start, and the present one."""
     agreement = WordAgreement()
     agreement.note([(ONE,), (OTHER,)], [1.0, 3.0])
     agreement.note([(LATER,), (ONE,), (OTHER,)], [1.0, 1.0, 2.0])
@@ -31,14 +31,14 @@ def test_of_a_word_the_mean_is_kept() -> None:
 
 
 def test_rows_without_mass_do_not_count() -> None:
-    """Dead rows of a beam have no say."""
+    """Rows of a beam that are not used do not count."""
     agreement = WordAgreement()
     agreement.note([(ONE,), (OTHER,)], [1.0, 0.0])
     assert agreement.of(ONE, 1.0) == 1.0
 
 
 def test_a_word_is_compared_with_those_of_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long segment with many hypotheses takes as many comparisons as it has words, not their square."""
+    """A long segment takes as many comparisons as it has words, however many hypotheses there are."""
     compared = list[str]()
 
     def noted(one: HypothesisWord, other: HypothesisWord) -> bool:

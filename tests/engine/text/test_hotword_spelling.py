@@ -1,4 +1,4 @@
-"""Hotwords with figures: how they are said, and that they are written as they were given."""
+"""Hotwords with figures are said in words, and written as they were given."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPELLINGS = Spellings.of((form, name) for name in ("K8s", "i18n", "911") for for
     ],
 )
 def test_how_it_is_said(text: str, forms: list[str]) -> None:
-    """Letters and digits by their names, words and numbers as such where that is likely."""
+    """Letters and digits are said by their names, and words and numbers as such if that is likely."""
     assert has_figures(text)
     assert spoken_forms(text) == forms
 
@@ -50,7 +50,7 @@ def test_how_it_is_said(text: str, forms: list[str]) -> None:
     ],
 )
 def test_it_is_written_as_it_was_given(said: str, plain: str, by_rules: str) -> None:
-    """With the rules of the written form and without them; also at the beginning of a sentence."""
+    """A hotword is written as given, with and without the written form, and at the beginning of a sentence."""
     for rules, written in ((False, plain), (True, by_rules)):
         tokens = written_tokens(said.split(), spellings=SPELLINGS, rules=rules)
         assert " ".join(token.text for token in tokens) == written
@@ -58,7 +58,7 @@ def test_it_is_written_as_it_was_given(said: str, plain: str, by_rules: str) -> 
 
 
 def test_nothing_that_was_stable_changes() -> None:
-    """What a following word may still make one word is not settled."""
+    """Words that may become one word with the next one are not settled."""
     words = ["we", "run", "k", "eight", "s", "here"]
     settled = [settled_tokens(words, stable, spellings=SPELLINGS, rules=False) for stable in range(len(words) + 1)]
     assert settled == [0, 1, 2, 2, 2, 3, 4]

@@ -64,7 +64,7 @@ def test_confidence_is_that_of_the_calibration() -> None:
     ],
 )
 def test_stability_is_what_a_user_chooses(stability: str, expected: list[str]) -> None:
-    """Low shows everything at once, medium what two steps agree on, high what will not change."""
+    """Low shows everything at once, medium what two steps agree on, and high what will not change."""
     by = builder(stability=stability)
     steps = [("a", 0), ("a b", 1), ("a c", 1), ("a c d", 1)]
     partials = [partial for text, stable in steps if (partial := shown(by, text, stable))]
@@ -113,7 +113,7 @@ def test_stable_never_covers_a_number_that_may_go_on() -> None:
 
 
 def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
-    """Only after a pause does the text begin with a capital."""
+    """The text begins with a capital only after a pause."""
     by = builder(written=True)
     texts = [by.final(words("so it goes"), [], place(), pause=pause).text for pause in (False, True, True)]
     assert texts == ["So it goes", "so it goes", "So it goes"]
@@ -131,7 +131,7 @@ def test_alternatives_begin_with_the_final_and_are_different() -> None:
 
 
 def test_a_hotword_with_figures_is_one_word() -> None:
-    """Written as it was given, with what was said beside it; what it may still become is not stable."""
+    """A hotword is written as given, beside the spoken words, and is not stable while it may still change."""
     options: dict[str, Any] = {"hotwords": (Hotword("k eight s", written="K8s"),), "partial_words": True}
     by = builder(**options)
     partial = shown(by, "run k eight", 3)

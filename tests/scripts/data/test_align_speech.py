@@ -8,7 +8,7 @@ from tests.scripts.program import run
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    """One sentence names the script that comes first."""
+    """If the prepared set is missing, one sentence names the script that makes it."""
     done = run("data/align_speech.py", "--work", tmp_path, "dev")
     assert done.returncode == 1
     assert "run scripts/data/prepare_speech.py" in done.stderr

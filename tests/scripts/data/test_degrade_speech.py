@@ -1,4 +1,4 @@
-"""The script that makes recordings worse."""
+"""The script that degrades recordings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = "data/degrade_speech.py"
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """Prepared noise, and a room that rings for half a second."""
+    """Provide prepared noise, and a room with a reverberation of half a second."""
     noise = np.random.default_rng(0).normal(0, 900, 16000)
     falling = noise * 10 ** (-3 * np.arange(16000) / 8000)
     falling[100] = 9000
@@ -27,7 +27,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def test_a_manifest_is_degraded(work: Path, tmp_path: Path) -> None:
-    """It prints the manifests that it wrote; each has as many recordings as were asked for."""
+    """The script prints the manifests that it wrote; each has the requested number of recordings."""
     done = run(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path, "--ways", "quiet", "--limit", 2)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'quiet.tsv'}\n")
     assert len(read_manifest(tmp_path / "quiet.tsv")) == 2
@@ -38,7 +38,7 @@ def test_a_manifest_is_degraded(work: Path, tmp_path: Path) -> None:
     [(["--ways", "drunk"], "there is no degradation 'drunk'"), (["--work", "nowhere"], "nowhere")],
 )
 def test_what_cannot_be_done_is_one_sentence(work: Path, tmp_path: Path, arguments: list[str], complaint: str) -> None:
-    """An unknown way and missing data are named."""
+    """Unknown ways and missing data are named."""
     done = run(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path / "out", *arguments)
     assert done.returncode == 1
     assert complaint in done.stderr

@@ -12,7 +12,7 @@ SCRIPT = "data/prepare_speech.py"
 
 
 def test_given_speech_is_prepared(tmp_path: Path) -> None:
-    """A line for each set says what it holds."""
+    """One line about each set says what it contains."""
     done = run(SCRIPT, "--speech", make_given(tmp_path / "given"), "--work", tmp_path / "work", "--processes", 1)
     assert done.returncode == 0, done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["train", "dev", "train", "noise", "rooms"]
@@ -20,7 +20,7 @@ def test_given_speech_is_prepared(tmp_path: Path) -> None:
 
 
 def test_nothing_to_do_is_said(tmp_path: Path) -> None:
-    """One sentence, and what to do about it."""
+    """If there is nothing to do, one sentence says what to do about it."""
     done = run(SCRIPT, "--work", tmp_path)
     assert done.returncode == 1
     assert done.stderr == "prepare_speech: there is nothing to do: give --speech, --synthetic-hours or both\n"

@@ -1,4 +1,4 @@
-"""The site of the documentation: what it is strict about, and what it makes of files beside docs/."""
+"""The site of the documentation: its checks, and its pages of files outside docs/."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.project import ROOT
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository as far as the site needs it, with links on the tour that lead nowhere."""
+    """Provide the files that the site needs, with dead links on the tour."""
     place = tmp_path_factory.mktemp("clone")
     for folder in ("docs", "scripts"):
         shutil.copytree(ROOT / folder, place / folder)
@@ -30,14 +30,14 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def done(clone: Path) -> subprocess.CompletedProcess[str]:
-    """It was built, as `make docs` does it."""
+    """Build the site in the same way as `make docs`."""
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=100, check=False)
 
 
 def test_dead_links_fail_it(done: subprocess.CompletedProcess[str]) -> None:
-    """To a page, a heading or a source; so does a page without a place in the navigation. Nothing else is wrong."""
+    """Links to missing pages, headings or files fail the build, and so does a page outside the navigation."""
     assert done.returncode == 1
     for word in ("nowhere.md", "#no-heading", "streamer/nothing.py", "how-to/forgotten.md"):
         assert word in done.stderr
@@ -46,7 +46,7 @@ def test_dead_links_fail_it(done: subprocess.CompletedProcess[str]) -> None:
 
 @pytest.mark.usefixtures("done")
 def test_what_lies_beside_the_pages_is_part_of_it(clone: Path) -> None:
-    """The API from docstrings, the changelog, and sources that pages link to; nothing of other servers."""
+    """The site has the API, the changelog and linked source files, and loads nothing from other servers."""
     site = clone / "site"
     assert "Opens a session" in (site / "reference" / "python-api.html").read_text(encoding="utf-8")
     guide = (site / "how-to" / "command-line.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The page about the settings against the list that they come from."""
+"""The page about the settings is up to date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_page_is_that_of_the_settings() -> None:
 
 
 def test_its_file_is_accepted(tmp_path: Path) -> None:
-    """The one that it shows."""
+    """The example file of the page is valid."""
     page = (DOCS / "reference/settings.md").read_text(encoding="utf-8")
     [shown] = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = tmp_path / "streamer.toml"

@@ -1,4 +1,4 @@
-"""The moving picture of the README: it is drawn from what was recorded."""
+"""The moving picture of the README is drawn from the recorded run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PICTURE = DOCS / "pictures" / "writing.svg"
 
 
 def test_the_picture_is_that_of_the_recorded_run() -> None:
-    """The script would draw the same."""
+    """The script would draw the same picture."""
     done = run("docs/writing_picture.py", "draw", "--check")
     assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_picture_ends_with_what_stayed_on_the_terminal() -> None:
-    """Every final, in order; and it is small, and asks no other server for anything."""
+    """The picture shows every final in order, is small, and loads nothing from other servers."""
     _, *events = map(json.loads, (DOCS / "pictures" / "writing.cast").read_text(encoding="utf-8").splitlines())
     finals = [data for _, kind, data in events if kind == "o" and data.endswith("\n")]
     picture = PICTURE.read_text(encoding="utf-8")

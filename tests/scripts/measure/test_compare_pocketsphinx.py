@@ -1,4 +1,4 @@
-"""The script that compares with PocketSphinx."""
+"""The script that compares a service with PocketSphinx."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPT = "measure/compare_pocketsphinx.py"
 
 @pytest.mark.timeout(300)
 def test_both_are_compared(tmp_path: Path) -> None:
-    """Both rates, their relation and what they cost, from one command."""
+    """One command prints both error rates, their difference, and the CPU time."""
     (tmp_path / "a.tsv").write_text(f"file\ttext\n{SAMPLES / FILES[2]}\tthe airplane rose gracefully into the sky\n")
     done = run(SCRIPT, "a.tsv", "--engine", "--cache", "cache", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -28,7 +28,7 @@ def test_both_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_is_not_there(tmp_path: Path) -> None:
-    """One sentence."""
+    """A missing manifest is reported in one sentence."""
     done = run(SCRIPT, "missing.tsv", folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "compare_pocketsphinx: missing.tsv cannot be read: No such file or directory.\n"

@@ -1,4 +1,4 @@
-"""The table of what the tests run, out of a report."""
+"""The table of test coverage by room, from a report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.scripts.program import run
 
 
 def test_packages_are_rooms(tmp_path: Path) -> None:
-    """Files are added up by the first folder below streamer/; what has no branches has no share of them."""
+    """Files are added up by the first folder below streamer/; a room without branches has no share of them."""
     summaries = {
         "streamer/wire/native.py": (10, 9, 4, 3),
         "streamer/bridge/server.py": (20, 20, 0, 0),

@@ -1,4 +1,4 @@
-"""The script that measures what messages cost."""
+"""The script that measures the cost of messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.scripts.program import run
 
 
 def test_each_way_is_measured() -> None:
-    """A line for each, in proportion to the first."""
+    """There is a line for each way, with its ratio to the first."""
     done = run("measure/messages.py", "--sequences", 2, "--seconds", 0.1, "--rounds", 1)
     assert done.returncode == 0, done.stderr
     rows = [line.split(" | ") for line in done.stdout.splitlines()[2:5]]

@@ -1,4 +1,4 @@
-"""The measurement of the Tab key, of the command as it is."""
+"""The script that measures the Tab key with the real command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.scripts.program import run
 
 
 def test_answers_are_timed() -> None:
-    """Each takes some time, and processor time."""
+    """Each command line takes some time, and some processor time."""
     done = run("measure/tab_key.py", "--times", 1)
     rows = [line.split("|")[2:5] for line in done.stdout.splitlines()[2:]]
     assert len(rows) == 5

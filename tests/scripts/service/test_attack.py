@@ -1,4 +1,4 @@
-"""Half a minute of the attack as a program: all families, one process of the model killed, no promise broken."""
+"""Half a minute of the attack test as a program: all families, a killed process, no broken promise."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from streamer.testing.attack.catalogue import ATTACKS, FAMILIES
 from tests.scripts.program import run
 
 SCRIPT = "service/attack.py"
-# Starting Triton again takes most of half a minute, in which little could be attacked.
+# Triton needs most of half a minute to start again. Hardly anything could be attacked meanwhile.
 ALL_BUT_TRITON = [family for family in FAMILIES if family != "faults"] + ["the model's process is killed"]
 
 
-@pytest.mark.timeout(400)  # the machine may have much else to do, and whatever breaks has to come back
+@pytest.mark.timeout(400)  # the machine may be busy, and everything that fails must recover
 def test_half_a_minute(tmp_path: Path) -> None:
-    """Words lost or crossed, promises broken, sessions and descriptors left, failures inside: none."""
+    """No words are lost or crossed, no promise is broken, and nothing is left over."""
     few = ("--bystanders", 2, "--attackers", 4, "--late", 30, "--folder", tmp_path)
     done = run(SCRIPT, *ALL_BUT_TRITON, "--minutes", 0.5, "--seed", 14, *few)
     assert done.returncode == 0, (done.stdout, done.stderr)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["broken"] == []
     assert (report["bystanders"]["lost"], report["bystanders"]["crossed"]) == (0, 0)
-    # And it was no idle walk.
+    # Without enough sessions and faults, this would prove nothing.
     assert report["inputs"] > 10_000
     assert report["bystanders"]["words"] > 5
     assert len(report["attacks"]) > 15
@@ -32,7 +32,7 @@ def test_half_a_minute(tmp_path: Path) -> None:
 
 
 def test_what_there_is() -> None:
-    """All attacks have names of their own; one that is not known is refused in a sentence."""
+    """All attacks have different names, and an unknown one is refused in a sentence."""
     listed = run(SCRIPT, "--list").stdout.splitlines()
     assert listed == [f"{attack.family}: {attack.name}" for attack in ATTACKS]
     assert len(set(listed)) == len(listed)

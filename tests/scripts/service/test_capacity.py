@@ -1,4 +1,4 @@
-"""The script that shows the curve of a machine."""
+"""The script that measures the capacity of a machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.scripts.program import run
 
 
 def test_levels_are_numbers() -> None:
-    """What is none is refused before anything is started."""
+    """Levels that are not numbers are refused before anything is started."""
     done = run("service/capacity.py", "--levels", "much")
     assert done.returncode == 2
     assert "argument --levels: invalid" in done.stderr

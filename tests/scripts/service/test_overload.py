@@ -1,4 +1,4 @@
-"""The script that holds a service at its limit."""
+"""The script that measures a service at its limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.scripts.program import run
 
 
 def test_nobody_there_is_said() -> None:
-    """One sentence."""
+    """If no service answers, one sentence says so."""
     done = run("service/overload.py", "--server", "ws://127.0.0.1:1/v1/stream")
     assert done.returncode == 1
     assert done.stderr.startswith("overload: ")

@@ -12,7 +12,7 @@ SCRIPT = "train/build_language_model.py"
 
 
 def test_a_model_is_built(tmp_path: Path) -> None:
-    """A file for the engine, with a report."""
+    """The script writes a file for the engine, and prints a report."""
     make_texts(tmp_path)
     given = ["old.tar.xz", "new.tar.xz", "--train", "train.tsv", "--dev", "dev.tsv", "--output", "l.safetensors"]
     done = run(SCRIPT, *given, folder=tmp_path)

@@ -1,4 +1,4 @@
-"""The training command: stopped at any moment, gone on with, judged, and written as a bundle."""
+"""The training command: a run is stopped, continued, evaluated, and written as a bundle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PHONES = [("AH", 200, 100, 0), ("K", 300, 80, 1), ("AE", 380, 120, 1), ("T", 500
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """Prepared and aligned sets of noise that passes for speech."""
+    """Provide prepared and aligned sets of noise in place of speech."""
     rng = np.random.default_rng(0)
     for name, number in (("train", 12), ("dev", 2), ("noise", 1), ("rooms", 1)):
         recordings = [
@@ -39,23 +39,23 @@ def work(tmp_path: Path) -> Path:
 
 
 def command(*arguments: object) -> list[str]:
-    """The command line."""
+    """Return the command line."""
     return [sys.executable, str(SCRIPT), "--device", "cpu", *map(str, arguments)]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """What the command says."""
+    """Run the command, and return its output."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=100, check=False)
 
 
 def steps(run_folder: Path) -> list[int]:
-    """The steps in the log."""
+    """Return the steps in the log."""
     log = run_folder / "log.jsonl"
     return [json.loads(line)["step"] for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def test_a_run_of_two_processes_is_stopped_gone_on_with_and_written(work: Path, tmp_path: Path) -> None:
-    """SIGTERM keeps what was learned, the next piece goes on behind it, and the bundle loads."""
+    """A run ended by SIGTERM keeps its state, the next piece continues it, and the bundle loads."""
     folder = tmp_path / "run"
     plan = ("--plan-minutes", 9, "--batch-seconds", 2, "--crf-from", 5, "--keep-every", 10)
     train = ("--work", work, "--run", folder, *plan, "--aligned-steps", 2, "--processes", 2)
@@ -94,7 +94,7 @@ def test_a_run_of_two_processes_is_stopped_gone_on_with_and_written(work: Path, 
     ],
 )
 def test_what_is_missing_is_said(arguments: tuple[str, ...], complaint: str) -> None:
-    """One sentence and status 1, no traceback."""
+    """Missing data gives one sentence and status 1, without a traceback."""
     found = run(*arguments)
     assert found.returncode == 1
     assert complaint in found.stderr

@@ -1,4 +1,4 @@
-"""The script that tunes the search; its command line is that of all scripts that search kept emissions."""
+"""The script that tunes the search; other scripts that search cached emissions have the same command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.scripts.program import run
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    """One sentence, behind the name of the script."""
+    """Missing data gives one sentence, after the name of the script."""
     done = run("train/tune_search.py", "--work", tmp_path, "--cache", tmp_path, "--bundle", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"tune_search: {tmp_path}")

@@ -1,4 +1,4 @@
-"""The script that does what new weights need."""
+"""The script that runs all steps after a change of the weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SCRIPT = "train/weights_changed.py"
 
 
 def test_the_steps_are_listed_with_their_commands_and_minutes(tmp_path: Path) -> None:
-    """Nothing is run and nothing is written."""
+    """--list runs and writes nothing."""
     done = run(SCRIPT, "--work", "w", "--speech", "s", "--to", "steps", "--list", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -20,6 +20,6 @@ def test_the_steps_are_listed_with_their_commands_and_minutes(tmp_path: Path) ->
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    """One sentence and status 1."""
+    """Missing data gives one sentence and status 1."""
     done = run(SCRIPT, "--to", "steps", folder=tmp_path)
     assert (done.returncode, done.stderr) == (1, "weights_changed: the steps need --work and --speech\n")

@@ -1,4 +1,4 @@
-"""What of an answer breaks a promise: the attacker must see it, or it finds nothing."""
+"""Judging how a service answers an attack: which answers are right, and which break a promise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def error(code: str, message: str = "It is so and so.") -> dict[str, Any]:
     ],
 )
 def test_right_answers(ended: Ended, answer: str) -> None:
-    """They are told in a word."""
+    """A right answer is summed up in one word."""
     assert judged(ended, b"said") == answer
 
 
@@ -33,19 +33,19 @@ def test_right_answers(ended: Ended, answer: str) -> None:
     "ended", [Ended([], 1011), Ended([error("failed", "The service failed")], 1011), Ended([error("internal")], 1000)]
 )
 def test_a_fault_inside_breaks_a_promise(ended: Ended) -> None:
-    """Whether it was said or not."""
+    """An internal failure breaks a promise, whether the client was told of it or not."""
     with pytest.raises(PromiseBroken, match="b'said'"):
         judged(ended, b"said")
 
 
 def test_a_recogniser_that_is_gone() -> None:
-    """That is right only while one was killed on purpose, which somebody else knows."""
+    """A failed recogniser is an error of its own, because it is right if a process was killed on purpose."""
     with pytest.raises(RecogniserFailed):
         judged(Ended([error("failed", "The recogniser failed (overdue)")], 1011), b"said")
 
 
 async def test_at_once() -> None:
-    """Each input has its answer; who is cut off has one, too."""
+    """Each input has its answer, and a connection that is cut off counts as an answer."""
 
     async def act(number: int) -> str:
         if number % 3 == 0:

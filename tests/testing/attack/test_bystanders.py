@@ -1,4 +1,4 @@
-"""Words that are missing, of others or late are noticed."""
+"""Words of bystanders that are missing, late, or from another session are noticed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DONE = {"type": "done", "n": 9}
 
 
 def complaints(words: list[str], last: dict[str, Any], code: int | None) -> Witness:
-    """What is said of a session of voice 5 with four words that was told these."""
+    """Return the complaints about a session of voice 5 with four words that received these words."""
     witness = Witness()
     bystanders = Bystanders("ws://a/", "key", Target("a", 1, "key"), 1, witness)
     told = [{"type": "final", "text": " ".join(words)}, last]
@@ -41,13 +41,13 @@ OWN = [word(5, index) for index in range(4)]
 def test_words(
     words: list[str], last: dict[str, Any], code: int | None, lost: int, crossed: int, complained: int
 ) -> None:
-    """Lost, crossed, doubled; and sessions that did not end as they should."""
+    """Lost, crossed and doubled words are found, and so are sessions that end in a wrong way."""
     witness = complaints(words, last, code)
     assert (witness.lost, witness.crossed, len(witness.complaints)) == (lost, crossed, complained)
 
 
 def test_a_report_of_a_broken_promise() -> None:
-    """It is told in both forms."""
+    """A broken promise is in both forms of the report."""
     report = AttackReport(1, broken=["the service lied"], witness=complaints(OWN[:1], DONE, 1000))
     assert next(iter(report.complaints())) == "the service lied"
     assert len(report.as_json()["broken"]) == 2

@@ -1,4 +1,4 @@
-"""Frames that are proper are those of the library, and wild ones are wild without breaking it."""
+"""Valid frames are the same as those of the library, and random ones end connections in every way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 100_000
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536])
 def test_a_proper_frame(size: int) -> None:
-    """But for its mask, it is what the library makes."""
+    """A valid frame is the same as the library's, except for its mask."""
     ours, theirs = frame(BINARY, bytes(size)), Frame(Opcode.BINARY, bytes(size)).serialize(mask=True)
     place = len(ours) - size
     assert (ours[: place - 4], len(ours)) == (theirs[: place - 4], len(theirs))
@@ -23,14 +23,14 @@ def test_a_proper_frame(size: int) -> None:
 
 
 def test_fragments() -> None:
-    """They are one message, whatever stands between them."""
+    """Fragments are one message, whatever is sent between them."""
     messages = Messages(LARGEST)
     assert messages.feed(fragments(b"in pieces", [0, 1, 2, 0, 3], TEXT, between=frame(PING))) == ["in pieces"]
     assert messages.output() == (frame(10, masked=False) * 5, False)
 
 
 def test_wild_frames() -> None:
-    """They differ, end connections in different ways, and nothing that nobody meant to happen is among these."""
+    """Random frames differ, end connections in different ways, and cause no unexpected error."""
     closes, rng = set(), random.Random(1)
     for _ in range(500):
         messages = Messages(LARGEST)

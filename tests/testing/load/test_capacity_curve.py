@@ -1,4 +1,4 @@
-"""The curve of a real service."""
+"""The capacity curve of a real service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.samples import pcm
 
 
 def test_what_was_tried() -> None:
-    """A line for each number of sessions, with its part of the time of a step."""
+    """There is a line for each number of sessions, with its share of the time of a step."""
     found = Capacity(2, [Level(1, 0.04, [0.04]), Level(2, 0.08, [0.07, 0.09]), Level(4, 0.32, [0.3])])
     assert step_table(found).splitlines()[2:5] == [
         "| 1 | 0.040 | 12% | 0.040 | 0.040 |",
@@ -22,7 +22,7 @@ def test_what_was_tried() -> None:
 
 
 async def test_live(triton: TritonServer) -> None:
-    """So many sessions talk, and end with their words."""
+    """The given number of live sessions run, and end with their words."""
     async with Service(triton.grpc_address, port=0) as service:
         seen, ended = await live(service.url, pcm("talk.flac"), 2, 3.0)
     assert ended == {"done": 2}
@@ -31,7 +31,7 @@ async def test_live(triton: TritonServer) -> None:
 
 
 async def test_refused(triton: TritonServer) -> None:
-    """A service that takes fewer is not measured with fewer."""
+    """A service that admits fewer sessions is an error, and is not measured with fewer."""
     async with Service(triton.grpc_address, port=0, sessions=1) as service:
         with pytest.raises(ConnectionError, match="was refused: full"):
             await live(service.url, pcm("talk.flac"), 2, 1.0)

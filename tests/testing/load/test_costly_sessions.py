@@ -1,4 +1,4 @@
-"""What is seen at a real service that costly sessions are opened at, and what is made of that."""
+"""The measurement of costly sessions at a real service, and its report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.triton_processes import no_streams
 
 
 async def test_two_beside_four_with_hotwords(triton: TritonServer) -> None:
-    """Two talk on to their end beside four that ask for hotwords again and again, and get them."""
+    """Two sessions end normally beside four clients that ask for hotwords again and again, and get them."""
     policy = PortPolicy(AccessRules(proxies=1))
     async with Service(triton.grpc_address, port=0, policy=policy) as service:
         counts = {"number": 2, "attackers": 4, "seconds": 6.0, "rounds": 1}
@@ -30,7 +30,7 @@ async def test_two_beside_four_with_hotwords(triton: TritonServer) -> None:
 
 
 def seen(**changes: object) -> costly_sessions.Seen:
-    """A run in which all was well, but for these things."""
+    """Return the result of a run in which all was well, except for these figures."""
     well = costly_sessions.Seen(
         alone=[Period(2, [0.1] * 100, 0.3)],
         beside={"flushes": [Period(2, [0.3] * 100, 0.4)]},
@@ -43,7 +43,7 @@ def seen(**changes: object) -> costly_sessions.Seen:
 
 
 def test_all_is_well() -> None:
-    """Nothing to complain of, and how much later it was."""
+    """There is no complaint, and the report has the additional delay."""
     assert list(costly_sessions.failures(seen())) == []
     assert "p50 +0.200 s, p95 +0.200 s" in costly_sessions.report(seen())
 
@@ -58,5 +58,5 @@ def test_all_is_well() -> None:
     ],
 )
 def test_complaints(changes: dict[str, object], complaint: str) -> None:
-    """Each bound that does not hold is named."""
+    """The complaint names each bound that does not hold."""
     assert any(complaint in line for line in costly_sessions.failures(seen(**changes)))

@@ -1,4 +1,4 @@
-"""What is seen at a real service that takes two sessions, and what is made of that."""
+"""The measurement of overload at a real service that admits two sessions, and its report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.triton_processes import no_streams
 
 
 async def test_two_of_six(triton: TritonServer) -> None:
-    """Two talk on to their end, the others are refused again and again when they were told to come; nobody is late."""
+    """Two sessions end normally; other clients are refused each time they were told to try again; nobody is late."""
     async with Service(triton.grpc_address, port=0, sessions=2) as service:
         seen = await overload.run(service.url, pcm("talk.flac"), number=2, times=3.0, seconds=8, rounds=1)
         assert b'streamer_refusals_total{reason="full"}' in service.metrics.exposition()
@@ -36,7 +36,7 @@ async def test_two_of_six(triton: TritonServer) -> None:
 
 
 def seen(**changes: object) -> overload.Seen:
-    """A run in which all was well, but for these things."""
+    """Return the result of a run in which all was well, except for these figures."""
     well = overload.Seen(
         alone=[Period(2, [0.1] * 100, 0.3)],
         beside=[Period(2, [0.12] * 100, 0.4)],
@@ -50,7 +50,7 @@ def seen(**changes: object) -> overload.Seen:
 
 
 def test_all_is_well() -> None:
-    """Nothing to complain of, and the ratio."""
+    """There is no complaint, and the report has the ratio."""
     assert list(overload.failures(seen())) == []
     assert "p50 1.20, p95 1.20" in overload.report(seen())
 
@@ -69,5 +69,5 @@ def test_all_is_well() -> None:
     ],
 )
 def test_complaints(changes: dict[str, object], complaint: str) -> None:
-    """Each bound that does not hold is named."""
+    """The complaint names each bound that does not hold."""
     assert any(complaint in line for line in overload.failures(seen(**changes)))

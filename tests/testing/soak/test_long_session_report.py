@@ -1,4 +1,4 @@
-"""What `scripts/service/soak.py long` makes of a long session: made-up records with one fault each."""
+"""The report of `scripts/service/soak.py long`, from made-up records with one fault each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def session(
     later: Callable[[float], float] = lambda part: 0,
     texts: Callable[[float], str] = lambda part: "the cat sat",
 ) -> LongSessionRecord:
-    """A turn of ten seconds after another; each thing is a function of how far the session has come, 0 to 1."""
+    """Return records every ten seconds; each figure is a function of the progress of the session, from 0 to 1."""
     record = LongSessionRecord()
     length = MINUTES * 60_000
     cpu = clock = 0.0
@@ -39,7 +39,7 @@ def session(
 
 
 def test_a_session_that_stays_the_same() -> None:
-    """Nothing to complain of, and a table of ten lines that says so."""
+    """A session that stays the same has no complaint, and a table of ten lines."""
     record = session()
     assert list(failures(record, RECORDINGS)) == []
     lines = report(record).splitlines()
@@ -67,11 +67,11 @@ def test_a_session_that_stays_the_same() -> None:
     ],
 )
 def test_what_breaks_a_bound_is_told(record: LongSessionRecord, complaint: str) -> None:
-    """A sentence for each."""
+    """Each broken bound has its own sentence."""
     assert any(complaint in found for found in failures(record, RECORDINGS))
 
 
 def test_memory_may_rise_at_the_beginning() -> None:
-    """What is filled in the first tenth and then stays is no growth."""
+    """Memory that grows in the first tenth and then stays does not count as growth."""
     record = session(memory=lambda part: 100 + 50 * (part > 0.02))
     assert list(failures(record, RECORDINGS)) == []

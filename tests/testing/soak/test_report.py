@@ -1,4 +1,4 @@
-"""What `scripts/service/soak.py faults` adds up, and when it complains."""
+"""The report of `scripts/service/soak.py faults`: its sums and its complaints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamer.testing.soak.report import MemorySample, SoakReport, slope
 
 
 def life(pid: int, begin: float, end: float, level: float, per_session: float) -> list[MemorySample]:
-    """A process origin memory grows with the sessions; ten of these end in a second."""
+    """Return samples of a process whose memory grows with the sessions, of which ten end in a second."""
     return [
         MemorySample(at, int(10 * at), "bridge", pid, level + per_session * 10 * at)
         for at in (begin + step for step in range(int(end - begin)))
@@ -18,7 +18,7 @@ def life(pid: int, begin: float, end: float, level: float, per_session: float) -
 
 
 def test_slope() -> None:
-    """Megabytes for 1000 sessions, whatever the level."""
+    """The slope is in megabytes per 1000 sessions, whatever the level."""
     growth, sessions = slope(life(1, 0, 400, 70, 0.005), 200)
     assert growth == pytest.approx(5.0)
     assert 1000 < sessions < 2000
@@ -26,7 +26,7 @@ def test_slope() -> None:
 
 
 def test_slope_of_processes_that_were_started_again() -> None:
-    """Each has a level of its own: another one is no growth, nor is what a process gains when it starts."""
+    """Each process has its own level, and growth right after its start does not count."""
     samples = life(1, 0, 150, 70, 0.001) + life(2, 155, 300, 20, 0.001) + life(3, 301, 440, 500, 0.001)
     growth, _ = slope(samples, 0)
     assert growth == pytest.approx(1.0)
@@ -36,7 +36,7 @@ def test_slope_of_processes_that_were_started_again() -> None:
 
 
 def test_slope_of_what_comes_and_goes() -> None:
-    """Memory of the sessions of the moment is no growth, however much it is; what stays is."""
+    """Memory of running sessions does not count as growth, however large it is; memory that stays does."""
     waves = [
         MemorySample(at, int(10 * at), "bridge", 1, 70 + 0.002 * 10 * at + 30 * abs(math.sin(math.pi * at / 45)))
         for at in range(600)
@@ -54,7 +54,7 @@ def test_slope_of_what_comes_and_goes() -> None:
     ],
 )
 def test_what_must_not_be(change: dict[str, object], complaint: str) -> None:
-    """A sentence for each."""
+    """Each failure has its own sentence."""
     report = SoakReport(1, seconds=400, left={"slots": 0.0})
     assert list(report.failures()) == []
     for name, value in change.items():
@@ -63,7 +63,7 @@ def test_what_must_not_be(change: dict[str, object], complaint: str) -> None:
 
 
 def test_gaps() -> None:
-    """How long recoveries took, in the report."""
+    """The report has the lengths of the recoveries."""
     report = SoakReport(1, gaps_ms=list(range(1000, 101_000, 1000)), recoveries=100)
     assert report.as_json()["gap_ms"] == {"p50": 51_000, "p95": 95_000, "max": 100_000}
     assert "gap p50 51.0 s, p95 95.0 s, max 100.0 s" in report.table()

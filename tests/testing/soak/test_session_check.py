@@ -1,4 +1,4 @@
-"""The checker of `scripts/service/soak.py faults`: nothing is found in what is right, and each thing that is wrong."""
+"""The checker of `scripts/service/soak.py faults` finds each kind of error, and none in correct results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEP = 5120
 
 
 def events(spoken: Speech, flush: int) -> list[Event]:
-    """All that a session is told of this, with a flush at this sample."""
+    """Return all events of a session with these segments, with a flush at this sample."""
     recogniser = exact_recogniser(1)
     recogniser.open(1)
     account = Replay()
@@ -48,7 +48,7 @@ def events(spoken: Speech, flush: int) -> list[Event]:
 
 @pytest.fixture(scope="module")
 def whole() -> SessionRecord:
-    """A session of some words and segments, as it should be."""
+    """Return a correct session of some words and segments."""
     spoken = draw_speech(VOICE, 12, random.Random(7), (0, 310, 1090, 2411))
     flush = spoken.gaps[6]
     audio = spoken.audio.tobytes()
@@ -61,7 +61,7 @@ def whole() -> SessionRecord:
 
 
 def broken(whole: SessionRecord, change: Callable[[list[Event]], None]) -> Verdict:
-    """What is found if the events are changed in this way, and numbered anew."""
+    """Return what is found after this change of the events, which are numbered again."""
     record = copy.copy(whole)
     told = copy.deepcopy([event for _, event in whole.events])
     change(told)
@@ -74,7 +74,7 @@ def finals(told: list[Event]) -> list[Event]:
 
 
 def say(final: Event, words: list[Event]) -> None:
-    """Make a final of these words."""
+    """Return a final with these words."""
     final["words"] = words
     final["text"] = " ".join(each["word"] for each in words)
     final["start_ms"], final["end_ms"] = words[0]["start_ms"], words[-1]["end_ms"]
@@ -85,14 +85,14 @@ def numbers(verdict: Verdict) -> tuple[int, int, int, int]:
 
 
 def test_nothing_is_wrong(whole: SessionRecord) -> None:
-    """With what a real recogniser says there is nothing to complain of."""
+    """There is no complaint about the events of a real recogniser."""
     verdict = check(whole, disturbed=False)
     assert (verdict.broken, numbers(verdict), verdict.words) == ([], (0, 0, 0, 0), 12)
 
 
 @pytest.mark.parametrize("place", [0, -1])
 def test_a_lost_word(whole: SessionRecord, place: int) -> None:
-    """Wherever it stood."""
+    """A lost word is found at any place."""
 
     def lose(told: list[Event]) -> None:
         final = finals(told)[place]
@@ -105,7 +105,7 @@ def test_a_lost_word(whole: SessionRecord, place: int) -> None:
 
 
 def test_a_cut_that_goes_back(whole: SessionRecord) -> None:
-    """What was final before is not wanted again."""
+    """A cut that goes back does not ask for words that were already final."""
 
     def change(told: list[Event]) -> None:
         finals(told)[1]["cut_ms"] = finals(told)[0]["cut_ms"]
@@ -114,14 +114,14 @@ def test_a_cut_that_goes_back(whole: SessionRecord) -> None:
 
 
 def test_a_lost_final(whole: SessionRecord) -> None:
-    """All of its words are lost, and a segment is missing."""
+    """All words of a lost final count as lost, and its segment is missing."""
     verdict = broken(whole, lambda told: told.remove(finals(told)[0]))
     assert verdict.lost >= 1
     assert any("segment" in found for found in verdict.broken)
 
 
 def test_a_doubled_word(whole: SessionRecord) -> None:
-    """Also where it comes a second time in another final."""
+    """A doubled word is found, also if it is repeated in another final."""
 
     def double(told: list[Event]) -> None:
         first, second = finals(told)[:2]
@@ -133,7 +133,7 @@ def test_a_doubled_word(whole: SessionRecord) -> None:
 
 
 def test_a_doubled_final(whole: SessionRecord) -> None:
-    """It is told twice, as after a recovery that forgot what was told."""
+    """A final that is sent twice is found; this could happen after a recovery."""
 
     def double(told: list[Event]) -> None:
         final = finals(told)[1]
@@ -145,7 +145,7 @@ def test_a_doubled_final(whole: SessionRecord) -> None:
 
 
 def test_a_crossed_word(whole: SessionRecord) -> None:
-    """Another session's word is known for that, whether it comes beside the own ones or instead of one."""
+    """A word of another session is recognised as such, whether it is additional or replaces a word."""
 
     def cross(told: list[Event]) -> None:
         words = finals(told)[0]["words"]
@@ -163,7 +163,7 @@ def test_a_crossed_word(whole: SessionRecord) -> None:
 
 
 def test_an_altered_word(whole: SessionRecord) -> None:
-    """Half a word is nobody's."""
+    """An incomplete word belongs to no session."""
 
     def alter(told: list[Event]) -> None:
         words = finals(told)[0]["words"]
@@ -174,7 +174,7 @@ def test_an_altered_word(whole: SessionRecord) -> None:
 
 
 def test_words_in_another_order(whole: SessionRecord) -> None:
-    """All are there, but not as they were spoken."""
+    """Words in the wrong order are found, even if all are there."""
 
     def swap(told: list[Event]) -> None:
         final = next(final for final in finals(told) if len(final["words"]) > 1)
@@ -187,7 +187,7 @@ def test_words_in_another_order(whole: SessionRecord) -> None:
 
 
 def shift(told: list[Event], milliseconds: int) -> None:
-    """As after a replay origin times count from another place."""
+    """Shift the times of the events, as a wrong replay would."""
     for final in finals(told)[1:]:
         say(final, [{**each, **{name: each[name] + milliseconds for name in TIMES}} for each in final["words"]])
 
@@ -214,7 +214,7 @@ TIMES = ("start_ms", "end_ms")
     ],
 )
 def test_what_else_must_hold(whole: SessionRecord, change: Callable[[list[Event]], None], complaint: str) -> None:
-    """A sentence for each thing that is not as the protocol says."""
+    """Each violation of the protocol has its own sentence."""
     assert any(complaint in found for found in broken(whole, change).broken)
 
 
@@ -223,7 +223,7 @@ def _partial(told: list[Event]) -> Event:
 
 
 def test_numbers(whole: SessionRecord) -> None:
-    """A message that is missing is missed."""
+    """A missing message is noticed."""
     record = copy.copy(whole)
     record.events = [entry for entry in whole.events if entry[1]["n"] != 3]
     assert any("numbered" in found for found in check(record, disturbed=False).broken)
@@ -231,14 +231,14 @@ def test_numbers(whole: SessionRecord) -> None:
 
 @pytest.mark.parametrize("ended", ["lost", "1011", "stuck", "not_ready", "failed"])
 def test_how_it_may_end(whole: SessionRecord, ended: str) -> None:
-    """An end that neither the plan nor a fault explains is wrong."""
+    """An end is wrong if neither the plan nor a fault explains it."""
     record = copy.copy(whole)
     record.ended = ended
     assert any("it ended with" in found for found in check(record, disturbed=False).broken)
 
 
 def test_a_session_that_failed(whole: SessionRecord) -> None:
-    """FaultInjector explain that, but not that more is missing than it says, or less."""
+    """A fault may explain a failed session, but not a wrong amount of unrecognised audio."""
     record = copy.copy(whole)
     record.events = [(0.0, {"type": "ready", "n": 1})]
     for number, (_, event) in enumerate(whole.events[1:], 2):

@@ -1,4 +1,4 @@
-"""What sessions of `scripts/service/soak.py faults` say and do: known from the seed, and heard exactly."""
+"""The plans of sessions for `scripts/service/soak.py faults`: the seed decides what they say and do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = (160, 320, 640)
 
 
 def test_a_word_tells_whose_it_is() -> None:
-    """Every voice has words of its own, and each says where it stands."""
+    """Every voice has its own words, and each word shows its position."""
     rng = random.Random(1)
     for _ in range(200):
         voice, place = rng.randrange(VOICES), rng.randrange(MOST_WORDS)
@@ -31,7 +31,7 @@ def test_a_word_tells_whose_it_is() -> None:
 @pytest.mark.parametrize("step_ms", STEPS)
 @pytest.mark.parametrize("longest_ms", [6000, 20_000])
 def test_it_is_heard_exactly(step_ms: int, longest_ms: int) -> None:
-    """Whatever ends a segment, and with flushes between words, the exact model hears these words at these places."""
+    """The exact model hears these words at these places, whatever ends a segment, and with flushes between words."""
     spoken = draw_speech(77, 30, random.Random(step_ms))
     recogniser = exact_recogniser(1)
     options = {"step_ms": step_ms, "endpoint": {"longest_ms": longest_ms}}
@@ -52,7 +52,7 @@ def test_it_is_heard_exactly(step_ms: int, longest_ms: int) -> None:
 
 
 def test_a_seed_repeats_a_session() -> None:
-    """The same seed and number make the same session, others another one."""
+    """The same seed and number give the same session, and others give another one."""
     first, again, other = draw_plan(3, 7), draw_plan(3, 7), draw_plan(3, 8)
     assert (first.kind, first.options, first.audio, first.items) == (
         again.kind,
@@ -64,7 +64,7 @@ def test_a_seed_repeats_a_session() -> None:
 
 
 def test_plans_hold_together() -> None:
-    """All kinds occur; their audio is sent whole and in order, but for what ends early; no two share a word."""
+    """All kinds of session occur; audio is complete and in order unless a session ends early; no two share a word."""
     plans = [draw_plan(1, number) for number in range(400)]
     assert set(Counter(each.kind for each in plans)) == set(KINDS)
     seen: set[str] = set()

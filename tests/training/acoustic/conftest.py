@@ -11,5 +11,5 @@ from tests.training.acoustic.tiny_run import make_work
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A folder of them."""
+    """Provide a folder of prepared sets."""
     return make_work(tmp_path)

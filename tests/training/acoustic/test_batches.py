@@ -1,4 +1,4 @@
-"""Which utterances go together, and what a batch holds of them."""
+"""Which utterances are in a batch together, and the content of a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.training.acoustic.tiny_run import CPU, aligned, batches
 
 
 def test_an_epoch_holds_every_utterance_once_and_is_planned_by_its_seed(work: Path) -> None:
-    """Batches keep to their seconds, and the same epoch is the same plan."""
+    """An epoch has every utterance once, batches keep to their seconds, and the seed decides the plan."""
     epoch = batches(work).epoch(3, longest=100.0)
     assert sorted(utterance.name for batch in epoch for utterance in batch) == sorted(f"train{i}" for i in range(12))
     assert all(len(batch) * max(utterance.seconds for utterance in batch) <= 4.0 for batch in epoch)
@@ -23,7 +23,7 @@ def test_an_epoch_holds_every_utterance_once_and_is_planned_by_its_seed(work: Pa
 
 
 def test_synthetic_speech_is_mixed_in_as_far_as_asked_for(work: Path) -> None:
-    """A share of nothing draws none; a third is half as much as the real speech; its own audio fills the rows."""
+    """A share of 0 draws no synthetic speech; a third is half as much as the real speech."""
     loud = [
         (Utterance(f"made{i}", 0, 0, "synthetic", "s", "a cat"), np.full(16000, 20000, np.int16)) for i in range(12)
     ]
@@ -44,7 +44,7 @@ def test_synthetic_speech_is_mixed_in_as_far_as_asked_for(work: Path) -> None:
 
 
 def test_labels_lie_a_frame_behind_their_phones(work: Path) -> None:
-    """At normal speed and with no silence before it, a phone's frames are labelled one frame late."""
+    """At normal speed and without added silence, the frames of a phone are labelled one frame late."""
     recipe = Recipe(seconds=4.0, joined=0.0, long_silence=0.0, trimmed=1.0)
     source = batches(work, recipe)
     for seed in range(20):

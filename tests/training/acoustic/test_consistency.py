@@ -1,4 +1,4 @@
-"""Two views of the same audio learn to agree."""
+"""The consistency loss makes two views of the same audio agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.training.acoustic.tiny_run import batches
 
 
 def test_views_that_agree_cost_nothing_and_others_come_nearer() -> None:
-    """What lies behind the end of an utterance does not count."""
+    """Equal views cost nothing, training brings others closer, and frames after the end do not count."""
     torch.manual_seed(0)
     logits = torch.randn(4, 6, 5).requires_grad_(True)
     lengths = torch.tensor([6, 3, 6, 3])
@@ -26,7 +26,7 @@ def test_views_that_agree_cost_nothing_and_others_come_nearer() -> None:
 
 
 def test_it_is_the_mean_of_both_divergences() -> None:
-    """By hand, for one frame of two units."""
+    """For one frame of two units, the loss is the mean of both divergences, computed by hand."""
     first, second = torch.tensor([0.5, 0.5]), torch.tensor([0.9, 0.1])
     found = disagreement(torch.stack((first, second)).log().unsqueeze(1), torch.tensor([1, 1]))
     wanted = 0.5 * ((first * (first / second).log()).sum() + (second * (second / first).log()).sum())
@@ -34,7 +34,7 @@ def test_it_is_the_mean_of_both_divergences() -> None:
 
 
 def test_a_doubled_batch_has_the_targets_of_every_row_twice(work: Path) -> None:
-    """In the order of the rows."""
+    """A doubled batch has the targets of all rows twice, in the order of the rows."""
     source = batches(work)
     batch = source.tensors(source.epoch(0, 100.0)[0], "seed")
     rows, both = len(batch.lengths), doubled(batch)

@@ -1,4 +1,4 @@
-"""The losses of the heads, as the schedule says."""
+"""The losses of the heads follow the schedule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.training.acoustic.tiny_run import CPU, NAMES, aligned, batches
 
 
 def test_ctc_crf_takes_over_and_what_is_told_can_be_compared(work: Path) -> None:
-    """Figures have no shares in them; the heads that learn by CTC-CRF are those that were named."""
+    """CTC-CRF replaces CTC for the named heads; the reported figures do not contain the shares."""
     source = batches(work)
     batch = source.tensors(source.epoch(0, 100.0)[0], "seed")
     found = {
@@ -47,16 +47,16 @@ def test_ctc_crf_takes_over_and_what_is_told_can_be_compared(work: Path) -> None
 
 
 class Alternatives:
-    """Two for each row, whatever is heard."""
+    """Gives two alternatives for each row, whatever the audio is."""
 
     def find(self, emissions: Tensor, lengths: Sequence[int]) -> list[list[Alternative]]:
-        """A right one and a wrong one, as likely as each other."""
+        """Return a right and a wrong text with the same score."""
         right = Alternative(("a", "cat"), -1.0, [[("AH",)], [("K", "AE", "T")]])
         return [[right, Alternative(("a",), -1.0, [[("AH",)]])] for _ in lengths]
 
 
 def test_words_that_may_be_wrong_are_counted_when_the_schedule_says_so(work: Path) -> None:
-    """As a share of all words, beside the other losses; the phones learn from it."""
+    """From its step on, the expected share of wrong words is added, and the phones learn from it."""
     source = batches(work, Recipe(seconds=4.0, joined=0.0))
     batch = source.tensors(source.epoch(0, 100.0)[0], "seed")
     assert set(batch.texts) == {"a cat"}

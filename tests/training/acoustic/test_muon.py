@@ -1,4 +1,4 @@
-"""Matrices are made orthogonal, and go downhill."""
+"""Muon makes matrices orthogonal, and reduces a loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_orthogonal_matrices_have_singular_values_near_one() -> None:
 
 
 def test_muon_goes_downhill() -> None:
-    """A matrix moves towards the one that the loss wants."""
+    """A matrix approaches the one with the smallest loss."""
     torch.manual_seed(0)
     matrix, wanted = nn.Parameter(torch.zeros(8, 8)), torch.randn(8, 8)
     muon = Muon([matrix], torch.float32)

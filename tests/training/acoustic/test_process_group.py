@@ -1,4 +1,4 @@
-"""Processes that train together learn what one learns."""
+"""Processes that train together learn the same as one process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ processes.leave()
 
 
 def members(size: int, rendezvous: Path) -> list[dict[str, Any]]:
-    """What each of so many processes ends with."""
+    """Return the result of each of these processes."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", MEMBER, str(rank), str(size), str(rendezvous)],
@@ -50,7 +50,7 @@ def members(size: int, rendezvous: Path) -> list[dict[str, Any]]:
 
 
 def test_a_group_learns_what_one_process_learns(tmp_path: Path) -> None:
-    """Two processes that share batches and matrices end with the weights of one that does all, and with the same."""
+    """Two processes that share batches and matrices end with the same weights as one process."""
     (alone,) = members(1, tmp_path / "one")
     first, second = members(2, tmp_path / "two")
     assert first == second

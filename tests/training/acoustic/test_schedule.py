@@ -1,4 +1,4 @@
-"""Which loss when, at which rate."""
+"""Which loss counts when, and with which learning rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamer.training.acoustic.schedule import GOING_ON, Schedule
 
 
 def test_the_rate_rises_stays_and_falls_to_zero() -> None:
-    """The schedule goes by steps at first, then by the plan."""
+    """The learning rate first depends on the steps, and later on the plan."""
     schedule = Schedule(10.0, rate=1.0, rise_steps=10, fall=0.5)
     rates = [schedule.learning_rate(4, 0.0), schedule.learning_rate(99, 0.3), schedule.learning_rate(99, 0.75)]
     assert rates == [0.5, 1.0, 0.5]
@@ -16,13 +16,13 @@ def test_the_rate_rises_stays_and_falls_to_zero() -> None:
 
 
 def test_a_plan_is_of_minutes_or_of_steps() -> None:
-    """So that runs can be compared at equal steps."""
+    """A plan may have a number of steps, so that runs can be compared with equal steps."""
     assert Schedule(minutes=10.0).progress(1000, 300.0) == 0.5
     assert Schedule(steps=2000).progress(1000, 300.0) == 0.5
 
 
 def test_each_loss_takes_over_from_the_one_before() -> None:
-    """Aligned frames, CTC, CTC-CRF; a run that begins with CTC-CRF has all of it at once."""
+    """Aligned frames, CTC and CTC-CRF follow each other; a run that begins with CTC-CRF has all of it at once."""
     schedule = Schedule(10.0, aligned_steps=100, crossfade_steps=10, crf_from=1000, ctc_share=0.25)
     assert [schedule.frame_share(step) for step in (0, 105, 110, 2000)] == [1, 0.5, 0, 0]
     shares = [schedule.denominator_share(step) for step in (0, 999, 1004, 1009, 2000)]

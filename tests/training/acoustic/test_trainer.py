@@ -1,4 +1,4 @@
-"""A run stops and goes on."""
+"""A run stops and is continued."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.training.acoustic.tiny_run import trainer
 
 
 def test_a_run_that_goes_on_counts_on(work: Path, tmp_path: Path) -> None:
-    """A checkpoint brings back weights, averages, optimisers and place; learning goes on from there."""
+    """A checkpoint restores weights, averages, optimisers and position, and training continues from there."""
     first = trainer(work, 1.0)
     figures: list[Any] = []
     first.measure_features()

@@ -1,4 +1,4 @@
-"""A run in its folder: from a bundle, by steps, in pieces."""
+"""A run in its folder: from a bundle, with a number of steps, in pieces."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STEPS = 4
 
 @pytest.fixture
 def start(tmp_path: Path) -> Path:
-    """A bundle to start from."""
+    """Provide a bundle to start from."""
     torch.manual_seed(0)
     AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,))).save(tmp_path / "start")
     return tmp_path / "start"
 
 
 def make_run(work: Path, start: Path, schedule: Schedule, **others: Any) -> Run:
-    """One by one process, by CTC-CRF from the start."""
+    """Make a run of one process, which learns with CTC-CRF from the start."""
     names = [f"train{number}" for number in range(12)]
     lines = [json.dumps(vars(aligned(name))) for name in names]
     heard_path(work, "train").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -39,7 +39,7 @@ def make_run(work: Path, start: Path, schedule: Schedule, **others: Any) -> Run:
 
 
 def test_a_run_by_steps_starts_from_a_bundle_and_goes_on_when_more_is_planned(work: Path, start: Path) -> None:
-    """It needs no alignment besides what a model heard; the averaged weights lie in the run, old ones where asked."""
+    """A run starts from a bundle, needs only heard pronunciations, and continues if the plan becomes longer."""
     assert not alignment_path(work, "train").exists()
     told: list[str] = []
     schedule = Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0, "consistency": 0.2})
@@ -57,7 +57,7 @@ def test_a_run_by_steps_starts_from_a_bundle_and_goes_on_when_more_is_planned(wo
 
 
 def test_a_run_is_stopped_after_its_first_step(work: Path, start: Path) -> None:
-    """However early it was asked to; what that step gave is kept."""
+    """However early a stop is requested, one step is done, and its result is kept."""
     told: list[str] = []
     make_run(work, start, Schedule(**{**vars(GOING_ON), "steps": STEPS, "crf_from": 0})).train(
         lambda: True, told.append
@@ -67,7 +67,7 @@ def test_a_run_is_stopped_after_its_first_step(work: Path, start: Path) -> None:
 
 
 def test_what_is_missing_is_said(work: Path, start: Path) -> None:
-    """No run without processes."""
+    """A run with no processes is refused."""
     run = Run(work, start.parent / "run", GOING_ON, start=start, processes=0)
     with pytest.raises(CorpusError, match="--processes must be 1 or more"):
         run.train(lambda: False, print)

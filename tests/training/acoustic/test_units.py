@@ -1,4 +1,4 @@
-"""Texts and pronunciations as units, and paths as what they stand for."""
+"""Texts and pronunciations as units, and the units that a path stands for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def test_targets_mark_the_end_of_every_word() -> None:
 
 
 def test_errors_are_the_fewest_edits() -> None:
-    """Substitutions, insertions and deletions count one each."""
+    """Substitutions, insertions and deletions count as one error each."""
     assert units.errors("kitten", "sitting") == 3
     assert units.errors("", "ab") == units.errors("ab", "") == 2

@@ -1,4 +1,4 @@
-"""A run so small that a test can wait for it: a tiny model, and noise that passes for speech."""
+"""A run that is small enough for tests: a tiny model, and noise in place of speech."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ NAMES = {"phones": units.PHONE_UNITS, "characters": units.CHARACTERS, "phones_mi
 
 
 def aligned(name: str) -> Alignment:
-    """The words "a cat" with times."""
+    """Return the words "a cat" with times."""
     phones = [("AH", 200, 100, 0), ("K", 300, 80, 1), ("AE", 380, 120, 1), ("T", 500, 100, 1)]
     return Alignment(name, True, -10.0, [("a", 200, 100), ("cat", 300, 300)], phones)
 
 
 def make_work(folder: Path) -> Path:
-    """Prepared sets of noise that passes for speech."""
+    """Write prepared sets with noise in place of speech."""
     rng = np.random.default_rng(0)
     for name, number in (("train", 12), ("noise", 2), ("rooms", 1)):
         recordings = [
@@ -49,14 +49,14 @@ def make_work(folder: Path) -> Path:
 
 
 def batches(work: Path, recipe: Recipe | None = None) -> Batches:
-    """The batches of the prepared set."""
+    """Return the batches of the prepared set."""
     corpus = Corpus(work, "train")
     alignments = {utterance.name: aligned(utterance.name) for utterance in corpus.utterances}
     return Batches(corpus, alignments, 1, recipe or Recipe(seconds=4.0), CPU)
 
 
 def trainer(work: Path, minutes: float) -> Trainer:
-    """A tiny run."""
+    """Make a tiny run."""
     torch.manual_seed(0)
     augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU)
     model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,)))

@@ -1,4 +1,4 @@
-"""Prepared sets for the tests of activity: loud tones that pass for speech, and noise."""
+"""Prepared sets for the tests of activity: loud tones in place of speech, and noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLES = int(SECONDS * 16000)
 
 
 def make_work(folder: Path) -> Path:
-    """Tones between 400 and 1600 ms of 2 s."""
+    """Write recordings of 2 s with a tone between 400 and 1600 ms."""
     rng = np.random.default_rng(0)
     tone = np.zeros(32000)
     tone[6400:25600] = 8000 * np.sin(np.arange(19200) * 0.3)
@@ -36,6 +36,6 @@ def make_work(folder: Path) -> Path:
 
 
 def example_source(work: Path) -> ExampleSource:
-    """Short examples of both."""
+    """Return a source of short examples of tones and noise."""
     background = BackgroundSounds(Corpus(work, "noise"), 1, 1, SAMPLES)
     return ExampleSource(AlignedSpeech.read(work, "train"), background, SAMPLES)

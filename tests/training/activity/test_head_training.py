@@ -1,4 +1,4 @@
-"""A head learns, and what it tells is measured."""
+"""An activity head learns, and its events are measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.training.activity.prepared_tones import example_source
 
 
 def test_a_head_learns_and_is_measured(work: Path) -> None:
-    """A moment of training gives a head whose events can be measured."""
+    """After a moment of training, the events of the head can be measured."""
     torch.set_num_threads(1)
     head = train(example_source(work), 0.01, 2, 4e-3, 1, print).requires_grad_(False)
     assert head.mean.any()

@@ -6,7 +6,7 @@ from streamer.training.activity.pause_errors import errors_by_word
 
 
 def test_errors_belong_to_words() -> None:
-    """What is inserted belongs to the word before it, and before the first word to none."""
+    """An insertion belongs to the word before it; one before the first word belongs to no word."""
     said = ["a", "good", "day"]
     assert errors_by_word(said, said) == [0, 0, 0, 0]
     assert errors_by_word(said, ["oh", "a", "good", "day"]) == [1, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""Sounds that are no speech."""
+"""Synthetic sounds other than speech."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.training.activity.prepared_tones import SAMPLES
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sounds_are_the_same_for_the_same_seed(kind: str) -> None:
-    """Each kind gives finite sound with a peak of 1, another for another seed."""
+    """Each kind gives finite sound with a peak of 1, and another seed gives another sound."""
     first, again, other = (KINDS[kind](np.random.default_rng(seed), SAMPLES) for seed in (3, 3, 4))
     assert first.dtype == np.float32
     assert len(first) == SAMPLES

@@ -1,4 +1,4 @@
-"""Augmented audio stays audio."""
+"""Augmented audio is still valid audio."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.training.acoustic.tiny_run import CPU, make_work
 
 @pytest.mark.parametrize("conditions", CONDITIONS.values(), ids=CONDITIONS)
 def test_augmented_audio_stays_audio(tmp_path: Path, conditions: Conditions) -> None:
-    """Finite, within full scale, of the same length; the features keep their shape and lose some bands."""
+    """Augmented audio is finite, within full scale and as long as before; features keep their shape."""
     work = make_work(tmp_path)
     augmentation = Augmentation(Corpus(work, "noise"), Corpus(work, "rooms"), CPU, conditions)
     generator = torch.Generator().manual_seed(0)

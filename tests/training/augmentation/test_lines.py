@@ -1,4 +1,4 @@
-"""Lines let a band through, and telephones are coarse."""
+"""Lines transmit a band, and telephone lines have few levels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RATE = 16000
 
 
 def tone(hertz: float) -> torch.Tensor:
-    """A second or so of it, as a power of two."""
+    """Return about a second of this tone, with a power of two as its length."""
     return 0.3 * torch.sin(2 * math.pi * hertz * torch.arange(16384) / RATE)
 
 
 def level(samples: torch.Tensor) -> float:
-    """Of a tone, against the one that went in."""
+    """Return the level of a tone, relative to the tone before the line."""
     return float(samples.square().mean().sqrt() / (0.3 / math.sqrt(2)))
 
 
@@ -32,7 +32,7 @@ def test_a_telephone_passes_speech_and_nothing_beyond() -> None:
 
 
 def test_a_line_passes_what_every_line_does() -> None:
-    """A tone of 1 kHz always, one of 7.5 kHz never."""
+    """A line always transmits 1 kHz, and never 7.5 kHz."""
     generator = torch.Generator().manual_seed(0)
     for _ in range(20):
         assert level(torch.fft.irfft(narrowed(torch.fft.rfft(tone(1000)), generator))) > 0.95
@@ -40,7 +40,7 @@ def test_a_line_passes_what_every_line_does() -> None:
 
 
 def test_companding_is_finer_for_what_is_quiet() -> None:
-    """Silence stays silence, full scale stays full scale, and what is louder is cut off."""
+    """Silence and full scale stay, quiet audio has finer levels, and louder audio is clipped."""
     kept = companded(torch.tensor([0.0, 1.0, -1.0, 2.0]))
     torch.testing.assert_close(kept, torch.tensor([0.0, 1.0, -1.0, 1.0]))
     quiet, loud = torch.linspace(0, 0.01, 1000), torch.linspace(0.5, 1, 1000)

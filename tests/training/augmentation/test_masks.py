@@ -1,4 +1,4 @@
-"""Bands and stretches are hidden, within bounds."""
+"""Bands and stretches of features are masked, within bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamer.training.augmentation.masks import masked
 
 
 def test_masks_keep_to_their_sizes() -> None:
-    """However long the row; hard conditions hide more."""
+    """Masks have bounds in rows of any length, and hard conditions mask more."""
     hidden = {}
     for name, conditions in CONDITIONS.items():
         generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Rooms ring as rooms do."""
+"""Impulse responses sound like rooms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamer.training.data.degradation import ringing_seconds
 
 
 def test_synthetic_rooms_ring_behind_the_direct_sound() -> None:
-    """The direct sound comes first and no room is like the other; each has the energy of 1 and decays in its time."""
+    """The direct sound comes first, rooms differ, and each has energy 1 and decays within its time."""
     generator = torch.Generator().manual_seed(1)
     found = [synthetic_room(generator) for _ in range(40)]
     seconds = [ringing_seconds(room[1:].double().numpy()) for room in found]
@@ -25,7 +25,7 @@ def test_synthetic_rooms_ring_behind_the_direct_sound() -> None:
 
 
 def test_high_tones_decay_faster() -> None:
-    """In the mean of many rooms, as walls swallow them first."""
+    """On average over many rooms, high tones decay faster, because walls absorb them more."""
     generator = torch.Generator().manual_seed(1)
     early, late = torch.zeros(257), torch.zeros(257)
     for _ in range(60):
@@ -37,7 +37,7 @@ def test_high_tones_decay_faster() -> None:
 
 
 def test_a_recorded_room_begins_with_its_direct_sound() -> None:
-    """Or every label would come too early; a second of it is kept."""
+    """A recorded response begins with the direct sound, so that labels fit, and has one second."""
     response = torch.zeros(40000)
     response[500], response[700], response[39000] = 0.8, 0.6, 0.1
     room = recorded_room(response)

@@ -12,14 +12,14 @@ WORSE = [replace(one, errors=one.errors + 1) for one in JUDGED]
 
 
 def test_what_was_judged_is_kept(tmp_path: Path) -> None:
-    """And nothing is there before."""
+    """Results are kept in the folder of the run; before, there are none."""
     assert read_judged(tmp_path) is None
     write_judged(tmp_path, JUDGED)
     assert read_judged(tmp_path) == JUDGED
 
 
 def test_a_setting_is_compared_on_the_seeds_that_both_have() -> None:
-    """Its rate is over all of its seeds; a change that every utterance shows is sure."""
+    """A rate is over all seeds of a setting, and a change over the seeds that both have."""
     found = {("crf", 1): JUDGED, ("ctc", 1): WORSE, ("ctc", 2): WORSE, ("bigram", 2): JUDGED}
     head, base, other, alone = comparison(found, "crf").splitlines()
     assert head.endswith("against crf on the same seeds, in % of its errors")

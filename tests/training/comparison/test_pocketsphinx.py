@@ -1,4 +1,4 @@
-"""The comparison with PocketSphinx: paired figures, and a cache that is the audio's."""
+"""The comparison with PocketSphinx: paired figures, and a cache by the content of the audio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.project import SAMPLES
 
 
 def results(corpus: str, *hypotheses: str) -> list[ScoredUtterance]:
-    """Utterances of ten words each."""
+    """Return results of utterances with ten words each."""
     words, nowhere = tuple("abcdefghij"), AudioLocation(Path("unused"))
     return [
         score_utterance(Utterance(f"{corpus}/{number}", corpus, None, words, nowhere), hypothesis.split())
@@ -22,7 +22,7 @@ def results(corpus: str, *hypotheses: str) -> list[ScoredUtterance]:
 
 
 def test_relative_errors_are_paired() -> None:
-    """Half of the errors in every utterance is half of them however they are drawn, though both rates are uncertain."""
+    """Half the errors in every utterance give exactly half, although both rates are uncertain."""
     theirs = results("x", *["a b c d e f g h"] * 20, *["a b c d e f"] * 20)
     ours = results("x", *["a b c d e f g h i"] * 20, *["a b c d e f g h"] * 20)
     assert relative(theirs, ours) == (-0.5, -0.5, -0.5)
@@ -33,14 +33,14 @@ def test_relative_errors_are_paired() -> None:
 
 
 def test_where_nothing_is_wrong_there_is_no_division_by_it() -> None:
-    """One error against none is many times as many, but a number."""
+    """The ratio of one error to none is a large number, and no error."""
     right, wrong = results("x", "a b c d e f g h i j"), results("x", "a b c d e f g h i")
     assert relative(right, wrong).value == 1.0
     assert relative(right, right).value == -1.0
 
 
 def test_it_hears_what_pocketsphinx_hears(tmp_path: Path) -> None:
-    """Clear speech mostly rightly; asked again, it answers from the cache, whatever the recording is called."""
+    """Clear speech is mostly recognised; the second time, the result comes from the cache, whatever the name."""
     cache = tmp_path / "cache"
     utterances = read_manifest(SAMPLES / "samples.tsv")[2:]
     first = list(heard_by_pocketsphinx(utterances, cache, 1))

@@ -12,7 +12,7 @@ from streamer.training.data.corpus import CorpusError
 
 
 def test_every_setting_differs_from_the_baseline_and_has_equal_steps() -> None:
-    """In what it says, and in no more than a loss and the audio that goes with it."""
+    """Each setting differs from the baseline only in what its description says."""
     baseline = SETTINGS[BASELINE]
     for name, setting in SETTINGS.items():
         different = [
@@ -25,7 +25,7 @@ def test_every_setting_differs_from_the_baseline_and_has_equal_steps() -> None:
 
 
 def test_all_settings_come_once_before_any_comes_twice() -> None:
-    """The slowest only where it is asked for; an unknown one is named."""
+    """The slowest setting runs only on request, and an unknown one is named."""
     order = list(chosen(None, [1, 2]))
     assert [seed for _, seed in order] == sorted(seed for _, seed in order)
     assert {name for name, _ in order} == set(SETTINGS) - {"4-gram"}

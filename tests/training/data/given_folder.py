@@ -13,7 +13,7 @@ HEADER = "shard\tmember\tseconds\tcorpus\tspeaker\ttext\n"
 
 
 def wav(seconds: float, seed: int) -> bytes:
-    """A file of noise."""
+    """Return a file of noise."""
     stream = io.BytesIO()
     noise = np.random.default_rng(seed).normal(0, 0.1, int(16000 * seconds))
     soundfile.write(stream, noise, 16000, format="WAV", subtype="PCM_16")
@@ -21,7 +21,7 @@ def wav(seconds: float, seed: int) -> bytes:
 
 
 def shard(path: Path, members: dict[str, bytes]) -> None:
-    """A tar archive of these files."""
+    """Write a tar archive of these files."""
     with tarfile.open(path, "w") as archive:
         for name, content in members.items():
             entry = tarfile.TarInfo(name)
@@ -30,7 +30,7 @@ def shard(path: Path, members: dict[str, bytes]) -> None:
 
 
 def make_given(folder: Path) -> Path:
-    """Makes it."""
+    """Write the folder."""
     folder.mkdir()
     shard(folder / "t.tar", {"a.wav": wav(0.5, 1), "b.wav": wav(0.7, 2)})
     shard(folder / "d.tar", {"c.wav": wav(0.6, 3)})

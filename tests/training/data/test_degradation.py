@@ -1,4 +1,4 @@
-"""Degraded recordings are as much worse as their names say, and evaluation can read their manifests."""
+"""Degraded recordings are worse by as much as their names say, and evaluation can read their manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamer.training.data.degradation import (
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """Noise, and a room that rings for half a second."""
+    """Provide noise, and a room with a reverberation of half a second."""
     rng = np.random.default_rng(0)
     falling = rng.normal(0, 1, 16000) * 10 ** (-3 * np.arange(16000) / 8000)
     falling[100] = 4
@@ -37,7 +37,7 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
-    """Two recordings."""
+    """Provide a manifest of two recordings."""
     for name, seed in (("a", 1), ("b", 2)):
         soundfile.write(tmp_path / f"{name}.wav", speech(seed), 16000, subtype="PCM_16")
     path = tmp_path / "given.tsv"
@@ -46,14 +46,14 @@ def manifest(tmp_path: Path) -> Path:
 
 
 def speech(seed: int) -> Audio:
-    """Half a second of silence, then a second that passes for speech."""
+    """Return half a second of silence, and then a second of audio in place of speech."""
     audio = np.random.default_rng(seed).normal(0, 0.1, 24000)
     audio[:8000] = 0
     return audio
 
 
 def test_every_degradation_is_a_manifest_of_whole_files(work: Path, manifest: Path, tmp_path: Path) -> None:
-    """Same words, corpora and lengths as before; the second time the same bytes."""
+    """Words, corpora and lengths stay the same; a second run gives the same bytes."""
     given = read_manifest(manifest)
     for name, degradation in degradations(Corpus(work, "noise"), Corpus(work, "rooms")).items():
         for folder in ("one", "two"):
@@ -67,7 +67,7 @@ def test_every_degradation_is_a_manifest_of_whole_files(work: Path, manifest: Pa
 
 
 def test_noise_is_as_far_below_the_speech_as_it_says() -> None:
-    """Measured where there is speech, not over its pauses."""
+    """The distance is measured where there is speech, not over its pauses."""
     audio, rng = speech(1), np.random.default_rng(0)
     noise = [np.random.default_rng(5).normal(0, 500, 5000).astype(np.int16), np.zeros(99, np.int16)]
     for decibels in (5, 20):
@@ -77,7 +77,7 @@ def test_noise_is_as_far_below_the_speech_as_it_says() -> None:
 
 
 def test_a_room_rings_after_the_sound_but_does_not_delay_it() -> None:
-    """A click stays where it was."""
+    """A click stays at its place."""
     click = np.zeros(16000)
     click[1000] = 1
     heard = reverberated(click, np.random.default_rng(0), [np.array([1.0, 0.0, 0.5])])
@@ -87,7 +87,7 @@ def test_a_room_rings_after_the_sound_but_does_not_delay_it() -> None:
 
 
 def test_a_telephone_lets_its_band_through_and_no_more() -> None:
-    """Tones inside stay nearly as loud, tones outside are gone."""
+    """Tones inside the band stay nearly as loud, and tones outside are gone."""
     seconds = np.arange(16000) / 16000
     for hertz, passes in ((100, False), (1000, True), (3000, True), (4500, False)):
         heard = telephoned(0.3 * np.sin(2 * np.pi * hertz * seconds))
@@ -97,6 +97,6 @@ def test_a_telephone_lets_its_band_through_and_no_more() -> None:
 
 
 def test_clipping_cuts_one_sample_in_twenty() -> None:
-    """The rest only gets louder."""
+    """One sample in twenty is clipped, and the others only become louder."""
     audio = speech(1)
     assert np.mean(np.abs(clipped(audio)) == 1) == pytest.approx(0.05, abs=0.001)

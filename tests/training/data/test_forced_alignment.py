@@ -1,4 +1,4 @@
-"""Words and phones are found where they are spoken, and an interrupted run goes on."""
+"""Words and phones are found where they are spoken, and an interrupted run is continued."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPOKEN = "airplane.mp3"
 
 
 def test_words_lie_in_order_and_what_was_done_stays(tmp_path: Path) -> None:
-    """Times only grow, each phone lies in its word; what an interrupted run had found is not sought again."""
+    """Times only grow, phones lie in their words, and a continued run does not repeat what was found."""
     samples, text = np.frombuffer(pcm(SPOKEN), dtype=np.int16), reference(SPOKEN)
     write_corpus(tmp_path, "dev", [(Utterance(name, 0, 0, "x", "s", text), samples) for name in ("one", "two")])
     before = {"name": "one", "aligned": False, "score": 0.0, "words": [], "phones": []}

@@ -23,7 +23,7 @@ from tests.training.data.given_folder import HEADER
     ],
 )
 def test_a_broken_manifest_is_refused(tmp_path: Path, content: str, complaint: str) -> None:
-    """Each kind of fault is told apart."""
+    """Each kind of mistake has its own message."""
     path = tmp_path / "train.tsv"
     path.write_text(content)
     with pytest.raises(CorpusError, match=complaint):

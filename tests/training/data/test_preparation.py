@@ -1,4 +1,4 @@
-"""Prepared sets are what was given: every recording reads back as it was, and nothing of dev is in train."""
+"""Prepared sets contain the given speech unchanged, and train has nothing of dev."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.training.data.given_folder import make_given, shard, wav
 
 @pytest.fixture
 def speech(tmp_path: Path) -> Path:
-    """What is given."""
+    """Provide the given speech."""
     return make_given(tmp_path / "given")
 
 
 def test_prepared_audio_is_what_was_given(speech: Path, tmp_path: Path) -> None:
-    """Every recording reads back with its samples, its words in lower case."""
+    """Every recording has its samples, and its words in lower case."""
     told: list[str] = []
     prepare(speech, tmp_path / "work", 1, told.append)
     assert told[0] == "train: 2 rows, 0 left out because dev holds them; dev: 1 rows"
@@ -35,7 +35,7 @@ def test_prepared_audio_is_what_was_given(speech: Path, tmp_path: Path) -> None:
 
 
 def test_a_recording_that_the_shard_lacks_is_an_error(speech: Path, tmp_path: Path) -> None:
-    """A missing member is named, and nothing half-written stays behind."""
+    """A missing recording is named, and no incomplete file stays."""
     shard(speech / "t.tar", {"a.wav": wav(0.5, 1)})
     with pytest.raises(CorpusError, match=r"lacks 1 recordings.*b\.wav"):
         prepare(speech, tmp_path / "work", 1, print)
@@ -44,14 +44,14 @@ def test_a_recording_that_the_shard_lacks_is_an_error(speech: Path, tmp_path: Pa
 
 
 def test_a_missing_shard_is_an_error_that_names_it(speech: Path, tmp_path: Path) -> None:
-    """A manifest whose shard is not there fails."""
+    """A missing shard is an error that names it."""
     (speech / "t.tar").unlink()
     with pytest.raises(CorpusError, match=r"t\.tar is missing"):
         prepare(speech, tmp_path / "work", 1, print)
 
 
 def test_what_dev_holds_is_left_out_of_train() -> None:
-    """The same recording, and the same words of the same speaker, do not stay in train."""
+    """Recordings of dev, and texts of dev by the same speaker, are removed from train."""
     dev = [Row("d.tar", "1.opus", 1.0, "x", "anna", "HELLO")]
     same, again = Row("t.tar", "1.opus", 1.0, "x", "bert", "BYE"), Row("t.tar", "2.opus", 1.0, "x", "anna", "HELLO")
     other = Row("t.tar", "3.opus", 1.0, "x", "bert", "HELLO")

@@ -1,4 +1,4 @@
-"""Prompts for synthetic voices are texts as the transcripts have them, and cover the words that they are given."""
+"""Prompts for synthetic voices have the form of transcripts, and contain all given words."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ WORDS = [f"{first}{second}ord" for first in "bcdfghjk" for second in "aeiou"]
 
 
 def some(number: int, seed: int = 1) -> list[str]:
-    """The first prompts."""
+    """Return the first prompts."""
     return list(islice(prompts(WORDS, random.Random(seed)), number))
 
 
 def test_the_same_seed_says_the_same() -> None:
-    """And another one something else."""
+    """The same seed gives the same prompts, and another seed other ones."""
     assert some(50) == some(50)
     assert some(50) != some(50, seed=2)
 
 
 def test_a_transcript_is_words_of_small_letters() -> None:
-    """No digits, no signs but the apostrophe, no gap left open."""
+    """Transcripts have no digits, no signs but the apostrophe, and no empty gaps."""
     for prompt in some(2000):
         assert re.fullmatch(r"[a-z']+( [a-z']+)*", transcript(prompt)), prompt
 
 
 def test_every_word_comes_once_before_any_comes_twice() -> None:
-    """A long list of rare words is not said twice in part and never in part."""
+    """Every word of a long list comes once before any word comes twice."""
     said = [word for prompt in some(200) for word in prompt.split() if word in WORDS]
     assert len(said) > 2 * len(WORDS)
     assert set(said[: len(WORDS)]) == set(said[len(WORDS) : 2 * len(WORDS)]) == set(WORDS)
 
 
 def test_all_letters_and_digits_are_said() -> None:
-    """Within a few hundred prompts."""
+    """All letters and digits come within a few hundred prompts."""
     said = {word for prompt in some(1500) for word in prompt.split()}
     assert set(LETTER_NAMES) <= said
     assert {"zero", "oh", "one", "nine", "fifteen", "forty", "hundred", "thousand"} <= said
 
 
 def test_a_voice_is_given_the_names_of_letters() -> None:
-    """What is written as a letter is said by its name; words stay words."""
+    """Single letters are replaced by their names for a voice, and words stay."""
     assert spoken("it is spelled A W I") == "it is spelled ay, double-you, eye."
     assert spoken("i have a cat") == "I have a cat."
 
@@ -56,5 +56,5 @@ def test_a_voice_is_given_the_names_of_letters() -> None:
      (612, "six hundred twelve"), (1000, "one thousand"), (20_305, "twenty thousand three hundred five")],
 )  # fmt: skip
 def test_numbers_in_words(number: int, words: str) -> None:
-    """Without hyphens, as transcripts have them."""
+    """Numbers in words have no hyphens, as in transcripts."""
     assert cardinal(number) == words

@@ -1,4 +1,4 @@
-"""Synthetic speech has the form of the other sets, and says nothing that is in dev."""
+"""Synthetic speech has the same form as the other sets, and has no text of dev."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.training.data.given_folder import make_given
 
 
 def test_synthetic_speech_lies_beside_train(tmp_path: Path) -> None:
-    """As long as asked for, from each engine, in the form of the other sets, and the same again."""
+    """The set has the requested length, comes from each engine, and is the same for the same seed."""
     prepare(make_given(tmp_path / "given"), tmp_path / "work", 1, print)
     synthesise(tmp_path / "work", 4 / 3600, ["espeak-ng", "flite"], seed=1, processes=1)
     made = Corpus(tmp_path / "work", "synthetic")
@@ -30,13 +30,13 @@ def test_synthetic_speech_lies_beside_train(tmp_path: Path) -> None:
 
 
 def test_synthetic_speech_needs_what_was_prepared(tmp_path: Path) -> None:
-    """Without train nobody knows which words are rare."""
+    """Without train it is not known which words are rare, which is an error."""
     with pytest.raises(CorpusError, match="prepare_speech"):
         synthesise(tmp_path / "work", 1, ["flite"], seed=1, processes=1)
 
 
 def test_no_text_of_dev_is_said() -> None:
-    """What dev holds is passed over, nothing else is."""
+    """Texts of dev are skipped, and no others."""
     said, kept = (
         [transcript(text) for _, text in islice(planned_speech(["zebra"], unwanted, ["flite"], random.Random(3)), 400)]
         for unwanted in (set(), {"zebra", "stop"})

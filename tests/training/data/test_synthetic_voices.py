@@ -1,4 +1,4 @@
-"""Synthetic voices say what they are given, each in its own way, and what is missing is named."""
+"""Synthetic voices say the given text, each in its own way; missing engines are named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENGINES = ["espeak-ng", "flite", *(["rhvoice"] if shutil.which("RHVoice-test") e
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_voice_says_the_same_twice(engine: str) -> None:
-    """A second or so of sound, with the same samples again."""
+    """A voice gives about a second of sound, and the same samples again."""
     check_installed([engine])
     voice = draw_voice(engine, random.Random(1))
     said = voice.say("a good morning to all of you")
@@ -29,7 +29,7 @@ def test_a_voice_says_the_same_twice(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_faster_voice_needs_less_time(engine: str) -> None:
-    """And another throat changes the sound, not the time."""
+    """A faster voice takes less time; another throat changes the sound, not the time."""
     name = draw_voice(engine, random.Random(2)).name
     slow, fast, small = (
         Voice(engine, name, rate, 1.0, throat).say("the quick brown fox jumps over the lazy dog")
@@ -40,14 +40,14 @@ def test_a_faster_voice_needs_less_time(engine: str) -> None:
 
 
 def test_voices_are_drawn_by_the_seed() -> None:
-    """Many of them, and the same again."""
+    """Many voices are drawn, and the same ones for the same seed."""
     drawn = [[draw_voice("espeak-ng", random.Random(seed)) for seed in range(30)] for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert len({voice.speaker for voice in drawn[0]}) > 20
 
 
 def test_missing_engines_are_named_with_their_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence says what to install; an unknown engine is refused."""
+    """One sentence says what to install, and an unknown engine is refused."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CorpusError, match="apt-get install flite"):
         check_installed(["flite"])

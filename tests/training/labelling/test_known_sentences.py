@@ -1,4 +1,4 @@
-"""Looking up what was read."""
+"""Looking up the sentence that was read aloud."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SENTENCES = ["the cat sees the dog", "the dog sees the tree", "a quokka sees the
 
 
 def test_the_sentence_with_most_rare_words_heard_is_nearest() -> None:
-    """Words that many sentences have count little, and words that were misheard do no harm."""
+    """Frequent words count little, and misrecognised words do no harm."""
     known = KnownSentences([*SENTENCES, SENTENCES[0]])
     assert len(known) == len(SENTENCES)
     assert known.nearest(["the", "quokka", "bees", "the", "dog"], 2)[0] == SENTENCES[2]
@@ -21,19 +21,19 @@ def test_the_sentence_with_most_rare_words_heard_is_nearest() -> None:
 
 
 def test_of_equal_matches_the_shorter_sentence_is_nearer() -> None:
-    """What a sentence has beyond the words heard speaks against it."""
+    """Further words of a sentence, which were not recognised, count against it."""
     assert KnownSentences(["a cat and a quokka", "a cat"]).nearest(["cat"], 2) == ["a cat", "a cat and a quokka"]
 
 
 def test_nothing_is_near_to_unknown_or_too_frequent_words() -> None:
-    """Words in more sentences than the limit find none."""
+    """Words that are in more sentences than the limit find none."""
     assert KnownSentences(SENTENCES).nearest(["zebra"], 3) == []
     assert KnownSentences(SENTENCES, most_sentences=2).nearest(["the"], 3) == []
     assert KnownSentences([]).nearest(["the"], 3) == []
 
 
 def test_sentences_are_read_as_they_are_spoken(tmp_path: Path) -> None:
-    """Several to a line, numbers as words; too short ones and those to be avoided are left out."""
+    """A line may have several sentences; numbers become words; short and unwanted sentences are left out."""
     path = tmp_path / "text.txt"
     path.write_text("It was 5 o'clock. Go on! “Nobody saw him.”\nStay with me, please.\n", encoding="utf-8")
     assert list(read_sentences([path], {"stay with me please"})) == ["it was five o'clock", "nobody saw him"]

@@ -1,4 +1,4 @@
-"""Labelled speech is written as given speech."""
+"""Labelled speech is written in the form of given speech."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.training.data.given_folder import wav
 
 
 def test_what_is_written_can_be_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shards of limited size and their manifest give the recordings and texts back."""
+    """The shards have a limited size, and give the same recordings and texts."""
     recordings = [wav(0.5, seed) for seed in range(3)]
     monkeypatch.setattr(labelled_folder, "SHARD_BYTES", len(recordings[0]) * 3 // 2)
     rows = [Row("", f"{number}.wav", 0.5, "clips_found", f"{number}", "GOOD MORNING") for number in range(3)]

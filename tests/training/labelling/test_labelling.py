@@ -19,7 +19,7 @@ from tests.training.data.given_folder import HEADER
 
 
 def test_the_known_sentence_that_was_read_is_found(tmp_path: Path) -> None:
-    """Among others; a text of dev is given to nobody."""
+    """The sentence that was read is found among others, and no recording gets a text of dev."""
     (tmp_path / "clips" / "deep").mkdir(parents=True)
     shutil.copy(SAMPLES / "airplane.mp3", tmp_path / "clips" / "deep")
     (tmp_path / "clips" / "notes.txt").write_text("no recording")
@@ -46,6 +46,6 @@ def test_the_known_sentence_that_was_read_is_found(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
-    """The error says which files are looked for."""
+    """The error lists the kinds of files that are looked for."""
     with pytest.raises(CorpusError, match=r"no recordings.*\.flac"):
         prepare_recordings(tmp_path, tmp_path / "work", "clips", 1)

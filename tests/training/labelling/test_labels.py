@@ -11,7 +11,7 @@ LIMITS = Thresholds(found=((0.2, 0.2), (0.4, 0.5)), heard=0.6, fewest_words=3)
 
 
 def words(text: str, *shares: float) -> list[HypothesisWord]:
-    """Words heard with these shares."""
+    """Return recognised words with these shares."""
     return [HypothesisWord(word, 0, 1, 1.0, share) for word, share in zip(text.split(), shares, strict=True)]
 
 
@@ -28,7 +28,7 @@ def words(text: str, *shares: float) -> list[HypothesisWord]:
     ],
 )
 def test_a_known_sentence_is_taken_if_it_fits_and_stands_out(known: dict[str, float], taken: bool) -> None:
-    """It may be a little less likely than the words heard, and must be likelier than the other known ones."""
+    """A sentence may be slightly less likely than the recognised words, and must be likelier than others."""
     found = choose(words("it rains a gain", 1, 1, 0.2, 0.2), -1.0, known, LIMITS)
     assert found == (Label(FOUND, "it rains again") if taken else None)
 
@@ -38,11 +38,11 @@ def test_a_known_sentence_is_taken_if_it_fits_and_stands_out(known: dict[str, fl
     [(-0.2, (1.0, 0.9, 0.6), True), (-0.2, (1.0, 0.9, 0.4), False), (-0.3, (1.0, 0.9, 0.6), False)],
 )
 def test_words_heard_are_taken_if_they_fit_and_are_sure(score: float, shares: tuple[float, ...], taken: bool) -> None:
-    """Unsure words speak against them, and so do phones that do not fit."""
+    """Recognised words are not taken if they are unsure, or if their phones do not fit."""
     label = choose(words("it rains again", *shares), score, {}, LIMITS)
     assert label == (Label(HEARD, "it rains again") if taken else None)
 
 
 def test_a_few_words_heard_are_not_taken() -> None:
-    """They may be anything."""
+    """Too few recognised words are not reliable."""
     assert choose(words("it rains", 1, 1), -0.1, {}, LIMITS) is None

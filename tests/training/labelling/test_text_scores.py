@@ -17,19 +17,19 @@ from tests.training.search.clear_speech import WAYS, said
 
 @pytest.fixture
 def scores() -> TextScores:
-    """Of the words that are said clearly."""
+    """Return the scores of texts for words that are said clearly."""
     return TextScores(Pronunciations({word: [tuple(way.split())] for word, way in WAYS.items()}, spelling()))
 
 
 def test_the_text_that_was_said_is_likeliest(scores: TextScores) -> None:
-    """Texts of other words, of fewer and of more words are less likely; one that takes longer is impossible."""
+    """Texts with other, fewer or more words are less likely; a text that is too long is impossible."""
     found = scores.score(said("a cat").emissions, ["a cat", "a dog", "cat", "a cats", "cat cat cat cat"])
     assert found[0] == max(found)
     assert found[4] == -math.inf
 
 
 def test_the_score_is_that_of_all_paths(scores: TextScores) -> None:
-    """It is the sum over every way through the frames that reads as the text."""
+    """The score is the sum over all paths that stand for the text."""
     frames = 3
     emissions = torch.randn(frames, len(PHONE_UNITS), generator=torch.Generator().manual_seed(1)).log_softmax(1)
     units = [PHONE_NUMBER["AH"], PHONE_NUMBER["|"]]

@@ -1,4 +1,4 @@
-"""Made-up text and the models of it, small enough for every word after every context to be looked at."""
+"""Made-up text and models of it, small enough to look at every word after every context."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIPLES = np.array(list(itertools.product(range(len(WORDS)), repeat=3)), dtype=n
 
 
 def random_text(seed: int, number: int = 120) -> Ids:
-    """Marked sentences of made-up words, some of them much likelier than others."""
+    """Return marked sentences of made-up words, some of which are much likelier than others."""
     rng = np.random.default_rng(seed)
     lines = [rng.choice([0, 3, 4, 5, 6, 7, 8], size=rng.integers(1, 7), p=[0.02, 0.4, 0.2, 0.15, 0.1, 0.1, 0.03])
              for _ in range(number)]  # fmt: skip
@@ -28,18 +28,18 @@ def random_text(seed: int, number: int = 120) -> Ids:
 
 
 def estimated(seed: int, number: int = 120) -> KneserNey:
-    """The model of a made-up text."""
+    """Return the model of a made-up text."""
     return kneser_ney.estimate(count(random_text(seed, number)), len(WORDS))
 
 
 def mixed(seeds: tuple[int, ...] = (0, 1, 2)) -> tuple[BackOffModel, list[KneserNey], NDArray[Any]]:
-    """A mixture of made-up sources, its parts and their weights."""
+    """Return a mixture of made-up sources, with its parts and their weights."""
     models = [estimated(seed, 30 * (seed + 1)) for seed in seeds]
     weights = np.arange(1.0, len(models) + 1) / sum(range(1, len(models) + 1))
     return mixture.mix(models, weights, WORDS), models, weights
 
 
 def assert_sums_to_one(found: NDArray[Any], tolerance: float = 1e-9) -> None:
-    """After every context the probabilities of all words sum to one."""
+    """Check that the probabilities of all words sum to one after every context."""
     assert found.min() >= 0
     assert np.abs(found.reshape(-1, len(WORDS)).sum(axis=1) - 1).max() < tolerance

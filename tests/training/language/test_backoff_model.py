@@ -1,4 +1,4 @@
-"""The model as other tools read it."""
+"""The model in the format of other tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.training.language.made_up_text import TRIPLES, WORDS, mixed
 
 
 def test_the_arpa_lines_say_the_same() -> None:
-    """Read back by the rules of the format, the lines give the model's probabilities."""
+    """The ARPA lines, read by the rules of the format, give the same probabilities."""
     model, _, _ = mixed()
     read: dict[tuple[str, ...], tuple[float, float]] = {}
     lines = list(model.arpa())

@@ -1,4 +1,4 @@
-"""The letter-to-sound model is estimated as it should be: alignment, probabilities, pruning."""
+"""The estimation of the letter-to-sound model: alignment, probabilities, pruning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = [
 
 
 def spelled(word: str) -> tuple[str, ...]:
-    """A tiny language: every letter has its sound, and `ph` is an F."""
+    """Return words of a tiny language: every letter has its sound, and `ph` is an F."""
     return tuple(sound for letter in word.replace("ph", "f") for sound in SOUNDS[letter].split())
 
 
@@ -24,12 +24,12 @@ ENTRIES: list[Entry] = [(word, spelled(word)) for word in WORDS]
 
 @pytest.fixture(scope="module")
 def model() -> LetterToSound:
-    """Triples of graphones, nothing pruned."""
+    """Return a model of three graphones at a time, without pruning."""
     return estimate(ENTRIES, 3, 0.0)
 
 
 def test_letters_are_aligned_to_their_phones() -> None:
-    """One phone, two, or none."""
+    """A letter is aligned to one phone, two, or none."""
     aligned = {"".join(letter for letter, _ in word): [phones for _, phones in word] for word in align(ENTRIES)}
     assert len(aligned) == len(WORDS)
     assert aligned["dox"] == [("D",), ("AA",), ("K", "S")]
@@ -37,19 +37,19 @@ def test_letters_are_aligned_to_their_phones() -> None:
 
 
 def test_the_order_of_entries_does_not_matter(model: LetterToSound) -> None:
-    """The same words give the same file."""
+    """The same words in another order give the same file."""
     assert estimate(ENTRIES[::-1], 3, 0.0).to_bytes() == model.to_bytes()
 
 
 def test_new_words_are_read_as_the_language_wants(model: LetterToSound) -> None:
-    """Seen letters in unseen places."""
+    """Known letters in new positions are pronounced correctly."""
     for word in ("bobab", "daphob", "xa", "fodox"):
         assert tuple(model.pronounce(word)[0]) == spelled(word), word
 
 
 @pytest.mark.parametrize("least", [0.0, 0.5, 5.0])
 def test_probabilities_add_up_to_one(least: float) -> None:
-    """After any context, however much is pruned."""
+    """Probabilities add up to one after any context, however much is pruned."""
     model = estimate(ENTRIES, 3, least)
     everything = np.arange(model._size)
     contexts = model._start
@@ -63,7 +63,7 @@ def test_probabilities_add_up_to_one(least: float) -> None:
 
 
 def test_pruning_makes_the_file_smaller(model: LetterToSound) -> None:
-    """What gains least goes first."""
+    """The n-grams that gain least are removed first."""
     sizes = [len(estimate(ENTRIES, 3, least).to_bytes()) for least in (0.0, 0.5, 5.0)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[0]

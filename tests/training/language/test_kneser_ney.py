@@ -1,4 +1,4 @@
-"""Kneser-Ney against a plain implementation with dictionaries."""
+"""The Kneser-Ney estimate equals a plain implementation with dictionaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Found = dict[tuple[int, ...], float]
 
 
 def dictionary_model(text: Ids) -> Found:
-    """Interpolated modified Kneser-Ney written down as the paper has it: P of each third word after the two before."""
+    """Return P of each third word after the two before, by the formulas of the paper."""
     trigrams: Counter[tuple[int, ...]] = Counter()
     starts: Counter[tuple[int, ...]] = Counter()
     sentence: list[int] = []
@@ -55,7 +55,7 @@ def dictionary_model(text: Ids) -> Found:
 
 
 def test_discounts_are_those_of_the_paper() -> None:
-    """Modified Kneser-Ney's discounts come from how many n-grams were seen once, twice, three and four times."""
+    """The discounts come from the numbers of n-grams that were seen once, twice, three and four times."""
     counts = np.repeat([1, 2, 3, 4, 9], [60, 20, 10, 5, 7])
     y = 60 / (60 + 2 * 20)
     expected = [0, 1 - 2 * y * 20 / 60, 2 - 3 * y * 10 / 20, 3 - 4 * y * 5 / 10]
@@ -65,7 +65,7 @@ def test_discounts_are_those_of_the_paper() -> None:
 
 @pytest.mark.parametrize(("seed", "number"), [(0, 120), (1, 400), (2, 3)])
 def test_kneser_ney_equals_a_dictionary(seed: int, number: int) -> None:
-    """Every word after every context has the probability that a plain implementation gives, and they sum to one."""
+    """Every word after every context has the probability of a plain implementation, and they sum to one."""
     text = random_text(seed, number)
     found = mixture.probabilities(kneser_ney.estimate(count(text), len(WORDS)), TRIPLES)
     expected = dictionary_model(text)

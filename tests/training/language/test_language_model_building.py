@@ -1,4 +1,4 @@
-"""From archives and manifests comes a file for the engine; odd input leaves the old one alone."""
+"""Building a language model from archives and manifests; invalid input leaves the former file alone."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.training.language.text_folder import archive, make_texts
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """A folder of text, with one for the model."""
+    """Provide a folder of texts and a place for the model."""
     (tmp_path / "out").mkdir()
     return make_texts(tmp_path)
 
 
 def recipe(texts: Path, archives: tuple[str, ...] = ("old.tar.xz",), dev: str = "dev.tsv", **changes: Any) -> Recipe:
-    """What is in that folder."""
+    """Return the recipe for that folder."""
     return Recipe([texts / name for name in archives], texts / dev, **changes)
 
 
 def test_a_model_that_the_engine_reads(texts: Path) -> None:
-    """The same model comes as ARPA, with perplexities of what was written."""
+    """The engine reads the model, the ARPA file has the same, and the perplexities are those of the file."""
     told: list[str] = []
     output, arpa = texts / "out" / "language.safetensors", texts / "out" / "l.arpa"
     made_of = recipe(texts, ("old.tar.xz", "new.tar.xz"), train=texts / "train.tsv")
@@ -56,7 +56,7 @@ def test_a_model_that_the_engine_reads(texts: Path) -> None:
 def test_odd_input_is_refused_and_leaves_the_old_file(
     texts: Path, changes: dict[str, Any], arpa: str | None, reason: str
 ) -> None:
-    """One clear sentence, and a model that was there stays."""
+    """Invalid input gives one clear sentence, and the former model stays."""
     old = texts / "out" / "language.safetensors"
     old.write_bytes(b"old")
     (texts / "broken.tar.xz").write_bytes((texts / "old.tar.xz").read_bytes()[:300])

@@ -1,4 +1,4 @@
-"""The lexicon holds every word of the language model with all its pronunciations."""
+"""The lexicon has every word of the language model with all its pronunciations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WORDS = ["tomato", "to", "two", "gloppety", "gloppety's"]
 
 @pytest.fixture(scope="module")
 def dictionary() -> Dictionary:
-    """A part of CMUdict, so that training takes no time."""
+    """Return a part of CMUdict, so that training is quick."""
     whole = cmu_dictionary()
     return {word: whole[word] for word in sorted({*list(whole)[::25], *WORDS} & set(whole))}
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory, dictionary: Dictionary) -> Path:
-    """A folder in which both files were built."""
+    """Provide a folder in which both files were built."""
     folder = tmp_path_factory.mktemp("bundle")
     LanguageModel.build(WORDS, {(word,): (-1.0, 0.0) for word in WORDS}).save(folder / "language.safetensors")
     build(folder, dictionary, print)
@@ -34,7 +34,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory, dictionary: Dictionary) -> 
 
 
 def words_of(lexicon: Lexicon, phones: str) -> set[str]:
-    """The words that sound like this."""
+    """Return the words with this pronunciation."""
     node = ROOT
     for phone in phones.split():
         node = int(lexicon.child(lexicon.base.new_tensor(node), lexicon.base.new_tensor(PHONE_UNITS.index(phone))))
@@ -42,14 +42,14 @@ def words_of(lexicon: Lexicon, phones: str) -> set[str]:
 
 
 def test_words_have_all_their_pronunciations(bundle: Path) -> None:
-    """Variants of one word, and one sound of several words."""
+    """A word may have several pronunciations, and several words may have the same one."""
     lexicon = Lexicon.load(bundle / "lexicon.safetensors")
     assert words_of(lexicon, "T AH M EY T OW") == words_of(lexicon, "T AH M AA T OW") == {"tomato"}
     assert words_of(lexicon, "T UW") == {"to", "two"}
 
 
 def test_words_that_the_dictionary_lacks_are_guessed(bundle: Path) -> None:
-    """As the letter-to-sound model beside it says, and with an ending as the stem wants."""
+    """Other words are guessed by the letter-to-sound model, or made from a known word and an ending."""
     lexicon = Lexicon.load(bundle / "lexicon.safetensors")
     guesses = LetterToSound.load(bundle / "letters.safetensors").pronounce("gloppety", 2)
     assert len(guesses) == 2
@@ -59,13 +59,13 @@ def test_words_that_the_dictionary_lacks_are_guessed(bundle: Path) -> None:
 
 
 def test_nothing_half_written_stays(bundle: Path) -> None:
-    """The folder holds the finished files alone."""
+    """The folder has only complete files."""
     names = {path.name for path in bundle.iterdir()}
     assert names == {"language.safetensors", "letters.safetensors", "lexicon.safetensors"}
 
 
 def test_words_to_judge_by_are_not_trained_on(dictionary: Dictionary) -> None:
-    """The same ones each time, and no word is lost."""
+    """The held-out words are always the same, and no word is lost."""
     kept, held_out = divided(dictionary)
     assert not set(kept) & set(held_out)
     assert {**kept, **held_out} == dictionary
@@ -73,7 +73,7 @@ def test_words_to_judge_by_are_not_trained_on(dictionary: Dictionary) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path, dictionary: Dictionary) -> None:
-    """A folder that is not there, and a language model that was not built."""
+    """A missing folder and a missing language model are named."""
     with pytest.raises(CorpusError, match="there is no folder"):
         build(tmp_path / "nowhere", dictionary, print)
     with pytest.raises(CorpusError, match="build_language_model"):

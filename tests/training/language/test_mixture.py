@@ -1,4 +1,4 @@
-"""A mixture of models is their weighted sum, and its weights are found again."""
+"""A mixture of models is their weighted sum, and its weights can be found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.training.language.made_up_text import TRIPLES, assert_sums_to_one, mi
 
 
 def test_a_mixture_is_the_weighted_sum_where_anything_was_seen() -> None:
-    """The single back-off model agrees with its parts at every n-gram that it holds, and sums to one everywhere."""
+    """The mixture agrees with its parts at every n-gram that it has, and sums to one everywhere."""
     model, parts, weights = mixed()
     keys = (TRIPLES[:, 0].astype(np.int64) << 2 * BITS) | (TRIPLES[:, 1].astype(np.int64) << BITS) | TRIPLES[:, 2]
     held = np.isin(keys, model.trigrams)
@@ -26,7 +26,7 @@ def test_a_mixture_is_the_weighted_sum_where_anything_was_seen() -> None:
 
 
 def test_weights_are_found_again() -> None:
-    """The weights under which rows were drawn from a mixture are the ones that make them likely."""
+    """The weights of a mixture are found from rows that were drawn from it."""
     rng = np.random.default_rng(0)
     parts = rng.dirichlet(np.full(30, 0.3), size=3)
     truth = np.array([0.6, 0.3, 0.1])
@@ -39,7 +39,7 @@ def test_weights_are_found_again() -> None:
 
 
 def test_contexts_are_weighed_by_how_often_they_occur() -> None:
-    """The share of each pair of words as a context is the weighted mean of its shares in the texts."""
+    """The share of a context is the weighted mean of its shares in the texts."""
     model, parts, weights = mixed()
     found = mixture.context_weights(parts, weights, model.bigrams)
     assert found.sum() == pytest.approx(1)

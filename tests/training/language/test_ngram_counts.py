@@ -1,4 +1,4 @@
-"""What is counted, and which words are kept."""
+"""Counts of n-grams, and the choice of the vocabulary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_counts_are_those_of_a_counter() -> None:
 
 
 def test_the_vocabulary_is_the_words_of_most_weight() -> None:
-    """The likeliest words come first after the reserved ones; what has no weight is no word."""
+    """The likeliest words follow the reserved ones; words without weight are left out."""
     words = ["<unk>", "rare", "often", "never", "some"]
     weights = np.array([9.0, 0.1, 0.7, 0.0, 0.2])
     assert choose_vocabulary(words, weights, 5) == [*RESERVED, "often", "some"]

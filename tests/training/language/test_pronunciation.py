@@ -1,4 +1,4 @@
-"""Words are pronounced as the dictionary says, or as their stems want, or by their letters."""
+"""Pronunciations from the dictionary, from known words and endings, or from letters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DICTIONARY: dict[str, list[tuple[str, ...]]] = {
 
 @pytest.fixture(scope="module")
 def pronunciations() -> Pronunciations:
-    """A small dictionary before the model that is shipped."""
+    """Return pronunciations from a small dictionary and the shipped model."""
     return Pronunciations(
         DICTIONARY, LetterToSound.load(asr_repository() / "streaming_asr" / "1" / "letters.safetensors")
     )
 
 
 def test_a_known_word_has_all_that_the_dictionary_says(pronunciations: Pronunciations) -> None:
-    """However few guesses are asked for."""
+    """A known word has all of its pronunciations, however few guesses are requested."""
     assert pronunciations.variants("route") == DICTIONARY["route"]
     assert pronunciations.knows("route")
 
@@ -40,26 +40,26 @@ def test_a_known_word_has_all_that_the_dictionary_says(pronunciations: Pronuncia
     ],
 )  # fmt: skip
 def test_an_ending_sounds_as_its_stem_wants(pronunciations: Pronunciations, word: str, ending: list[str]) -> None:
-    """Voiceless, voiced, or a syllable of its own; also after a stem that is guessed."""
+    """An ending is voiceless, voiced or a syllable, depending on the stem; also after a guessed stem."""
     (phones,) = pronunciations.variants(word)
     assert list(phones[-len(ending) :]) == ending
     assert not pronunciations.knows(word)
 
 
 def test_every_pronunciation_of_the_stem_gets_the_ending(pronunciations: Pronunciations) -> None:
-    """A route's two ways stay two."""
+    """Both pronunciations of "route" give one for "routes"."""
     assert pronunciations.variants("routes") == [("R", "UW", "T", "S"), ("R", "AW", "T", "S")]
 
 
 def test_british_spelling_sounds_as_american(pronunciations: Pronunciations) -> None:
-    """Where that is known."""
+    """A British spelling has the pronunciation of the American one, if that is known."""
     assert pronunciations.variants("favoured") == DICTIONARY["favored"]
     assert pronunciations.variants("realises") == DICTIONARY["realizes"]
     assert pronunciations.variants("hour") == [("AW", "R")]
 
 
 def test_any_other_word_is_guessed(pronunciations: Pronunciations) -> None:
-    """As often as asked for, from known phones; a word without a letter has no pronunciation."""
+    """Other words get as many guesses as requested, from known phones; a word without letters has none."""
     assert pronunciations.variants("ship") == [("SH", "IH", "P")]
     assert len(pronunciations.variants("zyzzyva", guesses=3)) == 3
     for word in ("zyzzyva", "qi", "x", "o'sullivan's"):
@@ -68,7 +68,7 @@ def test_any_other_word_is_guessed(pronunciations: Pronunciations) -> None:
 
 
 def test_the_dictionary_is_without_stress_and_without_doubles() -> None:
-    """Variants that differ in stress alone are one."""
+    """Pronunciations that differ only in stress are one."""
     dictionary = cmu_dictionary()
     assert dictionary["the"] == [("DH", "AH"), ("DH", "IY")]
     assert {phone for variants in dictionary.values() for phones in variants for phone in phones} == set(PHONES)

@@ -1,4 +1,4 @@
-"""What pruning leaves out costs least, and what it keeps still is a model."""
+"""Pruning removes what costs least, and the result is still a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.training.language.made_up_text import TRIPLES, assert_sums_to_one, mi
 
 
 def test_the_loss_of_an_ngram_is_the_divergence_that_it_causes() -> None:
-    """What pruning thinks a trigram is worth equals the divergence between the models with and without it."""
+    """The computed cost of a trigram equals the divergence between the models with and without it."""
     model, parts, weights = mixed()
     shares = mixture.context_weights(parts, weights, model.bigrams)
     found = losses(model.trigram, model.suffixes, model.contexts, shares)
@@ -30,7 +30,7 @@ def test_the_loss_of_an_ngram_is_the_divergence_that_it_causes() -> None:
 
 
 def test_a_pruned_model_fits_and_holds_together() -> None:
-    """Pruning keeps to the limit, keeps the contexts of what it keeps, and what is left still sums to one."""
+    """A pruned model keeps to the limit, keeps the contexts of its n-grams, and sums to one."""
     model, parts, weights = mixed()
     shares = mixture.context_weights(parts, weights, model.bigrams)
     sizes = []

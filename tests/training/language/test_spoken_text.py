@@ -1,4 +1,4 @@
-"""Written text becomes what a reader says."""
+"""Written text becomes the words that a reader says."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ from streamer.training.language.spoken_text import sentences
     ],
 )  # fmt: skip
 def test_text_becomes_what_a_reader_says(written: str, spoken: list[str]) -> None:
-    """Signs, numbers and abbreviations become words, and sentences end where they end."""
+    """Signs, numbers and abbreviations become words, and sentences end at the right places."""
     assert [" ".join(words) for words in sentences(written)] == spoken

@@ -1,4 +1,4 @@
-"""Text is sorted into sources, and what dev holds is left out."""
+"""Text is sorted into sources, and the text of dev is left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.training.language.text_folder import make_texts
 
 
 def test_texts_are_read_by_source_without_dev(tmp_path: Path) -> None:
-    """Every file lands in its source, and no sentence that dev holds, or a long stretch of one, is learnt from."""
+    """Every file belongs to its source; sentences of dev, and long stretches of them, are left out."""
     speech = make_texts(tmp_path)
     archives = [speech / "old.tar.xz", speech / "new.tar.xz"]
     dev = read_transcripts(speech / "dev.tsv")

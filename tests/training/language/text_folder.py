@@ -10,7 +10,7 @@ import numpy as np
 
 
 def make_texts(folder: Path) -> Path:
-    """Makes it."""
+    """Write the folder."""
     rng = np.random.default_rng(0)
     names = ["cat", "dog", "man", "boy", "tree", "house", "road", "day"]
     verbs = ["sees", "likes", "finds", "leaves"]

@@ -1,4 +1,4 @@
-"""Every path through a small CTC head, one by one: what the fast recursions must equal."""
+"""Sums over every single path through a small CTC head, to compare the fast recursions with."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SEQUENCES = [[1, 3, 2, 3], [1, 2, 3], [2, 2, 1, 3, 1, 3], [1, 1, 3], [2, 3, 2, 3
 
 
 def log_potentials(rows: int, frames: int) -> Tensor:
-    """Those of a head that is unsure."""
+    """Return random log-potentials of a head that is unsure."""
     torch.manual_seed(rows + frames)
     return (2 * torch.randn(rows, frames, UNITS)).log_softmax(-1)
 
 
 def log_sum(emissions: Tensor, ngram: PhoneNgram | None, target: list[int] | None = None) -> Tensor:
-    """ln of the sum over the paths of one row [frames, units]: of all of them, or of those that mean the target."""
+    """Return ln of the sum over the paths of one row [frames, units]: all of them, or those that mean the target."""
     scores = []
     for path in product(range(emissions.shape[1]), repeat=len(emissions)):
         labels = collapse(path)

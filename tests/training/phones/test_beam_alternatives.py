@@ -1,4 +1,4 @@
-"""The search's own alternatives, for every row of a batch."""
+"""The alternatives that the search finds for the rows of a batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def test_rows_of_any_length_get_their_words_and_others() -> None:
-    """The likeliest first; each has its pronunciations, and what is expected to be wrong is little in clear speech."""
+    """The likeliest comes first, each has its pronunciations, and clear speech has few expected errors."""
     language = LanguageModel.build(list(WAYS), {(word,): (math.log(0.25), 0.0) for word in WAYS})
     spelled = {word: tuple(units.PHONE_NUMBER[phone] for phone in way.split()) for word, way in WAYS.items()}
     lexicon = Lexicon.build([(language.words.index(word), way) for word, way in spelled.items()], language.unigrams)

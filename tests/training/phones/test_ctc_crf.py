@@ -1,4 +1,4 @@
-"""CTC-CRF is a probability of the labels, and its parts are what they are called."""
+"""CTC-CRF gives a probability of the labels, and its parts are right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_probabilities_of_all_label_sequences_sum_to_one(order: int) -> None:
-    """Those that fit into four frames: no other has any."""
+    """The probabilities of all label sequences that fit into four frames sum to one."""
     tables = NgramTables(estimate(SEQUENCES, UNITS, order), CPU)
     emissions = log_potentials(1, 4)
     total = 0.0
@@ -31,7 +31,7 @@ def test_the_probabilities_of_all_label_sequences_sum_to_one(order: int) -> None
 
 
 def test_a_batch_equals_its_rows_in_value_and_gradient() -> None:
-    """Each part against the sum over every path; a row whose labels do not fit counts nowhere."""
+    """Each part equals the sum over every path; a row whose labels do not fit is not counted."""
     ngram = estimate(SEQUENCES, UNITS, 3)
     # torch's CTC gives the gradient that is right behind a softmax, and only there.
     logits = (log_potentials(3, 5) + 1).requires_grad_(True)
@@ -58,7 +58,7 @@ def test_a_batch_equals_its_rows_in_value_and_gradient() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_weights_of_a_batch_are_those_of_its_sequences(order: int) -> None:
-    """Ends included, whatever the lengths."""
+    """The weights of sequences of any length include their ends."""
     ngram = estimate(SEQUENCES, UNITS, order)
     targets = torch.tensor([unit for row in SEQUENCES for unit in row])
     found = log_weights(targets, torch.tensor([len(row) for row in SEQUENCES]), NgramTables(ngram, CPU))

@@ -1,4 +1,4 @@
-"""The sum over all label sequences equals the one over every single path, in value and gradient."""
+"""The sum over all label sequences equals that over every single path, in value and gradient."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LENGTHS = [5, 1, 3]
 @pytest.mark.parametrize("free", [None, BOUNDARY])
 @pytest.mark.parametrize("order", ORDERS)
 def test_it_equals_the_sum_over_every_path(order: int, free: int | None) -> None:
-    """For each row of a batch, whatever its length; the gradient is that of the sum, and nothing behind a row's end."""
+    """Rows of any length in a batch have the right sum; frames after the end of a row have no gradient."""
     ngram = estimate(SEQUENCES, UNITS, order, free)
     emissions = log_potentials(len(LENGTHS), max(LENGTHS)).requires_grad_(True)
     found = log_denominator(emissions, torch.tensor(LENGTHS), NgramTables(ngram, CPU))
@@ -30,7 +30,7 @@ def test_it_equals_the_sum_over_every_path(order: int, free: int | None) -> None
 
 
 def test_the_gradient_is_what_a_small_change_makes() -> None:
-    """Finite differences, in one direction, on a row of many frames."""
+    """The gradient equals finite differences in one direction, on a row of many frames."""
     tables = NgramTables(estimate(SEQUENCES, UNITS, 3), CPU)
     emissions = log_potentials(2, 60).requires_grad_(True)
     lengths = torch.tensor([60, 47])
@@ -44,7 +44,7 @@ def test_the_gradient_is_what_a_small_change_makes() -> None:
 
 
 def test_occupations_sum_to_one_in_every_frame() -> None:
-    """However long the row, and however sure the head: nothing overflows or vanishes."""
+    """However long a row and however sure the head is, nothing overflows or vanishes."""
     emissions = (40 * log_potentials(2, 400)).requires_grad_(True)
     found = log_denominator(emissions, torch.tensor([400, 399]), NgramTables(estimate(SEQUENCES, UNITS, 4), CPU))
     assert torch.isfinite(found).all()

@@ -1,4 +1,4 @@
-"""The errors that are expected become fewer along the gradient."""
+"""The expected errors become fewer along the gradient."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ AN_A: Alternative = Alternative(("an", "a"), -4.0, [[("AE", "N")], [("AH",)]])
 
 
 class Given:
-    """Alternatives that are known."""
+    """Gives known alternatives."""
 
     def __init__(self, *found: list[Alternative]) -> None:
         self._found = list(found)
 
     def find(self, emissions: Tensor, lengths: Sequence[int]) -> list[list[Alternative]]:
-        """The same whatever is heard."""
+        """Return the same alternatives for any audio."""
         assert not emissions.requires_grad
         return self._found
 
 
 def emissions(rows: int) -> Tensor:
-    """Of a head that is unsure, for six frames."""
+    """Return emissions of a head that is unsure, for six frames."""
     torch.manual_seed(0)
     return torch.randn(rows, 6, len(units.PHONE_UNITS)).log_softmax(-1).requires_grad_(True)
 
 
 def test_the_expectation_is_over_the_alternatives() -> None:
-    """Each with its probability among them; rows are added, and one with a single alternative teaches nothing."""
+    """Alternatives count with their probability; rows are added, and a row with one alternative is not counted."""
     found = expected_errors(emissions(2), torch.tensor([6, 6]), ["a", "a"], Given([A, AN, AN_A], [A]))
     weights = torch.tensor([-3.0, -2.0, -4.0]).softmax(0)
     assert found.item() == pytest.approx(float(weights @ torch.tensor([0.0, 1.0, 1.0])))
@@ -44,7 +44,7 @@ def test_the_expectation_is_over_the_alternatives() -> None:
 
 
 def test_the_gradient_makes_right_words_likelier() -> None:
-    """It is p (e - E[e]) on every frame of an alternative's path, and nothing behind the end of a row."""
+    """The gradient is p (e - E[e]) on every frame of an alternative's path, and zero after the end."""
     heard = emissions(1)
     found = expected_errors(heard, torch.tensor([5]), ["a"], Given([AN, A]))
     (gradient,) = torch.autograd.grad(found, heard)

@@ -1,4 +1,4 @@
-"""What the losses cost is measured on a batch."""
+"""The cost of the losses is measured on a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.training.acoustic.tiny_run import CPU, ENCODER, NAMES, aligned, batch
 
 
 def test_each_part_takes_time_and_leaves_no_gradient(tmp_path: Path) -> None:
-    """The n-gram's sum on top of CTC."""
+    """The n-gram's sum takes more time than CTC alone, and no gradient is left."""
     source = batches(make_work(tmp_path))
     batch = source.tensors(source.epoch(0, 100.0)[0], "seed")
     model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (320,)))

@@ -1,4 +1,4 @@
-"""A model is asked which pronunciations it hears."""
+"""A model finds the pronunciations that were said."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPOKEN = "airplane.mp3"
 
 
 def test_what_is_heard_is_written_and_an_interrupted_run_goes_on(tmp_path: Path) -> None:
-    """Every word has one of its pronunciations, times only grow, and a text that is too long for its audio has none."""
+    """Words have one of their pronunciations, times only grow, and a text that is too long has no times."""
     samples, text = np.frombuffer(pcm(SPOKEN), dtype=np.int16), reference(SPOKEN)
     recordings = [
         (Utterance("one", 0, 0, "x", "s", text), samples),

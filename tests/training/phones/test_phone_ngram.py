@@ -1,4 +1,4 @@
-"""The phones' n-gram is a distribution, and learns what it saw."""
+"""The n-gram over phones is a probability distribution, and learns from its sequences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.training.phones.all_paths import BOUNDARY, SEQUENCES, UNITS
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_weights_of_every_context_sum_to_one(order: int) -> None:
-    """Also of contexts that were never seen; the blank is nothing that can follow."""
+    """The weights sum to one, also after contexts that were never seen; the blank never follows."""
     weights = estimate(SEQUENCES, UNITS, order).weights
     assert weights.shape == (UNITS,) * (order - 1) + (UNITS + 1,)
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
@@ -21,7 +21,7 @@ def test_the_weights_of_every_context_sum_to_one(order: int) -> None:
 
 
 def test_the_estimate_is_kneser_and_neys() -> None:
-    """One bigram by hand: the discount of counts of one and two, and the number of units before as what is left."""
+    """One bigram, computed by hand: its discount, and the number of different units before it."""
     # After a beginning: 1 twice, 2 once. After 1: 2 twice, the end once. After 2: the end twice, 1 once.
     weights = estimate([[1, 2], [1, 2], [2, 1]], 3, 2).weights
     discount = 3 / (3 + 2 * 3)
@@ -33,7 +33,7 @@ def test_the_estimate_is_kneser_and_neys() -> None:
 
 
 def test_a_longer_context_surprises_less() -> None:
-    """On what it was estimated from; a sequence's weight is the product of its parts."""
+    """A longer context has less perplexity on its own text; a sequence has the product of its weights."""
     ngrams = [estimate(SEQUENCES, UNITS, order) for order in ORDERS]
     perplexities = [ngram.perplexity(SEQUENCES) for ngram in ngrams]
     assert perplexities == sorted(perplexities, reverse=True)
@@ -43,7 +43,7 @@ def test_a_longer_context_surprises_less() -> None:
 
 
 def test_a_free_unit_costs_nothing_and_is_no_context() -> None:
-    """A sequence with boundaries weighs what it weighs without them, as far as the contexts reach across."""
+    """A sequence with boundaries has the weight of the same sequence without them."""
     for order in ORDERS:
         ngram = estimate(SEQUENCES, UNITS, order, free=BOUNDARY)
         without = estimate([[unit for unit in each if unit != BOUNDARY] for each in SEQUENCES], UNITS, order)
@@ -55,6 +55,6 @@ def test_a_free_unit_costs_nothing_and_is_no_context() -> None:
 
 
 def test_other_orders_are_refused() -> None:
-    """With those that there are."""
+    """Other orders are refused with a list of the possible ones."""
     with pytest.raises(ValueError, match=r"one of \(2, 3, 4\), not 5"):
         estimate(SEQUENCES, UNITS, 5)

@@ -7,7 +7,7 @@ from streamer.training.phones.pronunciation_graph import START, PronunciationGra
 
 
 def said(graph: PronunciationGraph, node: int) -> list[list[str]]:
-    """All ways to the node, as names of units."""
+    """Return all ways to the node, as names of units."""
     if node == START:
         return [[]]
     own = units.PHONE_UNITS[graph.labels[node]]
@@ -15,7 +15,7 @@ def said(graph: PronunciationGraph, node: int) -> list[list[str]]:
 
 
 def test_each_pronunciation_is_a_branch() -> None:
-    """With a boundary after every word, also after one that nothing is known of."""
+    """There is a boundary after every word, also after one without known pronunciations."""
     graph = PronunciationGraph.of([[("AH",), ("EY",)], [()], [("K", "AE")]])
     ways = [" ".join(way) for way in said(graph, len(graph) - 1)]
     assert ways == ["AH | | K AE |", "EY | | K AE |"]

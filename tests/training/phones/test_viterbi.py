@@ -17,7 +17,7 @@ TATA: list[Phones] = [("T", "T"), ("T", "AH", "T")]
 
 
 def sequences(words: list[list[Phones]]) -> list[list[int]]:
-    """Every way to say the words, as units."""
+    """Return every way to say the words, as units."""
     boundary = units.PHONE_NUMBER[units.BOUNDARY]
     return [
         [unit for phones in chosen for unit in [*(units.PHONE_NUMBER[phone] for phone in phones), boundary]]
@@ -26,14 +26,14 @@ def sequences(words: list[list[Phones]]) -> list[list[int]]:
 
 
 def best_score(emissions: torch.Tensor, wanted: list[list[int]]) -> float:
-    """The score of the likeliest path that means one of these sequences."""
+    """Return the score of the likeliest path that means one of these sequences."""
     used = sorted({units.BLANK, *(unit for sequence in wanted for unit in sequence)})
     found = (path for path in product(used, repeat=len(emissions)) if units.collapse(path) in wanted)
     return max(float(emissions[torch.arange(len(path)), list(path)].sum()) for path in found)
 
 
 def test_the_best_path_is_the_best_of_all() -> None:
-    """For every row of a batch; the same unit twice needs a rest between."""
+    """The path of every row in a batch is the likeliest; a repeated unit needs a rest in between."""
     torch.manual_seed(3)
     texts, lengths = [[A], [TATA], [A, A], [A]], [3, 6, 6, 5]
     graphs = [PronunciationGraph.of(words) for words in texts]
@@ -50,7 +50,7 @@ def test_the_best_path_is_the_best_of_all() -> None:
 
 
 def test_a_text_that_is_too_long_has_no_path() -> None:
-    """The other rows of the batch have theirs."""
+    """A text that is too long has no path, and the other rows of the batch have theirs."""
     graphs = [PronunciationGraph.of([TATA]), PronunciationGraph.of([A])]
     found = best_paths(torch.zeros(2, 3, len(units.PHONE_UNITS)), [3, 3], graphs)
     assert found[0] is None

@@ -1,4 +1,4 @@
-"""A part that did not change is not written again."""
+"""Parts of a bundle that have not changed are not written again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamer.training.release.bundle_parts import take_over
 
 
 def test_only_parts_that_are_others_are_written(tmp_path: Path) -> None:
-    """And what is no part stays where it is."""
+    """Only changed parts are written, and other files stay."""
     source, bundle = tmp_path / "source", tmp_path / "bundle"
     for folder, weights in ((source, b"new"), (bundle, b"old")):
         folder.mkdir()
@@ -28,6 +28,6 @@ def test_only_parts_that_are_others_are_written(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_parts_is_refused(tmp_path: Path) -> None:
-    """With the folder that was probably meant."""
+    """The error names the folder that was probably meant."""
     with pytest.raises(CorpusError, match="give the folder `averaged` of a run"):
         take_over(tmp_path, tmp_path, print)

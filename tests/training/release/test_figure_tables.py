@@ -58,7 +58,7 @@ MARKS = "\n\n".join(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What the steps wrote and printed."""
+    """Provide the files and the output of the steps."""
     for name in ("errors", *CONDITIONS):
         (tmp_path / f"{name}.json").write_text(json.dumps(REPORT))
     for name, (_, values) in COMPARED.items():
@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_marked_table_is_written_and_keeps_its_head(folder: Path) -> None:
-    """In the card and the documents, as they are; each table keeps its size."""
+    """Every table of the card and the documents is written, and keeps its size and head."""
     write, seen = blocks(folder), set()
     for path in (*(ROOT / "docs").rglob("*.md"), ROOT / "asr_repo" / "streaming_asr" / "1" / "CARD.md"):
         for name, text in re.findall(
@@ -84,7 +84,7 @@ def test_every_marked_table_is_written_and_keeps_its_head(folder: Path) -> None:
 
 
 def test_figures_are_rounded_as_they_stand_in_the_documents(folder: Path) -> None:
-    """With intervals where there are any; what was there before moves one column on, once."""
+    """Figures have intervals if there are any; former figures move one column to the right, once."""
     write = blocks(folder)
     former = "| corpus | this | before | P |\n" + "".join(
         f"| {label} | 31.0 [29.0, 33.0] | 40.0 | 56.7 |\n" for label in CORPORA.values()
@@ -101,5 +101,5 @@ def test_figures_are_rounded_as_they_stand_in_the_documents(folder: Path) -> Non
 
 
 def test_what_was_not_measured_yet_stays(tmp_path: Path) -> None:
-    """No block is written without its figures."""
+    """A block without new figures stays as it is."""
     assert blocks(tmp_path) == {}

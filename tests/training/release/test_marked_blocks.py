@@ -1,4 +1,4 @@
-"""Tables in documents are written by a command, and nothing else is."""
+"""A command writes the marked tables of documents, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ In 1931.5 it was else.
 
 
 def test_only_the_named_blocks_are_written_and_old_figures_are_told(tmp_path: Path) -> None:
-    """The line with the old figure is a person's; a document without a change is not touched."""
+    """Lines with old figures are only reported, and a document without changes is not touched."""
     first, second = tmp_path / "first.md", tmp_path / "second.md"
     first.write_text(DOCUMENT)
     second.write_text("It was 31.5 %.\nIt was 7.\n")
@@ -47,6 +47,6 @@ def test_only_the_named_blocks_are_written_and_old_figures_are_told(tmp_path: Pa
 
 
 def test_a_table_is_read_as_it_is_written() -> None:
-    """Its ruler is no row."""
+    """The line below the head of a table does not count as a row."""
     rows = [["a", "b c"], ["1", ""], ["- 2", "3"]]
     assert cells(table(rows)) == rows

@@ -1,4 +1,4 @@
-"""What new weights need, in its order."""
+"""The steps that new weights need, and their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = release_steps(ReleasePlaces(Path("bundle"), Path("work"), Path("speech")
 
 
 def test_what_is_fitted_comes_before_what_is_measured_with_it() -> None:
-    """The documents are written when all figures are there; the tests that expect words are last."""
+    """Documents are written after all measurements, and the tests that expect words come last."""
     names = [step.name for step in STEPS]
     assert len(names) == len(set(names))
     assert names[:4] == ["search", "hotwords", "calibration", "errors"]
@@ -27,7 +27,7 @@ def test_marks_are_measured_if_there_is_text() -> None:
 
 
 def test_every_command_names_what_there_is() -> None:
-    """Scripts, and tests that expect words."""
+    """All scripts and tests in the commands exist."""
     for step in STEPS:
         for argument in step.command:
             if argument.startswith(("scripts/", "tests/", "audio_samples/")):

@@ -1,4 +1,4 @@
-"""Steps are done once for the same files, and gone on with where they were stopped."""
+"""Steps are done once for the same files, and continue after a stop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from streamer.training.release.step_runner import StepRunner
 
 
 def step(name: str, code: str, *reads: str) -> ReleaseStep:
-    """One that runs some Python."""
+    """Return a step that runs some Python."""
     return ReleaseStep(name, f"the {name}", (sys.executable, "-c", code), reads, 1)
 
 
 def test_a_step_is_done_again_only_for_other_files(tmp_path: Path) -> None:
-    """Also one that writes what it reads; the next ones see what it wrote."""
+    """A step is repeated only if its files changed, even if it writes a file that it reads; later steps see that."""
     bundle, folder = tmp_path / "bundle", tmp_path / "steps"
     bundle.mkdir()
     (bundle / "weights").write_text("1")
@@ -42,7 +42,7 @@ def test_a_step_is_done_again_only_for_other_files(tmp_path: Path) -> None:
 
 
 def test_a_step_that_fails_is_named_and_keeps_nothing(tmp_path: Path) -> None:
-    """What it printed is told all the same."""
+    """A failed step is named and not marked as done; its output is shown."""
     told: list[str] = []
     runner = StepRunner(tmp_path, tmp_path, told.append)
     with pytest.raises(CorpusError, match="the step 'errors' failed with status 3; the next run begins with it"):

@@ -1,4 +1,4 @@
-"""Utterances of a few words whose phones are said clearly."""
+"""Utterances of a few words whose phones are clear."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WAYS = {"cat": "K AE T", "dog": "D AO G", "cats": "K AE T S", "a": "AH"}
 
 
 def said(text: str, corpus: str = "one") -> EmittedUtterance:
-    """An utterance whose phones are said clearly, two frames each and a boundary after every word."""
+    """Return an utterance with clear phones, two frames each, and a boundary after every word."""
     named = [unit for word in text.split() for unit in [*WAYS[word].split(), units.BOUNDARY]]
     path = [units.PHONE_NUMBER[unit] for unit in named for _ in range(2)]
     emissions = torch.full((len(path), len(units.PHONE_UNITS)), -7.0)

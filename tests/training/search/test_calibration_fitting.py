@@ -1,4 +1,4 @@
-"""Calibrating a tiny bundle, on emissions in which everything is known."""
+"""Calibration of a tiny bundle, on emissions with known delays and probabilities."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ BEGIN = 10
 
 
 def phones(word: str) -> list[str]:
-    """Two frames each, and one in which the word ends."""
+    """Return two frames for each phone, and one at the end of the word."""
     return [*(phone for phone in WAYS[word].split() for _ in range(2)), units.BOUNDARY]
 
 
 def letters(word: str) -> list[str]:
-    """A frame each, and the space behind the word."""
+    """Return a frame for each letter, and one for the space after the word."""
     return [*word, " "]
 
 
 def emitted(spoken: list[tuple[str, float]], way: Callable[[str], list[str]], names: list[str]) -> torch.Tensor:
-    """Each word some frames behind the one before, its units as likely as is asked for."""
+    """Return emissions of words with gaps, whose units have the given probability."""
     found = torch.full((BEGIN * (len(spoken) + 1), len(names)), 0.001)
     found[:, units.BLANK] = 1.0
     for place, (word, likely) in enumerate(spoken):
@@ -63,7 +63,7 @@ def emitted(spoken: list[tuple[str, float]], way: Callable[[str], list[str]], na
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A bundle, a prepared set with its alignment, and its emissions: words of little likelihood are often wrong."""
+    """Provide a bundle, a prepared set with its alignment, and emissions in which unlikely words are often wrong."""
     model = AcousticModel(ModelDescription("test", ENCODER, NAMES, (STEP_MS,)))
     model.save(tmp_path)
     language = LanguageModel.build(list(WAYS), {(word,): (math.log(1 / 3), 0.0) for word in WAYS})
@@ -98,12 +98,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def fit(folder: Path) -> str:
-    """Calibrates the bundle; the tables."""
+    """Calibrate the bundle, and return the tables."""
     return calibrate(folder, folder, "dev", folder, [STEP_MS], print)
 
 
 def test_what_is_known_is_found(folder: Path) -> None:
-    """The delay of starts and ends, confidence that is as often right as it says; once more gives the same file."""
+    """The delays of starts and ends and the right confidences are found; a second run gives the same file."""
     tables = fit(folder)
     written = (folder / CALIBRATION_FILE).read_bytes()
     calibration = Calibration.load(folder / CALIBRATION_FILE)
@@ -123,7 +123,7 @@ def test_what_is_known_is_found(folder: Path) -> None:
 
 
 def test_only_the_first_half_is_fitted(folder: Path) -> None:
-    """Another alignment of the second one changes nothing."""
+    """Another alignment of the second half changes nothing."""
     fit(folder)
     written = (folder / CALIBRATION_FILE).read_bytes()
     lines = [json.loads(line) for line in alignment_path(folder, "dev").read_text().splitlines()]
@@ -139,7 +139,7 @@ def test_only_the_first_half_is_fitted(folder: Path) -> None:
 
 
 def test_nothing_to_calibrate_with_is_one_sentence(folder: Path) -> None:
-    """And no file is written."""
+    """Without utterances there is one sentence, and no file is written."""
     path = alignment_path(folder, "dev")
     path.write_text(path.read_text().replace('"aligned": true', '"aligned": false'))
     with pytest.raises(CorpusError, match="needs words that were recognised correctly"):
@@ -148,7 +148,7 @@ def test_nothing_to_calibrate_with_is_one_sentence(folder: Path) -> None:
 
 
 def test_weights_that_must_not_be_negative_are_zero() -> None:
-    """Where a sign speaks against its nature it says nothing."""
+    """A weight that would be negative, but must not be, is zero."""
     dice = np.random.default_rng(1)
     signs = np.column_stack([np.ones(2000), dice.normal(size=(2000, 4))])
     right = dice.random(2000) < 1 / (1 + np.exp(-(0.3 + signs @ [0, 1.0, -2.0, 0.5, -0.5])))

@@ -1,4 +1,4 @@
-"""What is counted by corpus, and the halves of a set."""
+"""Error rates by corpus, and the halves of a set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.training.search.clear_speech import said
 
 
 def test_rates_count_every_corpus_alike() -> None:
-    """Errors are counted by corpus; the mean takes a small corpus as seriously as a large one."""
+    """Errors are counted by corpus, and the mean counts small and large corpora equally."""
     spoken = [said("a dog"), said("dog a", "other"), said("cat cat", "other")]
     rates = error_rates(spoken, [["a"], ["dog", "a"], ["cat", "cat"]])
     assert rates == {"all": pytest.approx(100 / 6), "one": 50.0, "other": 0.0}
@@ -17,7 +17,7 @@ def test_rates_count_every_corpus_alike() -> None:
 
 
 def test_halves_share_nothing() -> None:
-    """Every utterance is in one of them, by its name alone; they are about as large."""
+    """The name of an utterance decides its half, and both halves have about the same size."""
     spoken = [said(f"a {'dog ' * number}", corpus) for number in range(20) for corpus in ("one", "other")]
     first, second = halves(spoken)
     assert not {one.utterance.name for one in first} & {one.utterance.name for one in second}

@@ -1,4 +1,4 @@
-"""What is counted of hotwords, and which distractors an utterance gets."""
+"""The counts of hotwords, and the choice of distractors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from streamer.training.search.hotword_measurement import hotword_lists, judged
 
 
 def spoken(name: str, text: str) -> EmittedUtterance:
-    """An utterance of which only the words matter."""
+    """Return an utterance of which only the words matter."""
     return EmittedUtterance(torch.zeros(0, 41), Utterance(name, 0, 0, "tests", "nobody", text))
 
 
 def test_rare_words_are_counted_apart() -> None:
-    """Found or not, hotwords where they were not said, and errors in all other words, insertions among them."""
+    """Rare words, false insertions and errors in other words are counted separately."""
     said = [spoken("one", "we met quilter there"), spoken("two", "nobody met us")]
     heard = [["we", "met", "quilter", "the", "air"], ["quilter", "met", "us"]]
     result = judged(said, heard, [["quilter"], ["quilter"]])
@@ -25,7 +25,7 @@ def test_rare_words_are_counted_apart() -> None:
 
 
 def test_distractors_are_not_said_and_stay_the_same() -> None:
-    """An utterance has its own rare words first, then others of the pool, the same ones every time."""
+    """An utterance has its own rare words first, and then always the same others."""
     pool = [f"name{letter}" for letter in "abcdefgh"]
     one = spoken("one", "namea and nameb")
     [first] = hotword_lists([one], {"namea", "nameb", "namec"}, pool, 4)

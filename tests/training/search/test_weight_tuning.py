@@ -1,4 +1,4 @@
-"""Tuning goes down to the best."""
+"""Tuning finds the best weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamer.training.search.weight_tuning import tune
 
 
 def test_tuning_finds_the_bottom() -> None:
-    """One weight after the other, by smaller and smaller steps, down to the best."""
+    """Weights are tuned one after another, in smaller and smaller steps, until the best is found."""
 
     def judge(options: BeamOptions) -> float:
         distance = (options.language_weight - 1.7) ** 2 + (options.word_bonus + 2) ** 2

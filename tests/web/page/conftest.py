@@ -1,4 +1,4 @@
-"""The page of a service that hears exactly what is said: here it matters what becomes of the words."""
+"""The page of a service that recognises exactly what it is given, to test what happens with the words."""
 
 from __future__ import annotations
 

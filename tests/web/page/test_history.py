@@ -1,4 +1,4 @@
-"""Nothing that was on the page is lost: the history in the browser, and what can be undone."""
+"""Nothing that was on the page is lost: the history in the browser, and undo."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tests.web.visitor import PATIENCE_MS, doing, drop, said, written
 
 
 async def write(page: Page, name: str, *sentences: str) -> None:
-    """Drops a recording in which this is said, and waits for the words."""
+    """Drop a recording with these sentences, and wait for the words."""
     await drop(page, said(*sentences), name)
     await expect(page.locator("#finals")).to_contain_text(sentences[-1], timeout=PATIENCE_MS)
     await doing(page, "nothing")
 
 
 async def reload(page: Page) -> None:
-    """The tab is loaded again, as after a crash of it."""
+    """Load the tab again, as after a crash."""
     await page.reload()
     await page.locator("body[data-ready]").wait_for()
 
 
 async def test_a_reload_in_the_middle(open_page: OpenPage) -> None:
-    """What was final and what was shown is there again, under its name."""
+    """After a reload, the final and the shown words are there under the same name."""
     page = await open_page("/")
     await page.get_by_label("As spoken").check()
     await drop(page, said("this is final", "this was only shown when the page went"), "broken off.wav")
@@ -36,7 +36,7 @@ async def test_a_reload_in_the_middle(open_page: OpenPage) -> None:
 
 
 async def test_the_history(open_page: OpenPage) -> None:
-    """Every transcript is there by its name, can be found by its words, opened, deleted, and had back."""
+    """Every transcript is listed by name, can be found by its words, opened, deleted and restored."""
     page = await open_page("/")
     await write(page, "first.wav", "apples are red")
     await write(page, "second.wav", "pears are green")
@@ -62,14 +62,14 @@ async def test_the_history(open_page: OpenPage) -> None:
 
 
 async def test_nothing_is_kept(open_page: OpenPage) -> None:
-    """With the switch off a transcript can be brought back as long as the tab is there, and then it is gone."""
+    """If nothing is kept, a transcript can be restored only while the tab is open."""
     page = await open_page("/")
     await page.click("#history-open")
     await page.get_by_label("Keep transcripts in this browser").uncheck()
     await page.keyboard.press("Escape")
     await write(page, "secret.wav", "a secret")
     await page.click("#clear")
-    await page.get_by_role("button", name="Bring it back").click()
+    await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("a secret"))
     await reload(page)
     assert await written(page) == ""
@@ -78,20 +78,20 @@ async def test_nothing_is_kept(open_page: OpenPage) -> None:
 
 
 async def test_sound_is_kept(open_page: OpenPage) -> None:
-    """If that is wanted it can be played after a reload, too."""
+    """If sound is kept, it can be played after a reload."""
     page = await open_page("/")
     await page.click("#history-open")
     await page.get_by_label("Keep their sound, too").check()
     await page.keyboard.press("Escape")
     await write(page, "heard.wav", "one two")
     await reload(page)
-    await expect(page.get_by_role("slider", name="Place in the sound")).to_be_visible()
+    await expect(page.get_by_role("slider", name="Position in the sound")).to_be_visible()
     await page.locator("#finals .word").nth(1).click()
     await expect(page.locator(".word.heard")).to_have_text("two")
 
 
 async def test_changes_are_kept_and_undone(open_page: OpenPage) -> None:
-    """A word and the name can be changed, also by keyboard; Ctrl+Z takes back each of it, and clearing."""
+    """A word and the name can be changed, also by keyboard. Ctrl+Z undoes each change, and clearing."""
     page = await open_page("/")
     await write(page, "draft.wav", "one too three")
     await page.locator("#finals .word").nth(1).dblclick()
@@ -117,10 +117,10 @@ async def test_changes_are_kept_and_undone(open_page: OpenPage) -> None:
 
 
 async def test_a_second_file_and_back(open_page: OpenPage) -> None:
-    """It takes the place of the first one, which is one press away, with its sound."""
+    """A second file replaces the first one, which one click brings back with its sound."""
     page = await open_page("/")
     await write(page, "first.wav", "the first")
     await write(page, "second.wav", "the second")
-    await page.get_by_role("button", name="Bring it back").click()
+    await page.get_by_role("button", name="Restore").click()
     await expect(page.locator("#finals")).to_have_text(re.compile("the first"))
     await expect(page.locator("#play")).to_be_visible()

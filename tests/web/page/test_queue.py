@@ -1,4 +1,4 @@
-"""Several recordings at once, silence, and a service that is not there."""
+"""Several recordings at once, silence, and a service that cannot be reached."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from tests.web.visitor import NOBODY, PATIENCE_MS, doing, drop, said
 
 
 async def test_one_after_the_other(open_page: OpenPage) -> None:
-    """Each has a sheet of its own in the history; one that is no recording is named at the end."""
+    """Each recording gets its own sheet in the history; unreadable files are named at the end."""
     page = await open_page("/")
     await drop(page, said("the first"), "a.wav", **{"b.wav": b"no sound", "c.wav": said("the third")})
-    await expect(page.locator("#notice h2")).to_have_text("2 of 3 recordings are written down", timeout=PATIENCE_MS)
+    await expect(page.locator("#notice h2")).to_have_text("2 of 3 recordings are transcribed", timeout=PATIENCE_MS)
     await expect(page.locator("#notice")).to_contain_text("b.wav")
     await page.get_by_role("button", name="Open the history").click()
     await expect(page.locator("#kept b")).to_have_text(["c", "a"])
 
 
 async def test_the_rest_waits(open_page: OpenPage) -> None:
-    """Who stops the first one is asked about the others."""
+    """If the user stops the first recording, the page asks about the others."""
     page = await open_page("/")
     await page.get_by_label("As spoken").check()
     await drop(page, said("a long sentence that takes its time"), "a.wav", **{"b.wav": said("b")})
     await expect(page.locator("#progress")).to_contain_text("1 of 2")
     await expect(page.locator("#partial .word").first).to_be_visible(timeout=PATIENCE_MS)
     await page.keyboard.press("Escape")
-    await page.get_by_role("button", name="Go on").click(timeout=PATIENCE_MS)
+    await page.get_by_role("button", name="Continue").click(timeout=PATIENCE_MS)
     await expect(page.locator("#finals .word")).to_have_text(["b"], timeout=PATIENCE_MS)
 
 
 async def test_a_silent_recording(open_page: OpenPage) -> None:
-    """It is told as one, and the microphone is not blamed."""
+    """A silent recording is reported, and the microphone is not blamed."""
     page = await open_page("/")
     file = io.BytesIO()
     soundfile.write(file, np.zeros_like(silence(900)), 16_000, "PCM_16", format="WAV")
@@ -48,7 +48,7 @@ async def test_a_silent_recording(open_page: OpenPage) -> None:
 
 
 async def test_two_hours(open_page: OpenPage) -> None:
-    """It is opened at once, tells how far it is, and stops when told to; what was written stays."""
+    """A recording of two hours is opened at once, shows progress, and can be stopped; the words stay."""
     page = await open_page("/")
     await page.evaluate(
         """async (bytes) => {
@@ -72,7 +72,7 @@ async def test_two_hours(open_page: OpenPage) -> None:
 
 
 async def test_the_service_is_gone(open_page: OpenPage, exact: ExactService) -> None:
-    """Who wants to speak is told that it cannot be reached; the microphone is not blamed."""
+    """A user who wants to speak learns that the service cannot be reached; the microphone is not blamed."""
     page = await open_page("/", expected=[*NOBODY, "worklet"])
     exact.refuse()
     exact.cut()

@@ -150,6 +150,23 @@ async def flushes(target: Target, rng: random.Random) -> Strike:
     return strike
 
 
+async def left_behind(target: Target, rng: random.Random) -> Strike:
+    """Hundreds of flushes from a client that reads no answer, and then resets the connection."""
+    connection, ready = await target.session()
+    if ready["type"] != "ready":
+        connection.abort()
+        return refused(ready)
+    number = rng.choice((500, 5000))
+    flush = text({"type": "flush"})
+    try:
+        await connection.stuff(flush * 100, len(flush) * number)
+    finally:
+        connection.reset()
+    strike = Strike()
+    strike.add("left", number)
+    return strike
+
+
 async def odd_audio(target: Target, rng: random.Random) -> Strike:
     """Audio at odd rates, with many channels, cut inside samples, or with values that are not numbers."""
     chosen = {
@@ -190,5 +207,6 @@ ATTACKS: Sequence[Attack] = (
     Attack("texts that are no messages", FAMILY, not_json, 2),
     Attack("floods of small messages", FAMILY, flood, 2),
     Attack("floods of flushes", FAMILY, flushes),
+    Attack("flushes that are left behind", FAMILY, left_behind),
     Attack("odd audio", FAMILY, odd_audio, 2),
 )

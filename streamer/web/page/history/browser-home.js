@@ -1,33 +1,33 @@
-// Where transcripts outlive the tab: a database of the browser (IndexedDB).
+// Keeps transcripts longer than the tab is open, in a database of the browser (IndexedDB).
 
 const NAME = "streamer";
 const VERSION = 1;
-/** Of each transcript: what it is, its segments, its sound in pieces, and its waveform. */
+/** The stores for each transcript besides its record: its segments, its sound in pieces, and its waveform. */
 const ROWS = ["segments", "sound", "picture"];
 const OPEN_MS = 5_000;
 
 /** @typedef {[store: string, key: string | [string, number], value: any]} Entry */
 
-/** Rows are found by the transcript's id and a number. Every method rejects if the browser keeps nothing (more). */
+/** Rows have the transcript's id and a number as key. Every method rejects if the browser cannot keep anything. */
 export class BrowserHome {
     /** @type {Promise<IDBDatabase> | null} */
     #database = null;
 
-    /** Writes all of these or none. @param {Entry[]} entries @returns {Promise<void>} */
+    /** Writes all of these entries or none. @param {Entry[]} entries @returns {Promise<void>} */
     async write(entries) {
         const stores = [...new Set(entries.map(([store]) => store))];
         const transaction = (await this.#open()).transaction(stores, "readwrite", {durability: "relaxed"});
         for (const [store, key, value] of entries) transaction.objectStore(store).put(value, key);
-        transaction.commit(); // from here on it is done even if the page goes
+        transaction.commit(); // from here on it is done even if the page closes
         await ended(transaction);
     }
 
-    /** @returns {Promise<any[]>} what every transcript is */
+    /** @returns {Promise<any[]>} the record of every transcript */
     async records() {
         return answer((await this.#open()).transaction("records").objectStore("records").getAll());
     }
 
-    /** @param {string} id @returns {Promise<any>} nothing if there is none */
+    /** @param {string} id @returns {Promise<any>} undefined if there is none */
     async record(id) {
         return answer((await this.#open()).transaction("records").objectStore("records").get(id));
     }

@@ -1,11 +1,11 @@
-// The history as a list that can be searched: to open a transcript again, to delete one, and to keep nothing at all.
+// The history as a list with a search: opens a transcript again, deletes one, or keeps nothing at all.
 
 import {shortClock} from "../transcript/formats.js";
 
 const MOST_SHOWN = 200;
 const SEARCH_AFTER_MS = 200;
 
-/** What is in the dialog of the history. Event: "open" with the id of a transcript. */
+/** The content of the history dialog. Event: "open" with the id of a transcript. */
 export class HistoryList extends EventTarget {
     #place;
     #history;
@@ -45,7 +45,7 @@ export class HistoryList extends EventTarget {
         this.#place("keep-sound").disabled = !settings.get("keep");
     }
 
-    /** Shows what there is now. */
+    /** Shows the present history. */
     async show() {
         this.#searching.abort();
         const {signal} = (this.#searching = new AbortController());
@@ -62,7 +62,7 @@ export class HistoryList extends EventTarget {
         this.#place("delete-all").textContent = wanted ? "Delete these" : "Delete all";
     }
 
-    /** What was deleted in an earlier visit of the dialog is not told any more. */
+    /** Removes the message about what was deleted when the dialog was open before. */
     forget() {
         this.#place("deleted").replaceChildren();
     }
@@ -75,8 +75,8 @@ export class HistoryList extends EventTarget {
         name.textContent = record.name;
         const facts = document.createElement("small");
         const parts = [day(record.beganAt), shortClock(record.durationMs), size(record.textBytes + record.soundBytes)];
-        if (record.kind) parts.push("with its sound");
-        if (record.open && record.id !== this.#sheets.present.id) parts.push("broken off");
+        if (record.kind) parts.push("with sound");
+        if (record.open && record.id !== this.#sheets.present.id) parts.push("incomplete");
         if (!record.kept) parts.push("until this tab is closed");
         facts.textContent = parts.join(" · ");
         const beginning = document.createElement("span");
@@ -94,12 +94,12 @@ export class HistoryList extends EventTarget {
         const {id, remove, name} = event.target.closest("button")?.dataset ?? {};
         if (id) this.dispatchEvent(new CustomEvent("open", {detail: id}));
         if (!remove) return;
-        await this.#delete([remove], `“${name}” is deleted.`);
+        await this.#delete([remove], `“${name}” was deleted.`);
     }
 
     async #deleteAll() {
         const found = await this.#history.search(this.#place("wanted").value, new AbortController().signal);
-        const text = found.length === 1 ? "1 transcript is deleted." : `${found.length} transcripts are deleted.`;
+        const text = found.length === 1 ? "1 transcript was deleted." : `${found.length} transcripts were deleted.`;
         await this.#delete(found.map(({id}) => id), text);
     }
 

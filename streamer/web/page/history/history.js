@@ -1,11 +1,11 @@
-// What was written down before: every transcript with its name, day and times; with its sound if that is wanted.
+// The history: every earlier transcript with its name, date and times, and with its sound if the user wants that.
 
 import {wav} from "../../decoding/wav-writer.js";
 import {Sheet} from "../transcript/sheet.js";
 import {BrowserHome} from "./browser-home.js";
 import {TabHome} from "./tab-home.js";
 
-/** The sound of so many transcripts is at hand as long as the tab is open, also where it is not kept. */
+/** How many sounds stay available while the tab is open, even if they are not kept. */
 const SOUNDS_AT_HAND = 4;
 const CLAIM_MS = 1_000;
 
@@ -13,7 +13,7 @@ const CLAIM_MS = 1_000;
  * @typedef {{id: string, name: string, file: string, beganAt: number, changedAt: number, durationMs: number,
  *     partial: any, open: boolean, beginning: string, textBytes: number, kind: "" | "file" | "pcm", soundBytes: number,
  *     soundRows: number}} Kept
- * a transcript without its segments; `open`: work on it has not ended; `beginning`: its first words; `kind`: of sound
+ * A transcript without its segments. `open`: it is still worked on. `beginning`: its first words. `kind`: of its sound.
  */
 
 export class History {
@@ -25,7 +25,7 @@ export class History {
     #claimed = "";
     #release = () => {};
 
-    /** @param {import("../settings.js").Settings} settings whose `keep` says where transcripts go */
+    /** @param {import("../settings.js").Settings} settings whose `keep` decides where transcripts go */
     constructor(settings) {
         this.#settings = settings;
     }
@@ -35,12 +35,12 @@ export class History {
         return this.#settings.get("keep") ? this.#browser : this.#tab;
     }
 
-    /** For as long as the tab is open: where transcripts go that the browser does not take. */
+    /** Where transcripts go for which the browser has no space. They exist while the tab is open. */
     get tab() {
         return this.#tab;
     }
 
-    /** @returns {Promise<(Kept & {kept: boolean})[]>} the newest first; `kept`: it outlives the tab */
+    /** @returns {Promise<(Kept & {kept: boolean})[]>} the newest first; `kept`: it exists longer than the tab */
     async list() {
         const kept = await this.#browser.records().catch(() => []);
         const found = new Map(kept.map((record) => [record.id, {...record, kept: true}]));
@@ -49,7 +49,7 @@ export class History {
     }
 
     /**
-     * Those with all of these words in their name or text.
+     * The transcripts with all of these words in their name or text.
      * @param {string} wanted @param {AbortSignal} signal
      */
     async search(wanted, signal) {
@@ -64,7 +64,7 @@ export class History {
         return found;
     }
 
-    /** Where this transcript is; nothing if it is not there. @param {string} id */
+    /** Where this transcript is; null if it does not exist. @param {string} id */
     async whereabouts(id) {
         if (await this.#tab.record(id)) return this.#tab;
         return (await this.#browser.record(id).catch(() => null)) ? this.#browser : null;
@@ -82,7 +82,7 @@ export class History {
     }
 
     /**
-     * Whether this tab alone works on this transcript, from now on until it claims another one. A tab that was doubled
+     * Makes sure that no other tab works on this transcript, until this tab claims another one. So a duplicated tab
      * does not write where the first one does.
      * @param {string} id @returns {Promise<boolean>}
      */
@@ -90,20 +90,20 @@ export class History {
         if (this.#claimed === id) return Promise.resolve(true);
         this.#release();
         [this.#claimed, this.#release] = [id, () => {}];
-        if (!navigator.locks) return Promise.resolve(true); // a page that is not secure has none
+        if (!navigator.locks) return Promise.resolve(true); // a page that is not secure has no locks
         return new Promise((resolve) => {
             const held = () => {
-                if (this.#claimed !== id) return resolve(false); // another one was claimed meanwhile
+                if (this.#claimed !== id) return resolve(false); // another one was claimed in the meantime
                 resolve(true);
                 return new Promise((release) => (this.#release = () => release(null)));
             };
-            // A page that was just reloaded may still hold it.
+            // A page that was just reloaded may still hold the lock.
             navigator.locks.request(`streamer ${id}`, {signal: AbortSignal.timeout(CLAIM_MS)}, held)
                 .catch(() => resolve(false));
         });
     }
 
-    /** The sound of this transcript is at hand for some time. @param {string} id @param {Blob | null} sound */
+    /** Makes the sound of this transcript available for some time. @param {string} id @param {Blob | null} sound */
     lay(id, sound) {
         this.#sounds.delete(id);
         if (sound) this.#sounds.set(id, sound);
@@ -111,7 +111,7 @@ export class History {
         if (this.#sounds.size > SOUNDS_AT_HAND) this.#sounds.delete(oldest);
     }
 
-    /** @param {string} id @returns {Promise<() => Promise<void>>} what brings it back while the tab is open */
+    /** @param {string} id @returns {Promise<() => Promise<void>>} which brings it back while the tab is open */
     async remove(id) {
         const home = await this.whereabouts(id);
         if (!home) return async () => {};

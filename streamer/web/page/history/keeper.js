@@ -1,11 +1,11 @@
-// Keeps a sheet while it is written on: whatever was final or shown is there again after a reload or a crash.
+// Keeps a sheet while it changes, so that everything final or shown is there again after a reload or a crash.
 
-/** Sound goes to the history in pieces of so many samples: 5 s. */
+/** Sound goes to the history in pieces of this many samples: 5 s. */
 const PIECE = 80_000;
-/** After so many of them a sheet is kept even if it has no word yet. */
+/** After this many pieces, a sheet is kept even if it has no words yet. */
 const SILENT_PIECES = 12;
 
-/** Follows one sheet after the other. Event: "full" ({error}) once, when the browser takes no more of one. */
+/** Follows one sheet after another. Event: "full" ({error}), once for a sheet for which the browser has no space. */
 export class Keeper extends EventTarget {
     #history;
     #settings;
@@ -19,9 +19,9 @@ export class Keeper extends EventTarget {
     }
 
     /**
-     * From now on this sheet.
+     * Keeps this sheet from now on.
      * @param {import("../transcript/sheet.js").Sheet} sheet
-     * @param {any} [home] where it is already; otherwise it goes where new ones go, once there is a word
+     * @param {any} [home] where it is already; if nowhere, it is kept with new ones as soon as it has a word
      */
     follow(sheet, home = null) {
         this.#keeping = new Keeping(sheet, home, this.#history, (error) => {
@@ -29,17 +29,17 @@ export class Keeper extends EventTarget {
         });
     }
 
-    /** The sheet has changed: all of it that is new, or these segments. @param {Iterable<number>} [changed] */
+    /** The sheet has changed: new parts, or these segments. @param {Iterable<number>} [changed] */
     changed(changed = []) {
         void this.#keeping?.write(changed);
     }
 
-    /** Sound of the microphone. @param {Int16Array<ArrayBuffer>} samples */
+    /** Adds sound of the microphone. @param {Int16Array<ArrayBuffer>} samples */
     hear(samples) {
         this.#keeping?.hear(samples, this.#settings.get("keepSound"));
     }
 
-    /** The recording that the sheet is of. @param {Blob} file */
+    /** Adds the recording of the sheet. @param {Blob} file */
     file(file) {
         if (this.#settings.get("keepSound")) this.#keeping?.file(file);
     }
@@ -55,16 +55,16 @@ class Keeping {
     #home;
     #history;
     #known;
-    /** @type {boolean | null} whether the sound is kept, too: all of it or nothing */
+    /** @type {boolean | null} whether the sound is kept, too; all of it or nothing */
     #sounding = null;
     #full;
     #written = 0; // segments
-    /** @type {Set<number>} segments that are there, but otherwise */
+    /** @type {Set<number>} segments that were written and have changed */
     #changed = new Set();
-    /** @type {Blob[]} pieces of sound that are not written */
+    /** @type {Blob[]} pieces of sound that are not written yet */
     #pieces = [];
     #soundRows;
-    /** @type {Int16Array<ArrayBuffer>[]} less than a piece */
+    /** @type {Int16Array<ArrayBuffer>[]} sound that is less than a piece */
     #heard = [];
     #heardSamples = 0;
     /** @type {any} */
@@ -74,7 +74,7 @@ class Keeping {
     #writing = null;
 
     /**
-     * @param {any} sheet @param {any} home where it is already, if it is @param {import("./history.js").History} history
+     * @param {any} sheet @param {any} home where it is already, or null @param {import("./history.js").History} history
      * @param {(error: any) => void} full
      */
     constructor(sheet, home, history, full) {
@@ -87,7 +87,7 @@ class Keeping {
     write(changed = []) {
         for (const number of changed) this.#changed.add(number);
         this.#again = true;
-        // One at a time; what changes meanwhile goes with the next.
+        // One at a time. What changes meanwhile is written next.
         this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
         return this.#writing;
     }
@@ -127,7 +127,7 @@ class Keeping {
     async #writeAll() {
         while (this.#again) {
             this.#again = false;
-            // Nothing was said yet, or not for long.
+            // No word was said yet, at least not for long.
             if (!this.#known && this.#sheet.empty && this.#pieces.length < SILENT_PIECES) return;
             await this.#writeOnce().catch((error) => this.#giveUp(error));
         }
@@ -162,13 +162,13 @@ class Keeping {
         this.#sheet.kept.soundRows = this.#soundRows;
     }
 
-    /** The browser takes no more: the sound is left out, and then it is kept in the tab. @param {any} error */
+    /** The browser has no space: leaves out the sound, or if it is out, keeps all in the tab. @param {any} error */
     async #giveUp(error) {
         const sound = this.#pieces.length > 0;
         [this.#pieces, this.#sounding] = [[], false];
         this.#again = true;
         if (!sound && this.#home !== this.#history.tab) {
-            // All of it anew: the rows that it has elsewhere stay there.
+            // All of it is written again. The rows that it has elsewhere stay there.
             [this.#home, this.#written, this.#soundRows] = [this.#history.tab, 0, 0];
             this.#sheet.kept = {kind: "", soundBytes: 0, soundRows: 0};
         } else if (!sound) {

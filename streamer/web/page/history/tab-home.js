@@ -1,6 +1,6 @@
-// Where transcripts are as long as the tab is open: for those who want nothing kept, and where nothing can be.
+// Keeps transcripts while the tab is open, if the user wants none kept or the browser cannot keep any.
 
-/** The same as a BrowserHome, in memory. It lets go of the oldest when there are too many. */
+/** The same as a BrowserHome, in memory. Drops the oldest transcript when there are too many. */
 export class TabHome {
     /** @type {Map<string, any>} */
     #records = new Map();
@@ -8,7 +8,7 @@ export class TabHome {
     #rows = new Map();
     #most;
 
-    /** @param {number} [most] so many transcripts are kept */
+    /** @param {number} [most] how many transcripts are kept */
     constructor(most = 100) {
         this.#most = most;
     }

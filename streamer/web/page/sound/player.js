@@ -1,4 +1,4 @@
-// Plays what was transcribed, and tells where it is while it plays.
+// Plays the sound, and says where it is while it plays.
 
 /** Events: "place" with the time, many times a second while playing; "change" when it begins, pauses or ends. */
 export class Player extends EventTarget {
@@ -42,7 +42,7 @@ export class Player extends EventTarget {
     }
 
     async play() {
-        // Rejected when it is paused or unloaded before it begins: then there is nothing to play.
+        // Rejected if it is paused or unloaded before it begins, and then there is nothing to do.
         if (this.loaded) await this.#sound.play().catch(() => {});
     }
 

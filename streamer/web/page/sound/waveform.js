@@ -1,17 +1,17 @@
-// The sound as a picture: scrolling while it is recorded, whole afterwards, with the segments beneath.
+// The sound as a picture: scrolling while it is recorded, as a whole afterwards, with the segments below.
 
 const SLIDER = ["tabindex", "aria-valuemin", "aria-valuemax", "aria-valuenow", "aria-valuetext"];
 const KEYS = {ArrowRight: 1000, ArrowUp: 1000, ArrowLeft: -1000, ArrowDown: -1000, PageUp: 10000, PageDown: -10000};
 const BUCKET_MS = 40;
 const RATE = 16000;
-const PEAKS = 2000; // of a recording: as many as a wide screen has bars, and more
+const PEAKS = 2000; // of a recording: more than a wide screen has bars
 const FINEST_MS = 20;
-const SHOWN_MS = 12000; // how much is seen of what is being recorded
-const BAR = 3; // pixels of a bar with the gap after it
+const SHOWN_MS = 12000; // how much is visible while it is recorded
+const BAR = 3; // pixels of a bar and the gap after it
 const BENEATH = 14; // pixels for the segments
-const STILL_EVERY_MS = 250; // how often it is drawn for who does not want to see movement
+const STILL_EVERY_MS = 250; // how often it is drawn for users who do not want to see movement
 
-/** Draws on a canvas; the element around it is a slider once one can go to a place. Event: "seek" with the time. */
+/** Draws on a canvas. The element around it is a slider if the sound can be played. Event: "seek" with the time. */
 export class Waveform extends EventTarget {
     #place;
     #canvas;
@@ -27,9 +27,9 @@ export class Waveform extends EventTarget {
     #still = matchMedia("(prefers-reduced-motion: reduce)");
     #seekable = false;
     #durationMs = 0;
-    #soundMs = 0; // of what was pushed
-    #heardMs = 0; // how far the recogniser is
-    #placeMs = 0; // what is played
+    #soundMs = 0; // of the pushed sound
+    #heardMs = 0; // how much the recogniser has recognised
+    #placeMs = 0; // the time that is being played
 
     constructor(place) {
         super();
@@ -49,12 +49,12 @@ export class Waveform extends EventTarget {
         return this.#durationMs;
     }
 
-    /** The loudest that was pushed, 0 to 1. */
+    /** The loudest pushed sample, 0 to 1. */
     get loudest() {
         return this.#peaks.reduce((most, each) => Math.max(most, each), this.#rest.peak / 32768);
     }
 
-    /** All that is drawn, to be drawn again. */
+    /** Everything that is needed to draw the same again. */
     get picture() {
         const [peaks, bucketMs, segments] = [this.#peaks, this.#bucketMs, this.#segments];
         return {peaks, bucketMs, segments, durationMs: this.#durationMs, heardMs: this.#heardMs};
@@ -75,14 +75,14 @@ export class Waveform extends EventTarget {
         this.roll(false);
     }
 
-    /** A recording of this length comes; `push` gives its sound. */
+    /** Prepares for a recording of this length. `push` adds its sound. */
     expect(durationMs) {
         this.clear();
         [this.#durationMs, this.#bucketMs] = [durationMs, Math.max(FINEST_MS, durationMs / PEAKS)];
         this.#draw();
     }
 
-    /** Of this sound only the length and the segments are known. */
+    /** Shows sound of which only the length and the segments are known. */
     blank(durationMs, segments) {
         this.clear();
         this.#peaks = new Array(Math.ceil(durationMs / BUCKET_MS)).fill(0);
@@ -91,7 +91,7 @@ export class Waveform extends EventTarget {
         this.#draw();
     }
 
-    /** Sound, 16-bit samples at 16 kHz. */
+    /** Adds sound: 16-bit samples at 16 kHz. */
     push(samples) {
         const most = Math.round((this.#bucketMs * RATE) / 1000);
         for (const sample of samples) {
@@ -106,36 +106,36 @@ export class Waveform extends EventTarget {
         if (!this.#rolling) this.#draw();
     }
 
-    /** Whether it scrolls with the time; otherwise all of it is shown. */
+    /** Whether the picture scrolls with the time. If not, all of it is shown. */
     roll(rolling) {
         this.#rolling = rolling;
         this.#draw();
     }
 
-    /** A segment of which this is known so far; `open` as long as its end may still move. */
+    /** Shows what is known of a segment. `open`: whether its end may still move. */
     segment(index, startMs, endMs, open) {
         this.#segments[index] = {startMs, endMs, open};
         this.#draw();
     }
 
-    /** How far the recogniser has heard. */
+    /** Sets how much the recogniser has recognised. */
     heard(ms) {
         this.#heardMs = Math.max(this.#heardMs, ms);
         this.#draw();
     }
 
-    /** The place that is being played. */
+    /** The time that is being played. */
     set placeMs(ms) {
         this.#placeMs = ms;
         this.#announce();
         this.#draw();
     }
 
-    /** Whether somebody can go to a place in it. */
+    /** Whether the user can choose a time in it. */
     set seekable(seekable) {
         this.#seekable = seekable;
         this.#place.setAttribute("role", seekable ? "slider" : "img");
-        this.#place.ariaLabel = seekable ? "Place in the sound" : "Waveform of the sound, with the segments beneath";
+        this.#place.ariaLabel = seekable ? "Position in the sound" : "Waveform of the sound, with the segments below";
         if (seekable) this.#place.tabIndex = 0;
         else for (const name of SLIDER) this.#place.removeAttribute(name);
         this.#announce();
@@ -194,10 +194,10 @@ export class Waveform extends EventTarget {
         });
     }
 
-    /** The times at the left and at the right edge. */
+    /** The times at the left and the right edge. */
     #window() {
         if (!this.#rolling) return [0, this.#durationMs];
-        // Between two pieces of sound the picture moves on, but not away.
+        // Between two pieces of sound the picture moves on, but only a little.
         const since = Math.min(150, performance.now() - this.#pushedAt);
         if (!this.#still.matches) return [this.#durationMs + since - SHOWN_MS, this.#durationMs + since];
         const half = SHOWN_MS / 2;
@@ -226,7 +226,7 @@ export class Waveform extends EventTarget {
     }
 
     #paintBars(pen, start, scale, width, height) {
-        // Bars stand at multiples of their time, so that they move with the sound and do not flicker.
+        // Bars are at multiples of their time, so that they move with the sound and do not flicker.
         const stepMs = Math.max(this.#bucketMs, BAR / scale);
         const middle = height / 2;
         const first = Math.floor(start / stepMs);
@@ -237,7 +237,7 @@ export class Waveform extends EventTarget {
             const to = Math.max(from + 1, Math.floor(((bar + 1) * stepMs) / this.#bucketMs));
             const peaks = this.#peaks.slice(Math.max(0, from), Math.max(0, to));
             const peak = peaks.reduce((most, each) => Math.max(most, each), 0);
-            // Quiet speech is to be seen too: it is lifted.
+            // Quiet speech is enlarged, so that it is visible too.
             const half = Math.max(1, Math.min(1, peak) ** 0.6 * middle);
             const ms = bar * stepMs;
             const played = this.#seekable && ms < this.#placeMs;
@@ -256,7 +256,7 @@ export class Waveform extends EventTarget {
             if (left + wide < 0 || left > width) continue;
             pen.beginPath();
             pen.roundRect(left, height - 6, wide, 5, 2.5);
-            // Not by colour alone: what is open is hollow.
+            // Open segments are hollow, so that they differ not only by colour.
             [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [this.#colours.accent, this.#colours.soft, 1.25];
             if (open) pen.stroke();
             else pen.fill();

@@ -1,32 +1,32 @@
-// Subtitles: the words of finals divided into cues that can be read, by the rules of streamer/cues.py. Pure.
+// Divides the words of finals into cues, which are readable subtitles, by the rules of streamer/cues.py. Pure.
 
 const LINE_CHARACTERS = 42;
 const CUE_LINES = 2;
 const LONGEST_CUE_MS = 7000;
 const SHORTEST_CUE_MS = 1000;
-const PAUSE_MS = 1500; // a pause between two words that a cue does not bridge
-const CHARACTERS_A_SECOND = 17; // a cue stays so long where there is room
+const PAUSE_MS = 1500; // a longer pause between two words always starts a new cue
+const CHARACTERS_A_SECOND = 17; // the reading speed that cues aim at; faster ones cost
 
-/** Words that belong to what follows them, so that no line or cue should end with them. */
-const LEANING = new Set(
+/** Words that belong to the next word, so no line or cue should end with them. */
+const TIED_TO_NEXT = new Set(
     `a an the my your his her its our their this that these those some any no every each of to in on at by for from with
     into onto over under about as than and or but if because when while where which who whose what how is are was were
     be been am do does did have has had will would can could shall should may might must not very so too i you he she it
     we they there mister missus doctor mr mrs dr`.split(/\s+/),
 );
-/** Words that begin a phrase, so that a break before them is a good one. */
-const OPENING = new Set(
+/** Words that begin a phrase, so a break before them is good. */
+const PHRASE_STARTERS = new Set(
     `and or but because if when while where which who that as since until before after although though unless so than
     then with without from into for in on at by to of`.split(/\s+/),
 );
 
-/** The troubles, in units of one: that of a cue more. */
-const A_CUE = 1;
+/** The costs of a division. The unit is the cost of one more cue. */
+const ONE_MORE_CUE = 1;
 const TOO_SHORT = 6;
 const TOO_FAST = 1.5;
 const ONE_WORD = 1.5;
-const LEANS = 1;
-const OPENS = 0.4;
+const SPLITS_TIED_WORDS = 1;
+const BEFORE_PHRASE = 0.4;
 const PAUSE = 1;
 const HALF_SECOND_MS = 500;
 const UNEVEN = 1;
@@ -43,7 +43,7 @@ export function cues(segments) {
     });
 }
 
-/** The words with their times; where a session left them out, the segment's time is shared by length. */
+/** The words with their times. If a session left words out, the time of the segment is divided by length. */
 export function timedWords(segment) {
     if (segment.words?.length) return segment.words;
     const pieces = segment.text.split(/\s+/).filter(Boolean);
@@ -57,9 +57,9 @@ export function timedWords(segment) {
     });
 }
 
-/** The words of a segment as cues: the division with the least trouble. `nextMs`: where the next segment begins. */
+/** Divides the words of a segment into cues at the lowest cost. `nextMs` is the start of the next segment. */
 function divided(words, nextMs) {
-    const best = [{trouble: 0, start: 0, lines: []}]; // up to each word: trouble, and where its cue begins
+    const best = [{cost: 0, start: 0, lines: []}]; // up to each word: cost, and the start of its cue
     for (let end = 1; end <= words.length; end++) {
         let least = null;
         for (let start = end - 1; start >= 0; start--) {
@@ -68,9 +68,9 @@ function divided(words, nextMs) {
             const fits = lines.length <= CUE_LINES && group.at(-1).end_ms - group[0].start_ms <= LONGEST_CUE_MS;
             if (group.length > 1 && (!fits || group[1].start_ms - group[0].end_ms > PAUSE_MS)) break;
             const until = end < words.length ? words[end].start_ms : nextMs;
-            let trouble = best[start].trouble + A_CUE + troubleOf(group, lines, until);
-            if (end < words.length) trouble += breakBetween(words[end - 1], words[end]);
-            if (least === null || trouble < least.trouble) least = {trouble, start, lines};
+            let cost = best[start].cost + ONE_MORE_CUE + costOf(group, lines, until);
+            if (end < words.length) cost += breakCost(words[end - 1], words[end]);
+            if (least === null || cost < least.cost) least = {cost, start, lines};
         }
         best.push(least);
     }
@@ -81,27 +81,28 @@ function divided(words, nextMs) {
     return groups;
 }
 
-/** How hard it is to read this cue, if the next one comes at `until`. */
-function troubleOf(group, lines, until) {
+/** The cost of this cue if the next one starts at `until`. */
+function costOf(group, lines, until) {
     const start = group[0].start_ms;
     const wanted = readableMs(lines);
     let shown = Math.max(group.at(-1).end_ms - start, wanted);
     if (until !== null) shown = Math.min(shown, until - start);
-    let trouble = TOO_FAST * Math.max(0, 1 - shown / wanted);
-    trouble += TOO_SHORT * Math.max(0, 1 - shown / SHORTEST_CUE_MS);
-    return trouble + ONE_WORD * Number(group.length === 1);
+    let cost = TOO_FAST * Math.max(0, 1 - shown / wanted);
+    cost += TOO_SHORT * Math.max(0, 1 - shown / SHORTEST_CUE_MS);
+    return cost + ONE_WORD * Number(group.length === 1);
 }
 
-/** How bad it is to part these two words: less than nothing if it is a good place. */
-function breakBetween(word, following) {
+/** The cost of a break between these two words; negative at a good point. */
+function breakCost(word, following) {
     const last = word.word.toLowerCase().split(" ").at(-1);
     const first = following.word.toLowerCase().split(" ")[0];
     const pause = following.start_ms - word.end_ms;
-    const trouble = -PAUSE * Math.min(1, Math.max(0, pause) / HALF_SECOND_MS);
-    return trouble + LEANS * Number(LEANING.has(last)) - OPENS * Number(OPENING.has(first));
+    const cost = -PAUSE * Math.min(1, Math.max(0, pause) / HALF_SECOND_MS);
+    const [tied, starts] = [Number(TIED_TO_NEXT.has(last)), Number(PHRASE_STARTERS.has(first))];
+    return cost + SPLITS_TIED_WORDS * tied - BEFORE_PHRASE * starts;
 }
 
-/** The words in lines: two are about as long as each other, and parted at a good place. */
+/** The words in lines. Two lines have about the same length, and are divided at a good point. */
 function linesOf(words) {
     const text = words.map(({word}) => word).join(" ");
     const whole = length(text);
@@ -115,14 +116,14 @@ function linesOf(words) {
         if (first > LINE_CHARACTERS) break;
         if (second > LINE_CHARACTERS) continue;
         const uneven = (UNEVEN * Math.abs(first - second)) / LINE_CHARACTERS;
-        const trouble = breakBetween(words[index - 1], words[index]) + uneven;
-        if (best === null || trouble < best.trouble) best = {trouble, index};
+        const cost = breakCost(words[index - 1], words[index]) + uneven;
+        if (best === null || cost < best.cost) best = {cost, index};
     }
     if (best === null) return wrapped(text);
     return [words.slice(0, best.index), words.slice(best.index)].map((half) => half.map(({word}) => word).join(" "));
 }
 
-/** Lines however they come: also for a word that is longer than a line, which fills them as in Python's textwrap. */
+/** Simply wrapped lines. A word that is longer than a line is divided as in Python's textwrap. */
 function wrapped(text) {
     const lines = [];
     for (const piece of text.split(/\s+/).filter(Boolean)) {

@@ -1,11 +1,11 @@
-// What is taken away from a sheet: into a file, or into the clipboard.
+// Saves the text of a sheet in a file, or copies it to the clipboard.
 
 import {FORMATS, shortClock} from "./formats.js";
 
 /** @param {import("./sheet.js").Sheet} sheet @param {string} format @returns {string} the name of the file */
 export function save(sheet, format) {
     const {ending, type, write} = FORMATS[format];
-    // No system takes these in the name of a file.
+    // No system allows these characters in the name of a file.
     const name = `${sheet.name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, "-")}.${ending}`;
     const [file, durationMs] = [sheet.file || sheet.name, Math.round(sheet.durationMs)];
     const content = write({file, durationMs, segments: said(sheet)});
@@ -27,7 +27,7 @@ export async function copy(sheet, times = false) {
         await navigator.clipboard.writeText(text);
         return true;
     } catch {
-        // Pages that are not secure have no clipboard, but this old way.
+        // Pages that are not secure have no clipboard, only this old way.
         const field = document.createElement("textarea");
         field.value = text;
         field.className = "unseen";
@@ -39,7 +39,7 @@ export async function copy(sheet, times = false) {
     }
 }
 
-/** All but segments whose words were taken away. */
+/** All segments except those whose words were deleted. */
 function said({segments}) {
     return segments.filter(({text}) => text);
 }

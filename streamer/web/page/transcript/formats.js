@@ -1,4 +1,4 @@
-// A transcript in every format that can be saved, as streamer/transcript.py writes it. Pure.
+// A transcript in every format in which it can be saved, the same as from streamer/transcript.py. Pure.
 
 import {cues} from "./cues.js";
 
@@ -37,7 +37,7 @@ export function vtt({segments}) {
     return ["WEBVTT\n", ...cues(segments).map(block)].join("\n");
 }
 
-/** 00:00:03.200, with this decimal mark. */
+/** A time as 00:00:03.200, with this decimal mark. */
 export function clock(milliseconds, mark) {
     const seconds = Math.floor(milliseconds / 1000);
     const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
@@ -45,7 +45,7 @@ export function clock(milliseconds, mark) {
     return `${front}${mark}${String(milliseconds % 1000).padStart(3, "0")}`;
 }
 
-/** A time for people: 0:03, with tenths 0:03.2, and 1:02:03 from an hour on. */
+/** A time for people: 0:03, with tenths 0:03.2, and from an hour on 1:02:03. */
 export function shortClock(milliseconds, tenths = false) {
     const seconds = Math.floor(milliseconds / 1000);
     const two = (number) => String(number).padStart(2, "0");

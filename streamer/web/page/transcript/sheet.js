@@ -1,35 +1,35 @@
-// What was said so far, and its sound: of one recording, or of several goes at speaking, one after the other. Pure.
+// A sheet: the text so far and its sound, of one recording, or of everything that was spoken into the microphone. Pure.
 
 import {timedWords} from "./cues.js";
 
 const RATE = 16000;
-// The sound of so much speech is kept, to be played again and to be sent again: 58 MB.
+// Up to this length, the sound of speech is kept to be played and sent again: 58 MB.
 export const KEPT_MS = 30 * 60_000;
-// Of what is longer, so much stays to be sent again.
+// Of longer speech, this much of the end is kept to be sent again.
 const REST_MS = 120_000;
-const WORD = 80; // bytes that a word takes with its times, about
+const WORD = 80; // bytes of a word with its times, about
 
 export class Sheet {
-    /** Where the present session began in the whole, and with which segment. */
+    /** Where the present session began on the sheet, and the number of its first segment. */
     #beginMs = 0;
     #firstSegment = 0;
     #samples = 0;
     #pieces = [];
-    /** The number of the first sample in the pieces, and the sound before, of a sheet that was taken up again. */
+    /** The number of the first sample in the pieces, and the earlier sound if the sheet comes from the history. */
     #from = 0;
     #before = null;
     #whole = true;
     #heardMs = 0;
 
-    /** What may still change and was shown. */
+    /** The last partial that was shown. */
     #partial = null;
     /**
-     * What the history has of its sound: of which kind, how much, in how many rows.
+     * The sound that the history has for this sheet: its kind, its size, and its number of rows.
      * @type {{kind: "" | "file" | "pcm", soundBytes: number, soundRows: number}}
      */
     kept = {kind: "", soundBytes: 0, soundRows: 0};
 
-    /** @param {string} file the name of the recording; none if it was spoken here */
+    /** @param {string} file the name of the recording; empty if it was spoken here */
     constructor(file = "") {
         this.id = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 10)}`;
         this.file = file;
@@ -37,12 +37,12 @@ export class Sheet {
         this.name = file ? file.replace(/\.[^.]+$/, "") : `speech ${day(this.beganAt)}`;
         this.segments = [];
         this.durationMs = 0;
-        /** Work on it has not ended. */
+        /** Whether the sheet is still being worked on. */
         this.open = false;
     }
 
     /**
-     * A sheet of the history.
+     * Makes a sheet from the history.
      * @param {import("../history/history.js").Kept} kept @param {any[]} segments
      * @param {Blob | null} sound what was spoken, as a WAV file
      */
@@ -58,7 +58,7 @@ export class Sheet {
         return sheet;
     }
 
-    /** What the history has to know beside the segments. @returns {import("../history/history.js").Kept} */
+    /** What the history stores in addition to the segments. @returns {import("../history/history.js").Kept} */
     get record() {
         const {id, name, file, beganAt, durationMs, open} = this;
         const beginning = this.segments.slice(0, 8).map(({text}) => text).join(" ").slice(0, 120);
@@ -67,17 +67,17 @@ export class Sheet {
         return {...facts, partial: this.#partial, ...this.kept};
     }
 
-    /** How many samples were heard. */
+    /** How many samples of the microphone there are. */
     get samples() {
         return this.#samples;
     }
 
-    /** Whether there is nothing to be read. */
+    /** Whether there is no text. */
     get empty() {
         return !this.segments.length && !this.#partial?.text;
     }
 
-    /** What was shown and will not become final any more stays as it was. @returns {any} the segment, if any */
+    /** Keeps a partial that will not become final as it is. @returns {any} the new segment, if there is one */
     settle() {
         const partial = this.#partial;
         this.#partial = null;
@@ -91,18 +91,18 @@ export class Sheet {
         return segment;
     }
 
-    /** What was shown comes anew. */
+    /** Forgets the partial, because it will come again. */
     unshow() {
         this.#partial = null;
     }
 
-    /** From now on it is another one than that in the history. */
+    /** Makes this another sheet than the one in the history. */
     fork() {
         this.id = new Sheet().id;
         this.kept = {kind: "", soundBytes: 0, soundRows: 0};
     }
 
-    /** Puts another word there, or several, or none. @returns {object} the segment as it was */
+    /** Replaces a word by another one, by several, or by none. @returns {object} the segment as it was before */
     reword(number, index, text) {
         const before = this.segments[number];
         const words = timedWords(before).map((word) => ({...word}));
@@ -112,30 +112,30 @@ export class Sheet {
         return before;
     }
 
-    /** A session begins that hears the sound from this time on. */
+    /** Begins a session that gets the sound from this time on. */
     begin(fromMs = this.durationMs) {
         this.#beginMs = fromMs;
         this.#firstSegment = this.segments.length;
     }
 
-    /** Sound of the microphone. */
+    /** Adds sound of the microphone. */
     hear(samples) {
         this.#pieces.push(samples);
         this.#samples += samples.length;
         this.durationMs = (this.#samples * 1000) / RATE;
         if (this.durationMs > KEPT_MS) [this.#whole, this.#before] = [false, null];
-        // What may have to be sent again stays.
+        // What may have to be sent again is kept.
         const needed = this.#samples - REST_MS * (RATE / 1000);
         while (!this.#whole && this.#from + this.#pieces[0].length < needed) this.#from += this.#pieces.shift().length;
     }
 
-    /** All sound of the microphone, in pieces; null if it became too much to keep. */
+    /** All sound of the microphone, in pieces. Null if it was too much to keep. */
     get sound() {
         if (!this.#whole || !this.#samples) return null;
         return this.#before ? [this.#before, ...this.#pieces] : this.#pieces;
     }
 
-    /** The sound that is not part of a final, from `settledMs` on. */
+    /** The sound after `settledMs`, which is not part of a final. */
     get unsettled() {
         const [rest, from] = [[], Math.floor((this.settledMs * RATE) / 1000)];
         let begin = this.#from;
@@ -146,17 +146,17 @@ export class Sheet {
         return rest;
     }
 
-    /** What is before this is final. */
+    /** Everything before this time is final. */
     get settledMs() {
         return this.segments.at(-1)?.end_ms ?? 0;
     }
 
-    /** How far the recogniser is. */
+    /** How much the recogniser has recognised. */
     get heardMs() {
         return this.#heardMs;
     }
 
-    /** A message of the session with the times and segments of the whole; finals are kept. */
+    /** Takes a message of the session. Finals are kept. Returns it with the times and segments of the sheet. */
     take(message) {
         const taken = {...message};
         for (const name of ["start_ms", "end_ms", "audio_ms", "at_ms"]) {

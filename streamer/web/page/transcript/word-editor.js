@@ -1,6 +1,6 @@
-// A word of a final is changed where it stands: by a double click, or F2 from the keyboard.
+// Changes a word of a final in place, after a double click or F2.
 
-/** Enter or leaving takes what was written, Escape leaves the word as it was; nothing at all takes the word away. */
+/** Enter, or leaving the word, takes the new text. Escape leaves the word as it was. An empty text deletes the word. */
 export class WordEditor {
     #change;
 
@@ -38,7 +38,7 @@ export class WordEditor {
         const {signal} = ending;
         word.addEventListener("blur", () => end(written(word)), {signal});
         word.addEventListener("keydown", (event) => {
-            // Otherwise the keys belong to the transcript and the page.
+            // Otherwise the transcript and the page would react to the keys.
             event.stopPropagation();
             if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
             event.preventDefault();

@@ -1,22 +1,22 @@
-// What was said, as words on the page: grey while they may still change, then black; each with time and confidence.
+// The words on the page: grey while they may still change, then black, each with its time and confidence.
 
 import {timedWords} from "./cues.js";
 import {shortClock} from "./formats.js";
 
-// A word that is less probable than this is marked.
+// A word with a lower confidence is marked.
 export const DOUBTFUL = 0.6;
 const QUIET_MS = 1000;
 
-/** Shows finals and the partial. Event: "seek" when somebody chose a word, with its time, and with `play` by Enter. */
+/** Shows finals and the partial. Event: "seek" when a word was chosen, with its time; `play` if by Enter. */
 export class Words extends EventTarget {
     #finals;
     #partial;
     #tip;
-    #segments = []; // of each final its words: {element, startMs, endMs}
+    #segments = []; // for each final its words: {element, startMs, endMs}
     #words = []; // all of them, in the order of their times
     #heard = null;
     #told = null;
-    #reached = null; // the one word that Tab leads to
+    #reached = null; // the only word that Tab leads to
 
     constructor(finals, partial, tip) {
         super();
@@ -43,12 +43,12 @@ export class Words extends EventTarget {
         [this.#segments, this.#words, this.#heard, this.#reached] = [[], [], null, null];
     }
 
-    /** What was not final will come anew, or never. */
+    /** Removes the partial, which will come again or never. */
     clearPartial() {
         this.#partial.replaceChildren();
     }
 
-    /** What may still change; its first `stable` characters will not. */
+    /** Shows a partial. Its first `stable` characters will not change. */
     showPartial({text, stable, start_ms, words}) {
         const timed = words?.map(({word}) => word).join(" ") === text;
         const pieces = timed ? words : text.split(" ").map((word) => ({word}));
@@ -70,7 +70,7 @@ export class Words extends EventTarget {
         }
     }
 
-    /** A segment that will not change any more takes the place of the partial. */
+    /** Replaces the partial by a final segment. */
     showFinal(final) {
         const settled = this.#partial.querySelectorAll(".word:not(.open)").length;
         this.#partial.replaceChildren();
@@ -90,7 +90,7 @@ export class Words extends EventTarget {
         if (!this.#reached) this.#reach(this.#words[0]?.element, false);
     }
 
-    /** A whole transcript, which is not read aloud. */
+    /** Shows a whole transcript, which is not read aloud. */
     showAll(finals) {
         this.clear();
         this.#finals.ariaLive = "off";
@@ -98,7 +98,7 @@ export class Words extends EventTarget {
         setTimeout(() => (this.#finals.ariaLive = "polite"), QUIET_MS);
     }
 
-    /** This final has other words now. @param {number} number */
+    /** Shows the new words of a final. @param {number} number */
     replaceFinal(number, final) {
         const index = this.#segments[number].findIndex(({element}) => element === this.#reached);
         const place = this.#finals.children[number].querySelector(".words");
@@ -113,13 +113,13 @@ export class Words extends EventTarget {
         this.#reached?.focus({preventScroll: true});
     }
 
-    /** @param {Element} element @returns {[segment: number, index: number]} where this word of a final is */
+    /** @param {Element} element @returns {[segment: number, index: number]} the place of this word of a final */
     placeOf(element) {
         const number = this.#segments.findIndex((words) => words.some((word) => word.element === element));
         return [number, this.#segments[number].findIndex((word) => word.element === element)];
     }
 
-    /** Marks the word that is being played; nothing with null. */
+    /** Marks the word that is being played. With null, marks none. */
     follow(ms) {
         const index = ms === null ? -1 : this.#indexAt(ms);
         const heard = index >= 0 && ms < this.#words[index].endMs + 300 ? this.#words[index].element : null;
@@ -130,7 +130,7 @@ export class Words extends EventTarget {
         if (heard) this.#keepInSight(heard);
     }
 
-    /** The last that begins at this time or before. */
+    /** The last word that begins at this time or before. */
     #indexAt(ms) {
         let [low, high] = [0, this.#words.length];
         while (low < high) {
@@ -167,7 +167,7 @@ export class Words extends EventTarget {
     }
 
     #choose(element, play = false) {
-        // Somebody who selects text to copy it does not want to go there.
+        // A click that ends a selection of text must not go there.
         if (!element || element.isContentEditable || !getSelection().isCollapsed) return;
         const detail = {ms: Number(element.dataset.start), play};
         this.dispatchEvent(new CustomEvent("seek", {detail}));
@@ -192,7 +192,7 @@ export class Words extends EventTarget {
         event.preventDefault();
     }
 
-    /** The nearest word in the next line, or the one before. */
+    /** The nearest word in the next or the previous line. */
     #inLine(all, here, way) {
         const from = all[here].getBoundingClientRect();
         let best = here;
@@ -223,7 +223,7 @@ export class Words extends EventTarget {
     }
 }
 
-/** How to scroll for somebody who may not want to see movement. */
+/** How to scroll, for users who may not want to see movement. */
 export function gently() {
     return matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
 }
@@ -234,7 +234,7 @@ function wordElement() {
     return element;
 }
 
-/** @returns {{element: HTMLElement, startMs: number, endMs: number}[]} the words of a final, as they are put there */
+/** @returns {{element: HTMLElement, startMs: number, endMs: number}[]} the words of a final, after adding them there */
 function spell(place, final) {
     return timedWords(final).map((word, index) => {
         const element = wordElement();

@@ -1,0 +1,96 @@
+"""The requests of one session to the model. Each is sent as soon as the session has it, and has its own task.
+
+The slots for all streams are taken before the first request. If there are too few, the session is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from streamer.bridge.holdings import Holdings
+from streamer.bridge.session.session import Session
+from streamer.bridge.session.stream import Request
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.telemetry.session_metrics import SessionMetrics
+from streamer.bridge.upstreams.admission import Refused
+from streamer.triton.link import ConnectionLost, LinkError
+from streamer.wire.failures import FailureCode
+
+log = Log("streamer.bridge")
+
+
+class ModelRequests:
+    """Sends what the session has for the model, and gives it the answers and failures."""
+
+    def __init__(
+        self, session: Session, holdings: Holdings, observed: SessionMetrics, changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called after each answer or failure."""
+        self._session = session
+        self._holdings = holdings
+        self._observed = observed
+        self._changed = changed
+        self._asking: set[asyncio.Task[None]] = set()  # at most one for each stream
+
+    def advance(self) -> None:
+        """Send what the session has for the model now."""
+        self._admit()
+        if not self._holdings.reservations:  # not admitted yet, or everything was given back
+            return
+        for stream, request in self._session.requests(time.monotonic()):
+            self._asking.add(asyncio.create_task(self._ask(stream, request)))
+
+    def collect(self) -> None:
+        """Drop the tasks that are done. If one of them failed unexpectedly, raise its error."""
+        for task in [task for task in self._asking if task.done()]:
+            self._asking.discard(task)
+            task.result()
+
+    def cancel(self) -> None:
+        """Stop waiting for answers."""
+        for task in self._asking:
+            task.cancel()
+
+    def _admit(self) -> None:
+        """Take the slots of all streams before the first request, or refuse the session."""
+        session = self._session
+        if self._holdings.reservations or not session.wanted:
+            return
+        streams = session.wanted
+        try:
+            self._holdings.take(session.start, streams)
+        except Refused as refused:
+            session.refuse(refused.code, refused.message)
+            return
+        if (denied := self._holdings.prepare(session.start, streams)) is not None:
+            session.refuse(denied.code, denied.message, denied.retry_s)
+
+    async def _ask(self, stream: int, request: Request) -> None:
+        session, reservation, started = self._session, self._holdings.reservations[stream], time.monotonic()
+        moving = session.streams[stream].moving
+        try:
+            if request.start:
+                events = await reservation.begin(request.options)
+            else:
+                events = await reservation.send(request.pcm, flush=request.flush, end=request.end)
+        except LinkError as error:
+            # The model quotes options that it refuses. They may contain a client's private words, such as hotwords.
+            detail = "" if error.code == FailureCode.BAD_OPTIONS else error.message
+            log.warning("request failed", stream=stream, code=error.code, detail=detail)
+            now = time.monotonic()
+            self._observed.failed(stream, error.code, now)  # before fail(), which clears the audio that will be resent
+            session.fail(stream, error.code, error.message, now, lost=isinstance(error, ConnectionLost))
+        else:
+            now = time.monotonic()
+            if request.start:
+                session.serve(reservation.upstream.model)
+                if moving:
+                    self._observed.moved()
+                    log.info("moved", stream=stream, model=reservation.upstream.model)
+            session.answer(stream, events, now, leaving=reservation.leaving)
+            self._observed.answered(now - started, now)
+            self.advance()
+        finally:
+            self._changed()

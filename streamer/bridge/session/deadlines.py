@@ -1,0 +1,96 @@
+"""The waits of a session: how long each may last, when it is over, and how the session ends then. Pure.
+
+A client counts as idle if it has sent nothing for a while. Times when the service did not read it are not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamer.bridge.session import endings
+from streamer.bridge.session.endings import Ending
+from streamer.bridge.session.stream_group import StreamGroup
+from streamer.limits import IDLE_LIMIT_S, RESUME_LIMIT_S, START_LIMIT_S
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a session waits, in seconds."""
+
+    start_s: float = START_LIMIT_S  # for `start` after the connection
+    idle_s: float = IDLE_LIMIT_S  # for audio or keepalive
+    refresh_s: float = 5.0  # until a silent sequence is kept alive: Triton forgets it after 15 s
+    recover_s: float = 20.0  # for a failed recogniser, until it or another one goes on
+    resume_s: float = RESUME_LIMIT_S  # for a client that lost its connection; 0: the session ends with it
+
+
+class Deadlines:
+    """When the waits for `start`, for the client's next message, and for a failed recogniser are over."""
+
+    def __init__(self, limits: Limits, streams: StreamGroup, now: float) -> None:
+        """`now`: when the client connected."""
+        self._limits = limits
+        self._streams = streams
+        self._opened_at = now
+        self._active_at = now
+        self._held_at: float | None = None  # since when the client is not read
+
+    @property
+    def start_due_at(self) -> float:
+        """When `start` must have come."""
+        return self._opened_at + self._limits.start_s
+
+    @property
+    def idle_due_at(self) -> float:
+        """When the client will have been idle for too long."""
+        return self._active_at + self._limits.idle_s
+
+    @property
+    def recovery_due_at(self) -> float | None:
+        """When a failed recogniser must be back, if one has failed."""
+        return self._streams.hopeless_at(self._limits.recover_s)
+
+    def stir(self, now: float) -> None:
+        """Count the idle time from now on: the client sent something, or has a reason to be silent."""
+        self._active_at = max(self._active_at, now)
+
+    def missed_start(self, now: float) -> Ending | None:
+        """Return the ending if `start` did not come in time."""
+        return endings.no_start(self._limits.start_s) if now >= self.start_due_at else None
+
+    def missed_recovery(self, now: float) -> Ending | None:
+        """Return the ending if a failed recogniser did not come back in time."""
+        due = self.recovery_due_at
+        if due is None or now < due:
+            return None
+        waited = f"and did not come back within {self._limits.recover_s:g} s"
+        return endings.failed(
+            f"The recogniser failed ({self._streams.failure}) {waited}", self._streams.unrecognised_ms
+        )
+
+    def idled(self, now: float, *, full: bool, excused: bool) -> Ending | None:
+        """Return the ending if the client has been idle for too long.
+
+        `full`: the client is not read now. `excused`: it has another reason to be silent.
+        """
+        if full:
+            self._hold(now)
+        else:
+            self._let_go(now)
+        if full or excused:
+            self.stir(now)
+        elif now >= self.idle_due_at:
+            return endings.idle(self._limits.idle_s)
+        return None
+
+    def _hold(self, now: float) -> None:
+        """Note that the client is not read."""
+        if self._held_at is None:
+            self._held_at = now
+
+    def _let_go(self, now: float) -> None:
+        """Note that the client is read again."""
+        if self._held_at is not None:
+            # Its data may come late: TCP retries at intervals, which may have grown as long as the pause in reading.
+            self.stir(now + (now - self._held_at))
+            self._held_at = None

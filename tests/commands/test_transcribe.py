@@ -1,0 +1,240 @@
+"""`streamer FILE…` as a user runs it: in its own process, with a real service."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from streamer.bridge.service import Service
+from tests.command_run import PHRASE, SHORT, TALK, finals, streamer
+from tests.pseudo_terminal import COMMAND, PATIENCE_S
+
+AWAY = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Four seconds of clear speech as raw PCM in a file."""
+    samples, _ = soundfile.read(TALK, frames=4 * 16_000, dtype="int16")
+    path = tmp_path_factory.mktemp("pcm") / "speech.raw"
+    path.write_bytes(samples.tobytes())
+    return str(path)
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    """A folder with typical wrong files."""
+    (tmp_path / "empty.wav").touch()
+    (tmp_path / "notes.wav").write_text("This is no sound. " * 100)
+    (tmp_path / "folder.wav").mkdir()
+    soundfile.write(tmp_path / "nothing.wav", np.zeros(0), 16_000)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.wav", "there is no such file"),
+        ("--missing.wav", "there is no such file"),
+        ("empty.wav", "is empty"),
+        ("folder.wav", "is a folder"),
+        ("./serve", "there is no such file"),
+    ],
+)
+def test_a_file_that_is_not_there_starts_nothing(recordings: Path, name: str, words: str) -> None:
+    """One sentence names the missing file, and no server is started or asked."""
+    done = streamer("--timing", "--server", AWAY, "--", name, folder=recordings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"streamer: {name}")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("name", "words"), [("notes.wav", "cannot be read as audio"), ("nothing.wav", "no audio")])
+def test_what_is_no_sound_asks_nobody(recordings: Path, name: str, words: str) -> None:
+    """A file without audio is reported as such, even if the service is away."""
+    done = streamer("--server", AWAY, name, folder=recordings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{name} " in done.stderr
+    assert words in done.stderr
+    assert "service" not in done.stderr
+
+
+def test_a_service_that_is_away_is_said_once() -> None:
+    """A service that is away is reported once, not for every file."""
+    done = streamer(SHORT, PHRASE, "--server", AWAY)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("No service answers") == 1
+    assert AWAY in done.stderr
+
+
+def test_one_bad_file_among_good_ones(service: Service, recordings: Path) -> None:
+    """The other files are transcribed in order; each bad one is reported, and the exit status is 1."""
+    bad = [str(recordings / name) for name in ("notes.wav", "missing.wav", "empty.wav")]
+    done = streamer(bad[0], SHORT, bad[1], "--server", service.url, bad[2], PHRASE, "--format", "json")
+    assert done.returncode == 1
+    assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [SHORT, PHRASE]
+    *said, counted = done.stderr.splitlines()
+    assert sorted(line.split()[1].rstrip(":") for line in said) == sorted(bad)
+    assert counted == "streamer: 2 of 5 recordings; 3 failed."
+
+
+def test_text_is_the_finals_and_nothing_else(service: Service) -> None:
+    """Standard output has a line for each final, standard error is empty, and a second run gives the same."""
+    done = streamer("--server", service.url, TALK)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == finals(service, TALK) != []
+
+
+def test_json_has_the_documented_shape(service: Service) -> None:
+    """The output is one object on one line, with growing times within the recording."""
+    done = streamer(TALK, "--format", "json", "--server", service.url)
+    content = json.loads(done.stdout)
+    assert list(content) == ["file", "text", "duration_ms", "segments"]
+    assert content["duration_ms"] == pytest.approx(soundfile.info(TALK).duration * 1000, abs=1)
+    assert content["text"] == " ".join(segment["text"] for segment in content["segments"])
+    times = [time for segment in content["segments"] for time in (segment["start_ms"], segment["end_ms"])]
+    assert times == sorted(times)
+    assert times[-1] <= content["duration_ms"]
+    for segment in content["segments"]:
+        assert list(segment) == ["start_ms", "end_ms", "text", "confidence", "words"]
+        assert [word["word"] for word in segment["words"]] == segment["text"].split()
+
+
+def test_jsonl_is_the_protocol(service: Service) -> None:
+    """The lines go from `ready` to `done`, numbered without a gap."""
+    done = streamer(SHORT, "--format", "jsonl", "--server", service.url, "--step-ms", "160")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[0]["type"] == "ready"
+    assert events[-1]["type"] == "done"
+    assert {"partial", "final"} <= {event["type"] for event in events}
+    assert [event["n"] for event in events] == list(range(events[0]["n"], events[0]["n"] + len(events)))
+
+
+def test_subtitles_into_a_folder(service: Service, tmp_path: Path) -> None:
+    """Each recording has its file with cues, and standard output is empty."""
+    done = streamer("--format", "vtt", "--output", str(tmp_path), TALK, PHRASE, "--server", service.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for name in ("talk.vtt", "quilter.vtt"):
+        lines = (tmp_path / name).read_text().splitlines()
+        assert lines[0] == "WEBVTT"
+        assert sum("-->" in line for line in lines) >= 1
+        assert max(map(len, lines)) <= 42
+
+
+def test_raw_sound_on_standard_input(service: Service, speech: str) -> None:
+    """Standard input (-) is transcribed like a file; half a sample at its end is an error after the words."""
+    sound = Path(speech).read_bytes()
+    whole = streamer("-", "--server", service.url, "--format", "json", given=sound)
+    assert whole.returncode == 0
+    assert json.loads(whole.stdout)["file"] == "-"
+    assert json.loads(whole.stdout)["duration_ms"] == 4000
+    odd = streamer("-", "--server", service.url, given=sound + b"\0")
+    assert odd.returncode == 1
+    assert odd.stdout.split() == json.loads(whole.stdout)["text"].split()
+    assert "128001 bytes do not divide by 2" in odd.stderr
+    assert "is empty" in streamer("-", "--server", service.url).stderr
+
+
+def test_raw_sound_of_another_kind(service: Service, speech: str) -> None:
+    """Encoding, rate and channels of standard input can be given; channels are mixed or transcribed separately."""
+    sound = np.frombuffer(Path(speech).read_bytes(), "<i2").astype("<f4") / 32768
+    told = ("--encoding", "pcm_f32le", "--sample-rate", "16000", "-", "--server", service.url)
+    whole = streamer(*told, given=sound.tobytes())
+    assert whole.returncode == 0
+    assert (
+        whole.stdout.split() == streamer("-", "--server", service.url, given=Path(speech).read_bytes()).stdout.split()
+    )
+    both = np.stack([sound, 0 * sound], axis=1).tobytes()
+    apart = streamer(*told, "--input-channels", "2", "--channels", "separate", given=both)
+    assert apart.stdout == "".join(f"[1] {line}\n" for line in whole.stdout.splitlines())
+    cut = streamer(*told, "--input-channels", "2", given=both + bytes(4))
+    assert cut.returncode == 1
+    assert "do not divide by 8" in cut.stderr
+
+
+def test_channels_of_a_file(service: Service, tmp_path: Path) -> None:
+    """Separate channels have the words of each channel alone, in all formats; by default channels are mixed."""
+    left, right = (soundfile.read(name, frames=3 * 16_000)[0] for name in (PHRASE, TALK))
+    for name, samples in {"left": left, "right": right, "call": np.stack([left, right], axis=1)}.items():
+        soundfile.write(tmp_path / f"{name}.wav", samples, 16_000)
+    alone = [finals(service, str(tmp_path / f"{name}.wav")) for name in ("left", "right")]
+    command = (str(tmp_path / "call.wav"), "--channels", "separate", "--server", service.url, "--format")
+    content = json.loads(streamer(*command, "json").stdout)
+    for channel in (0, 1):
+        own = [segment["text"] for segment in content["segments"] if segment["channel"] == channel]
+        assert own == alone[channel] != []
+    lines = streamer(*command, "text").stdout.splitlines()
+    assert sorted(lines) == sorted(f"[{side}] {text}" for side, texts in enumerate(alone, 1) for text in texts)
+    assert "<v 2>" in streamer(*command, "vtt").stdout
+    mixed = json.loads(streamer(*command[:1], *command[3:], "json").stdout)
+    assert not any("channel" in segment for segment in mixed["segments"])
+
+
+def test_what_is_asked_of_the_recogniser(service: Service) -> None:
+    """Options for the recogniser can be given on the command line, and the transcript shows their effect."""
+    arguments = ("--alternatives", "2", "--written", "--stability", "high", "--settle-ms", "1000", "--endpoint", "off")
+    done = streamer(PHRASE, *arguments, "--hotword", "quilter", "--server", service.url, "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    [segment] = json.loads(done.stdout)["segments"]
+    assert segment["text"][0].isupper()
+    assert segment["spoken"].split()[0] == segment["words"][0]["spoken"].split()[0]
+    assert 1 <= len(segment["alternatives"]) <= 2
+
+
+def test_a_hotword_with_figures(service: Service, tmp_path: Path) -> None:
+    """Letters and digits of a hotword are pronounced, and it is written as given."""
+    sentence = "We run our services on K 8 s, and in the morning it is down."
+    command = ["espeak-ng", "-v", "en-us", "-s", "140", "-w", str(tmp_path / "run.wav"), sentence]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    (tmp_path / "names").write_text("K8s\t2\nGPT-4\n")
+    done = streamer("run.wav", "--hotwords", "names", "--server", service.url, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "K8s" in done.stdout.split()
+
+
+def test_a_pipe_is_a_live_source(service: Service, speech: str) -> None:
+    """Words come while the pipe is still open."""
+    command = [*COMMAND, "-", "--format", "jsonl", "--server", service.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=False) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(Path(speech).read_bytes())
+        process.stdin.flush()
+        while json.loads(process.stdout.readline())["type"] != "partial":
+            pass
+        process.stdin.close()
+        assert json.loads(process.stdout.readlines()[-1])["type"] == "done"
+    assert process.returncode == 0
+
+
+def test_paced_takes_as_long_as_the_recording(service: Service) -> None:
+    """With --paced, three seconds of speech take three seconds, with the same words."""
+    began = time.monotonic()
+    done = streamer("--paced", SHORT, "--server", service.url)
+    assert time.monotonic() - began >= soundfile.info(SHORT).duration
+    assert done.stdout.splitlines() == finals(service, SHORT)
+
+
+def test_timing_tells_where_the_time_goes(service: Service) -> None:
+    """The table goes to standard error, and its times grow."""
+    done = streamer("--timing", SHORT, "--server", service.url)
+    lines = [line.split(maxsplit=2) for line in done.stderr.splitlines()[1:]]
+    names = [name for _, _, name in lines]
+    assert names == [
+        "command line read",
+        "client imported",
+        "session open",
+        "first partial",
+        "first final",
+        "done",
+        "everything stopped",
+    ]
+    assert sorted(lines, key=lambda line: float(line[0])) == lines
+    assert done.stdout.splitlines() == finals(service, SHORT)
