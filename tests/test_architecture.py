@@ -142,6 +142,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_resumed_kinds.py",
     "tests/client/test_restart.py",
     "tests/engine/test_marks.py",
+    "tests/engine/search/test_rescored_search.py",
     "tests/engine/test_pauses.py",
     "tests/scripts/test_setup.py",
     "tests/test_architecture.py",

@@ -4,6 +4,8 @@
 
 The log-probabilities of the phones' head at 320 ms are computed once and kept in the cache. Tuning minimises the mean
 of the corpora's word error rates. The weights are written to the bundle's `search.json`, and other values there stay.
+If the bundle has a neural language model that compares the alternatives, its weights are tuned last (with --rescoring,
+only those).
 """
 
 from __future__ import annotations
@@ -14,16 +16,17 @@ import sys
 from dataclasses import asdict, replace
 from functools import partial
 
-from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.training.data.replaced_file import replacing
+from streamer.training.rescoring.rescoring_tuning import score_alternatives, tune_rescoring
 from streamer.training.search.corpus_errors import error_rates, halves, mean_over_corpora
 from streamer.training.search.emission_cache import read_emissions
 from streamer.training.search.search_arguments import run_script, search_arguments
 from streamer.training.search.search_trials import run_beam
-from streamer.training.search.weight_tuning import described, tune
+from streamer.training.search.weight_tuning import RESCORING, described, tune
 
 STREAMS = 32
 
@@ -32,12 +35,14 @@ def main() -> int:
     """Tune and write; returns the exit status."""
     parser = search_arguments(__doc__)
     parser.add_argument("--beam", type=int, help="hypotheses of a stream (default: as in search.json)")
+    parser.add_argument("--rescoring", action="store_true", help="tune only the weights of the neural language model")
     return run_script(_tune, parser)
 
 
 def _tune(options: argparse.Namespace) -> None:
     lexicon = Lexicon.load(options.bundle / LEXICON_FILE)
     language = LanguageModel.load(options.bundle / LANGUAGE_FILE)
+    rescorer = load_rescorer(options.bundle, language)
     tuned_on, judged_on = halves(read_emissions(options.bundle, options.work, options.set, options.cache))
 
     def judge(trial: BeamOptions) -> float:
@@ -47,14 +52,28 @@ def _tune(options: argparse.Namespace) -> None:
     start = BeamOptions.load(path) if path.exists() else BeamOptions(language_weight=1.0, blank_penalty=1.0)
     if options.beam:
         start = replace(start, beam=options.beam)
-    best = tune(judge, start, partial(print, flush=True))
+    tell = partial(print, flush=True)
+    best = start if options.rescoring else tune(judge, start, tell)
     print(f"\nwith {described(best)}; word errors in %")
     for name, half in (("half it was tuned on", tuned_on), ("other half", judged_on)):
         rates = error_rates(half, run_beam(half, lexicon, language, best, STREAMS).words)
-        print(f"{name:21s} " + "  ".join(f"{corpus} {rate:.1f}" for corpus, rate in rates.items()))
+        print(f"{name:21s} {_listed(rates)}")
+    if rescorer:
+        scored = [
+            score_alternatives(half, lexicon, language, rescorer, best, STREAMS) for half in (tuned_on, judged_on)
+        ]
+        best = tune_rescoring(scored[0], best, tell)
+        print(f"\nand the best of {best.rescored} alternatives with {described(best, RESCORING)}")
+        for name, found in zip(("half it was tuned on", "other half"), scored, strict=True):
+            print(f"{name:21s} {_listed(found.errors(best))}  best possible {found.least_errors():.1f}")
+        print(f"comparing the alternatives of an utterance took {scored[1].cost_ms:.1f} ms of CPU time")
     with replacing(path, "w") as file:
         file.write(json.dumps(asdict(best), indent=1) + "\n")
     print(f"wrote {path}")
+
+
+def _listed(rates: dict[str, float]) -> str:
+    return "  ".join(f"{corpus} {rate:.1f}" for corpus, rate in rates.items())
 
 
 if __name__ == "__main__":

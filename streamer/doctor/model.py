@@ -24,10 +24,12 @@ NEEDED: Final = (
     "1/lexicon.safetensors",
     "1/letters.safetensors",
     "1/language.safetensors",
+    "1/rescoring.safetensors",
 )
 OPTIONAL: Final = {
     "1/calibration.json": "times and confidences are not calibrated",
     "1/activity.pt": "silence is not detected",
+    "1/rescoring.safetensors": "alternatives are not compared where a segment ends",
 }
 REMEDY: Final = "in a clone: git checkout -- asr_repo (or git lfs pull); else install Streamer's wheel again"
 

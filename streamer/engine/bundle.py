@@ -3,6 +3,7 @@
 - `model.json` and `weights.pt`: the acoustic model
 - `lexicon.safetensors`, `language.safetensors` and `search.json`: what the search needs to turn phones into words
 - `letters.safetensors`: the pronunciation of words that are not in the lexicon
+- `rescoring.safetensors` (optional): a neural language model that compares the alternatives where a segment ends
 - `calibration.json` (optional): corrections of times and confidences
 - `activity.pt` (optional): the network that detects whether somebody is speaking
 - `punctuation.safetensors` (optional): marks and capitals for the written form
@@ -17,6 +18,8 @@ import torch
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon, LexiconError
+from streamer.engine.language.neural_model import NEURAL_FILE, NeuralError, NeuralModel
+from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationError, PunctuationModel
 from streamer.engine.recogniser import Recogniser
@@ -56,15 +59,22 @@ def load_recogniser(
         options = BeamOptions.load(folder / SEARCH_FILE)
         letters = LetterToSound.load(folder / LETTERS_FILE)
         units = model.units["phones"]
-        beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters)
+        rescorer = load_rescorer(folder, language, device)
+        beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters, rescorer=rescorer)
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
-    except (LexiconError, LanguageError, PunctuationError, OSError, TypeError, ValueError) as error:
+    except (LexiconError, LanguageError, NeuralError, PunctuationError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
     return Recogniser(
         model, searches, slots=slots, calibration=calibration, punctuation=punctuation, idle_limit_s=idle_limit_s
     )
+
+
+def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | str = "cpu") -> Rescorer | None:
+    """What compares the alternatives with the neural language model of a bundle; None if it has none."""
+    path = folder / NEURAL_FILE
+    return Rescorer(NeuralModel.load(path, device), language) if path.exists() else None
 
 
 def best_precision(device: torch.device | str) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser
-from streamer.engine.language.language_model import LANGUAGE_FILE
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_recogniser, load_rescorer
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import Final
@@ -74,6 +75,17 @@ def test_a_damaged_part_is_named(bundle: Path) -> None:
     (bundle / LEXICON_FILE).write_bytes(whole)
     (bundle / SEARCH_FILE).write_text(json.dumps({"width": 3}))
     with pytest.raises(BundleError, match="width"):
+        load_recogniser(bundle, slots=1)
+
+
+def test_a_bundle_without_rescoring_works(bundle: Path) -> None:
+    """The neural language model is optional; one for other words is refused."""
+    assert load_rescorer(bundle, LanguageModel.load(bundle / LANGUAGE_FILE)) is not None
+    (bundle / NEURAL_FILE).unlink()
+    assert load_rescorer(bundle, LanguageModel.load(bundle / LANGUAGE_FILE)) is None
+    assert "lexicon" in load_recogniser(bundle, slots=1).searches
+    NeuralModel(5, 2, 2, "others").save(bundle / NEURAL_FILE)
+    with pytest.raises(BundleError, match="for other words"):
         load_recogniser(bundle, slots=1)
 
 

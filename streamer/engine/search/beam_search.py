@@ -16,6 +16,7 @@ from torch import Tensor
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import ROOT, Lexicon
+from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.beam_expansion import BeamExpander
 from streamer.engine.search.beam_options import BeamOptions
@@ -39,13 +40,17 @@ class BeamSearch:
     def __init__(
         self, lexicon: Lexicon, language: LanguageModel, units: Sequence[str], slots: int,
         options: BeamOptions | None = None, head: str = "phones", device: torch.device | str = "cpu",
-        letters: LetterToSound | None = None,
+        letters: LetterToSound | None = None, rescorer: Rescorer | None = None,
     ) -> None:  # fmt: skip
-        """`letters` pronounces hotwords that are not in the lexicon. Without it such hotwords are refused."""
+        """`letters` pronounces hotwords that are not in the lexicon. Without it such hotwords are refused.
+
+        `rescorer` compares the alternatives where a segment ends.
+        """
         if BOUNDARY not in units:
             raise ValueError(f"the head {head!r} has no unit for the boundary between words")
         self.options = options or BeamOptions()
         self._head, self._texts, self._device = head, language.words, device
+        self._rescorer = rescorer
         boundary, beam = list(units).index(BOUNDARY), self.options.beam
         self._compiler = HotwordCompiler(lexicon, language.words, language.unigrams, units, letters, self.options)
         self._expander = BeamExpander(lexicon, language, self.options, boundary, len(units), slots, device)
@@ -103,7 +108,7 @@ class BeamSearch:
     def alternatives(self, slot: int, number: int) -> list[LikelyWords]:
         """Up to `number` different texts if the segment ended here, likeliest first. The first is that of `finish`."""
         history = self._histories[slot]
-        ranked = self._open_ranking(slot)
+        ranked = self._rescored(history.settled, self._open_ranking(slot))
         if not ranked:
             return [(history.words(0), 1.0)][:number]
         total = sum(math.exp(score - ranked[0][1]) for _, score in ranked)
@@ -117,9 +122,24 @@ class BeamSearch:
         ]
 
     def ranking(self, slot: int) -> list[ScoredWords]:
-        """All whole-word hypotheses of a slot if the segment ended here, with their scores, best first."""
+        """All whole-word hypotheses of a slot if the segment ended here, with the search's own scores, best first."""
         settled = self._histories[slot].settled
         return [((*settled, *words), score) for words, score in self._open_ranking(slot)]
+
+    def _rescored(self, settled: Sequence[HypothesisWord], ranked: list[ScoredWords]) -> list[ScoredWords]:
+        """The best of these hypotheses in the order that the neural language model gives, then the others."""
+        options, best = self.options, ranked[: self.options.rescored]
+        if self._rescorer is None or len(best) < 2:
+            return ranked
+        ways = [[word.text for word in words] for words, _ in best]
+        gains = [
+            both.gain(options.neural_share, options.neural_weight, options.neural_end_weight)
+            for both in self._rescorer.compare([word.text for word in settled], ways)
+        ]
+        again = [(words, score + gain) for (words, score), gain in zip(best, gains, strict=True)]
+        # The others were worse before. They gain no more than any of the best, so they remain so.
+        others = [(words, score + min(gains)) for words, score in ranked[len(best) :]]
+        return sorted(again, key=lambda one: -one[1]) + others
 
     def _open_ranking(self, slot: int) -> list[ScoredWords]:
         """The same with the words that are not settled: all hypotheses have the others in common."""

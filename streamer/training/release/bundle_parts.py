@@ -8,6 +8,7 @@ from pathlib import Path
 
 from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE
+from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
 from streamer.engine.text.calibration import CALIBRATION_FILE
 from streamer.training.data.corpus import CorpusError
@@ -15,7 +16,7 @@ from streamer.training.data.replaced_file import replacing
 
 PARTS = (
     *(MODEL_FILE, WEIGHTS_FILE, ACTIVITY_FILE, LANGUAGE_FILE, LEXICON_FILE, LETTERS_FILE),
-    *(SEARCH_FILE, CALIBRATION_FILE),
+    *(NEURAL_FILE, SEARCH_FILE, CALIBRATION_FILE),
 )
 
 

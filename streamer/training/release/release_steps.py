@@ -8,13 +8,14 @@ from pathlib import Path
 
 from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE
+from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
 from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE
 from streamer.engine.text.calibration import CALIBRATION_FILE
 from streamer.training.data.degradation import WAYS
 
 ACOUSTIC = (MODEL_FILE, WEIGHTS_FILE)
-WORDS = (*ACOUSTIC, LANGUAGE_FILE, LEXICON_FILE)
+WORDS = (*ACOUSTIC, LANGUAGE_FILE, LEXICON_FILE, NEURAL_FILE)
 SEARCHED = (*WORDS, LETTERS_FILE, SEARCH_FILE)
 EVERYTHING = (*SEARCHED, CALIBRATION_FILE, ACTIVITY_FILE)
 

@@ -14,7 +14,7 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE
+from streamer.engine.bundle import LEXICON_FILE, SEARCH_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.search.beam_options import BeamOptions
@@ -140,10 +140,10 @@ def calibrate(
     """Fit on one half of the prepared set and write `calibration.json`. Returns tables of the errors on both halves."""
     lexicon = Lexicon.load(bundle / LEXICON_FILE)
     language = LanguageModel.load(bundle / LANGUAGE_FILE)
-    weights = BeamOptions.load(bundle / SEARCH_FILE)
+    weights, rescorer = BeamOptions.load(bundle / SEARCH_FILE), load_rescorer(bundle, language)
     alignments = read_alignments(work, name)
     searches: dict[str, tuple[str, Callable[[Sequence[EmittedUtterance]], Trial]]] = {
-        LEXICON: (HEAD, lambda spoken: run_beam(spoken, lexicon, language, weights, STREAMS)),
+        LEXICON: (HEAD, lambda spoken: run_beam(spoken, lexicon, language, weights, STREAMS, rescorer)),
         GREEDY: (CHARACTERS_HEAD, run_greedy),
     }
     fits: dict[str, dict[int, StepCalibration]] = {}

@@ -17,10 +17,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE
+from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, load_rescorer
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.search import Hotword
@@ -44,13 +45,15 @@ class Language:
     lexicon: Lexicon
     model: LanguageModel
     letters: LetterToSound
+    rescorer: Rescorer | None = None
 
     @classmethod
     def load(cls, bundle: Path) -> Language:
         """Load the language model and the lexicon of a bundle."""
+        model = LanguageModel.load(bundle / LANGUAGE_FILE)
         return cls(
-            Lexicon.load(bundle / LEXICON_FILE), LanguageModel.load(bundle / LANGUAGE_FILE),
-            LetterToSound.load(bundle / LETTERS_FILE),
+            Lexicon.load(bundle / LEXICON_FILE), model, LetterToSound.load(bundle / LETTERS_FILE),
+            load_rescorer(bundle, model),
         )  # fmt: skip
 
     def rare(self, spoken: Sequence[EmittedUtterance], most: float) -> tuple[set[str], list[str]]:
@@ -117,7 +120,8 @@ def recognised(
 ) -> list[list[str]]:
     """Recognise every utterance with its hotwords, this many utterances at a time."""
     search = BeamSearch(
-        language.lexicon, language.model, units.PHONE_UNITS, STREAMS, options, letters=language.letters
+        language.lexicon, language.model, units.PHONE_UNITS, STREAMS, options, letters=language.letters,
+        rescorer=language.rescorer,
     )  # fmt: skip
     found: dict[int, list[str]] = {}
     waiting = sorted(range(len(spoken)), key=lambda number: -len(spoken[number].emissions))[::-1]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from streamer.engine.language.language_model import LanguageModel
 from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import HypothesisWord
 from streamer.training.acoustic import units
 from streamer.training.search.emission_cache import CHARACTERS_HEAD, HEAD, EmittedUtterance
+
+Result = TypeVar("Result")
 
 STEP_FRAMES = 8
 # The value of frames that are added to fill a step.
@@ -48,11 +52,20 @@ def whole_steps(emissions: Tensor) -> Tensor:
 
 
 def run_beam(
-    spoken: Sequence[EmittedUtterance], lexicon: Lexicon, language: LanguageModel, options: BeamOptions, streams: int
-) -> Trial:
+    spoken: Sequence[EmittedUtterance], lexicon: Lexicon, language: LanguageModel, options: BeamOptions, streams: int,
+    rescorer: Rescorer | None = None,
+) -> Trial:  # fmt: skip
     """Run our search with this many streams at a time. When an utterance ends, the next one gets its place."""
-    search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options)
-    found: dict[int, tuple[HypothesisWord, ...]] = {}
+    search = BeamSearch(lexicon, language, units.PHONE_UNITS, streams, options, rescorer=rescorer)
+    hypotheses, frames, cpu_seconds = run_search(search, spoken, streams, lambda slot: search.finish([slot])[0].words)
+    return Trial([[word.text for word in words] for words in hypotheses], frames, cpu_seconds, hypotheses)
+
+
+def run_search(
+    search: BeamSearch, spoken: Sequence[EmittedUtterance], streams: int, result: Callable[[int], Result]
+) -> tuple[list[Result], int, float]:
+    """Search all utterances. Returns the `result` of each slot at its end, the number of frames and the CPU time."""
+    found: dict[int, Result] = {}
     waiting = list(enumerate(spoken))[::-1]
     running: dict[int, tuple[int, list[Tensor]]] = {}
     frames, started = 0, time.process_time()
@@ -66,11 +79,9 @@ def run_beam(
         frames += len(running) * STEP_FRAMES
         for slot, (number, steps) in list(running.items()):
             if not steps:
-                found[number] = search.finish([slot])[0].words
+                found[number] = result(slot)
                 del running[slot]
-    hypotheses = [found[number] for number in range(len(spoken))]
-    texts = [[word.text for word in words] for words in hypotheses]
-    return Trial(texts, frames, time.process_time() - started, hypotheses)
+    return [found[number] for number in range(len(spoken))], frames, time.process_time() - started
 
 
 def run_greedy(spoken: Sequence[EmittedUtterance]) -> Trial:

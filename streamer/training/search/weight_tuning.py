@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from streamer.engine.search.beam_options import BeamOptions
@@ -14,12 +14,21 @@ TUNED = {
     "blank_penalty": (0.8, 0.2),
     "end_weight": (0.4, 0.2),
 }
+# Those of the neural language model that compares the alternatives.
+RESCORING = {
+    "neural_share": (0.2, 0.1),
+    "neural_weight": (0.4, 0.1),
+    "neural_end_weight": (0.8, 0.2),
+}
 
 
-def tune(judge: Callable[[BeamOptions], float], start: BeamOptions, tell: Callable[[str], None]) -> BeamOptions:
+def tune(
+    judge: Callable[[BeamOptions], float], start: BeamOptions, tell: Callable[[str], None],
+    tuned: Mapping[str, tuple[float, float]] = TUNED,
+) -> BeamOptions:  # fmt: skip
     """Return the options with the fewest errors. Tries each weight up and down, and reports every improvement."""
     best, fewest = start, judge(start)
-    steps = {name: first for name, (first, _) in TUNED.items()}
+    steps = {name: first for name, (first, _) in tuned.items()}
     while steps:
         better = False
         for name, step in steps.items():
@@ -28,14 +37,14 @@ def tune(judge: Callable[[BeamOptions], float], start: BeamOptions, tell: Callab
                 errors = judge(trial)
                 while errors < fewest:
                     best, fewest, better = trial, errors, True
-                    tell(f"{errors:6.2f}  {described(best)}")
+                    tell(f"{errors:6.2f}  {described(best, tuned)}")
                     trial = replace(best, **{name: round(getattr(best, name) + move, 3)})
                     errors = judge(trial)
         if not better:
-            steps = {name: step / 2 for name, step in steps.items() if step > TUNED[name][1]}
+            steps = {name: step / 2 for name, step in steps.items() if step > tuned[name][1]}
     return best
 
 
-def described(options: BeamOptions) -> str:
+def described(options: BeamOptions, tuned: Mapping[str, tuple[float, float]] = TUNED) -> str:
     """Return a text with the tuned weights."""
-    return ", ".join(f"{name} {getattr(options, name):g}" for name in TUNED)
+    return ", ".join(f"{name} {getattr(options, name):g}" for name in tuned)

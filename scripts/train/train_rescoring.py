@@ -1,0 +1,56 @@
+"""Train the neural language model that compares the alternatives of a segment, and write `rescoring.safetensors`.
+
+    python scripts/train/train_rescoring.py lm_text.tar.xz lm_text_modern.tar.xz --train train.tsv --dev dev.tsv \\
+        --bundle asr_repo/streaming_asr/1 --minutes 30
+
+The text is that of build_language_model.py, without what dev holds. The words are the most frequent ones of the
+bundle's language model, so train again after building that. One thread. Prints the perplexities of the n-gram model,
+of the neural one and of both together; tune_search.py then finds how much it counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError
+from streamer.engine.language.neural_model import NEURAL_FILE
+from streamer.training.data.corpus import CorpusError
+from streamer.training.rescoring.neural_training import NeuralRecipe, train
+
+
+def main() -> int:
+    """Train the model; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("archives", nargs="+", type=Path, help="tar archives of text files")
+    parser.add_argument("--train", type=Path, help="manifest whose transcripts are one more source")
+    parser.add_argument("--dev", type=Path, required=True, help="manifest that perplexities are given for")
+    parser.add_argument("--bundle", type=Path, default=Path("asr_repo/streaming_asr/1"), help="folder of the model")
+    parser.add_argument("--output", type=Path, help="the file to write (in the bundle)")
+    parser.add_argument("--minutes", type=float, default=NeuralRecipe.minutes, help="how long it is trained")
+    parser.add_argument("--batches", type=int, default=0, help="read so many batches of 2048 words instead")
+    parser.add_argument("--words", type=int, default=NeuralRecipe.words, help="words that it knows")
+    parser.add_argument("--vector", type=int, default=NeuralRecipe.vector, help="numbers for each word")
+    parser.add_argument("--memory", type=int, default=NeuralRecipe.memory, help="numbers that it remembers")
+    parser.add_argument("--seed", type=int, default=NeuralRecipe.seed)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        recipe = NeuralRecipe(
+            options.archives, options.dev, options.train, options.minutes, options.batches,
+            options.words, options.vector, options.memory, options.seed,
+        )  # fmt: skip
+        output = options.output or options.bundle / NEURAL_FILE
+        train(recipe, options.bundle / LANGUAGE_FILE, output, partial(print, flush=True))
+    except (CorpusError, LanguageError, OSError) as error:
+        print(f"train_rescoring: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Trains the neural language model: sampled softmax, Adam, and a rate that falls to zero at the end of the plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from streamer.engine.language.language_model import LanguageModel
+from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
+from streamer.engine.language.rescoring import Rescorer
+from streamer.training.language.held_out_text import HeldOutText
+from streamer.training.language.text_sources import Reference, read_texts, read_transcripts
+from streamer.training.rescoring.sentence_batches import SentenceBatches, renumbered
+
+RATE, LAST_RATE = 2.5e-3, 0.02  # the last as a share of the rate
+FALL = 0.7  # the last share of the plan, in which the rate falls
+WARM_UP = 100  # steps
+LARGEST_GRADIENT = 1.0
+SAMPLES = 1024
+FLATNESS = 0.75  # the power of a word's probability with which it is drawn as a wrong one
+TELL_S = 120.0
+SHARE = 0.4  # of the model in the mixture whose perplexity is told
+_IMPOSSIBLE = -1e4
+
+
+@dataclass(frozen=True)
+class NeuralRecipe:
+    """The text, the sizes and the time of a training."""
+
+    archives: list[Path]
+    dev: Path
+    train: Path | None = None
+    minutes: float = 30.0
+    batches: int = 0  # if given, how many are read, whatever the time
+    words: int = 12_000
+    vector: int = 128
+    memory: int = 256
+    seed: int = 0
+
+
+class SampledLoss:
+    """The cross-entropy of each word among some others, which are drawn for the whole batch (sampled softmax).
+
+    Each score is lowered by the logarithm of how likely the word is among them, so that the scores learnt are those of
+    all words. A word that is drawn several times counts once, because the right one is there only once too.
+    """
+
+    def __init__(self, chances: Tensor) -> None:
+        flat = (chances + 1e-7) ** FLATNESS
+        self._drawn = flat / flat.sum()
+        self._corrections = (1 - (1 - self._drawn.double()) ** SAMPLES).log().float()
+
+    def __call__(self, model: NeuralModel, sentences: Tensor) -> Tensor:
+        starts = torch.full((len(sentences), 1), SENTENCE_START)
+        expected = model.hidden(torch.cat((starts, sentences[:, :-1]), 1)).flatten(0, 1)
+        words, others = sentences.reshape(-1), torch.multinomial(self._drawn, SAMPLES, replacement=True).unique()
+        right = (expected * model.vectors(words)).sum(1) + model.bias[words] - self._corrections[words]
+        wrong = torch.addmm(model.bias[others] - self._corrections[others], expected, model.vectors(others).T)
+        wrong = wrong.masked_fill(others == words.unsqueeze(1), _IMPOSSIBLE)
+        return (torch.logaddexp(right, wrong.logsumexp(1)) - right).mean()
+
+
+def train(recipe: NeuralRecipe, language_file: Path, output: Path, tell: Callable[[str], None]) -> None:
+    """Read the text, train for the minutes of the plan, and write the model every few minutes and at the end."""
+    language = LanguageModel.load(language_file)
+    references = read_transcripts(recipe.dev)
+    texts = read_texts(recipe.archives, recipe.train, references)
+    tell(f"{texts.left_out} sentences left out because dev holds them or a long stretch of them")
+    size = min(recipe.words, len(language.words))
+    batches = SentenceBatches(renumbered(texts.sources, texts.words, language.words), size, recipe.seed)
+    chances = batches.chances(size)
+    tell("shares: " + ", ".join(f"{name} {share:.3f}" for name, share in batches.shares.items()))
+    torch.manual_seed(recipe.seed)
+    model = fresh_model(recipe, language, chances)
+    for line in steps(model, iter(batches), chances, recipe.minutes * 60, recipe.batches):
+        tell(line)
+        model.save(output)
+    model.save(output)
+    for line in perplexities(NeuralModel.load(output), language, references):
+        tell(line)
+    tell(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
+
+
+def fresh_model(recipe: NeuralRecipe, language: LanguageModel, chances: Tensor) -> NeuralModel:
+    """A model that expects every word as often as it is said."""
+    model = NeuralModel(len(chances), recipe.vector, recipe.memory, language.vocabulary)
+    nn.init.normal_(model.vectors.weight, 0.0, 0.08)
+    model.bias.data = (chances + 1e-7).log().float()
+    return model
+
+
+def steps(
+    model: NeuralModel, batches: Iterator[Tensor], chances: Tensor, seconds: float, number_of_batches: int = 0
+) -> Iterator[str]:
+    """Train for so long, or on so many batches. Says now and then how far it is."""
+    loss_of = SampledLoss(chances)
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
+    started, told, words, recent = time.monotonic(), 0.0, 0, 0.0
+    for number, sentences in enumerate(batches, 1):
+        spent = time.monotonic() - started
+        done = number / number_of_batches if number_of_batches else spent / seconds
+        for group in optimiser.param_groups:
+            group["lr"] = RATE * min(1.0, number / WARM_UP) * _falling(done)
+        loss = loss_of(model, sentences)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
+        optimiser.step()
+        words += sentences.numel()
+        recent += 0.01 * (loss.item() - recent) if number > 1 else loss.item()
+        if done >= 1:
+            break
+        if spent - told >= TELL_S:
+            told = spent
+            yield f"{spent / 60:.1f} min, {words / 1e6:.2f} M words, loss {recent:.3f}"
+    yield f"{words / 1e6:.2f} M words in {number} steps, loss {recent:.3f}"
+
+
+def _falling(done: float) -> float:
+    return min(1.0, max(LAST_RATE, (1 - done) / FALL))
+
+
+def perplexities(model: NeuralModel, language: LanguageModel, references: list[Reference]) -> list[str]:
+    """Lines with the perplexities of the n-gram model, of the neural one and of their mixture on dev."""
+    rescorer, dev = Rescorer(model, language), HeldOutText.number(references, language.words)
+    scores = [rescorer.compare([], [reference.words])[0] for reference in references]
+    neural, ngram = (
+        np.exp(torch.cat([getattr(one, name) for one in scores]).double().numpy()) for name in ("neural", "ngram")
+    )
+    mixed = (1 - SHARE) * ngram + SHARE * neural
+    found = {"n-gram": ngram, "neural": neural, f"mixed {1 - SHARE:g} : {SHARE:g}": mixed}
+    return [dev.perplexities(title, values) for title, values in found.items()]
