@@ -100,7 +100,8 @@ wheel: $(STAMP)
 	$(PY) -m build --wheel --no-isolation
 
 weights-changed: $(STAMP)
-	$(PY) scripts/train/weights_changed.py $(if $(FROM),--from "$(FROM)") --work "$(WORK)" --speech "$(SPEECH)" --to "$(TO)"
+	$(PY) scripts/train/weights_changed.py $(if $(FROM),--from "$(FROM)") --work "$(WORK)" --speech "$(SPEECH)" --to "$(TO)" \
+		$(if $(TEXT),--text "$(TEXT)")
 
 clean:
 	rm -rf .venv .nox dist build site .pytest_cache .mypy_cache .ruff_cache

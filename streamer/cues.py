@@ -1,7 +1,7 @@
 """Divides the words of finals into cues, which are readable subtitles. Pure.
 
 A cue has at most two lines of 42 characters, and 7 seconds. Of all ways to divide a final, the one with the lowest cost
-is taken: breaks are at pauses and between phrases, and cues that are too short or a single word are avoided.
+is taken: breaks are at marks, at pauses and between phrases, and cues that are too short or a single word are avoided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS_TIED_TO_NEXT = """
 a an the my your his her its our their this that these those some any no every each of to in on at by for from with into
 onto over under about as than and or but if because when while where which who whose what how is are was were be been am
 do does did have has had will would can could shall should may might must not very so too i you he she it we they there
-mister missus doctor mr mrs dr
+mister missus doctor saint mr mrs ms dr st
 """
 # Words that begin a phrase, so a break before them is good.
 _PHRASE_STARTING_WORDS = """
@@ -38,12 +38,17 @@ with without from into for in on at by to of
 _TIED_TO_NEXT: Final = frozenset(_WORDS_TIED_TO_NEXT.split())
 _PHRASE_STARTERS: Final = frozenset(_PHRASE_STARTING_WORDS.split())
 
+_SENTENCE_ENDS: Final = (".", "?", "!")
+_OTHER_MARKS: Final = (",", ":", ";")
+
 # The costs of a division. The unit is the cost of one more cue.
 _ONE_MORE_CUE: Final = 1.0
 _TOO_SHORT: Final = 6.0  # for a cue of less than a second, times the missing part
 _TOO_FAST: Final = 1.5  # times the missing part of the reading time
 _ONE_WORD: Final = 1.5
 _SPLITS_TIED_WORDS: Final = 1.0
+_AFTER_SENTENCE: Final = 1.5  # gained by a break after a full stop, a question mark or an exclamation mark
+_AFTER_COMMA: Final = 0.6  # gained by a break after any other mark
 _BEFORE_PHRASE: Final = 0.4  # gained by a break before a word that starts a phrase
 _PAUSE: Final = 1.0  # gained by a break at a pause of half a second or more
 _HALF_SECOND_MS: Final = 500
@@ -133,7 +138,12 @@ def _break_cost(word: SessionEvent, following: SessionEvent) -> float:
     last, first = _plain(word).rpartition(" ")[2], _plain(following).partition(" ")[0]
     pause: int = following["start_ms"] - word["end_ms"]
     cost = -_PAUSE * min(1.0, max(0, pause) / _HALF_SECOND_MS)
-    return cost + _SPLITS_TIED_WORDS * (last in _TIED_TO_NEXT) - _BEFORE_PHRASE * (first in _PHRASE_STARTERS)
+    tied = last.rstrip(".") in _TIED_TO_NEXT  # also Mr. and Dr.
+    if not tied and last.endswith(_SENTENCE_ENDS):
+        cost -= _AFTER_SENTENCE
+    elif last.endswith(_OTHER_MARKS):
+        cost -= _AFTER_COMMA
+    return cost + _SPLITS_TIED_WORDS * tied - _BEFORE_PHRASE * (first in _PHRASE_STARTERS)
 
 
 def _lines(words: Sequence[SessionEvent], taken: int) -> list[str]:
@@ -179,8 +189,7 @@ def _plain(word: SessionEvent) -> str:
 def _timed_words(segment: SessionEvent) -> Sequence[SessionEvent]:
     """The words with their times. If a session left words out, the time of the segment is divided by length."""
     if segment.get("words"):
-        words: Sequence[SessionEvent] = segment["words"]
-        return words
+        return [word for word in segment["words"] if word["word"].strip()]  # a dictated line break is no word
     pieces = segment["text"].split()
     scale = (segment["end_ms"] - segment["start_ms"]) / max(1, sum(map(len, pieces)))
     timed = []

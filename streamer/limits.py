@@ -22,6 +22,8 @@ MOST_ALTERNATIVES: Final = 10
 SETTLE_MS: Final = 0  # no limit
 SETTLE_BOUNDS_MS: Final = (500, 10_000)
 
+MOST_CHANNELS: Final = 8
+
 # The endpoint: shorter pauses would cut words; longer segments would keep too much audio.
 OFF: Final = "off"
 AFTER_TEXT_MS: Final = 1000
@@ -36,6 +38,11 @@ MOST_HOTWORD_WORDS: Final = 6
 LONGEST_HOTWORD: Final = 60  # characters
 HOTWORD_WEIGHT: Final = 1.0
 HEAVIEST_HOTWORD: Final = 5.0
+
+# The words before a cut that a new stream may be given, so that it goes on with the same marks and capitals.
+MOST_CONTEXT_WORDS: Final = 32
+LONGEST_CONTEXT_WORD: Final = 60  # characters
+LONGEST_CONTEXT_PAUSE_MS: Final = 60_000
 
 # --- How long a service waits, and how much it takes ---
 

@@ -143,6 +143,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
     "tests/client/test_restart.py",
+    "tests/engine/test_marks.py",
     "tests/engine/search/test_rescored_search.py",
     "tests/engine/test_pauses.py",
     "tests/scripts/test_setup.py",

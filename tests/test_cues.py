@@ -135,3 +135,20 @@ def test_cues_of_real_speech(service: Service) -> None:
         assert max(map(len, cue.lines)) <= 42
         assert following is None or cue.end_ms <= following.start_ms
         assert sum(map(len, cue.lines)) / (cue.end_ms - cue.start_ms) * 1000 <= 25
+
+
+def test_a_cue_ends_with_a_sentence() -> None:
+    """A break after a full stop is better than one at a phrase; one after a comma is a little better than none."""
+    text = "the train was late again that {} she had left the house an hour before and nobody had seen her"
+    [unmarked, _] = texts(said(text.format("night")))
+    [first, second] = texts(said(text.format("night.")))
+    assert not unmarked.endswith("night")
+    assert first == "the train was late again that night."
+    assert second.startswith("she had left the house")
+    assert texts(said("they came to see Mr. Brown, who had been asleep for an hour"))[0].endswith("Mr. Brown,")
+
+
+def test_a_dictated_line_break_is_no_word() -> None:
+    """It is not shown, and has no cue of its own."""
+    broken = final(word("Dear", 0, 300), word("Ada,", 300, 700), word("\n\n", 700, 1200), word("hello", 1200, 1500))
+    assert texts(broken) == ["Dear Ada, hello"]

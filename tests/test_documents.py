@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.engine.text.written_form import written_tokens
+from tests.engine.text import plain_form
 from tests.project import DOCS, ROOT
 
 SAMPLES = ROOT / "audio_samples"
@@ -58,7 +58,7 @@ def test_a_python_program_runs(service: Service, place: Path, number: int) -> No
         assert re.fullmatch(r"away No service answers at \S+: .*\nmissing\.wav: there is no such file\.\n", shown)
         return
     recording = "quilter.ogg" if "quilter.ogg" in program else "talk.flac"
-    written = ["--written", "--step-ms", "160", "--hotword", "quilter"] if "written" in program else []
+    written = ["--step-ms", "160", "--hotword", "Quilter"] if "written" in program else ["--spoken"]
     right = run(["streamer", recording, *written], place, service).split()
     assert " ".join(right[:4]) in " ".join(re.sub(r" \(\?\)", "", shown).split())
 
@@ -103,12 +103,13 @@ def test_a_command_runs(service: Service, place: Path, command: str) -> None:
 
 def written(spoken: str) -> str:
     """The written form of something that is said in the middle of a sentence."""
-    return " ".join(token.text for token in written_tokens(spoken.split(), begins=False))
+    return " ".join(token.text for token in plain_form.written(spoken.split(), begins=False))
 
 
 def promised_forms() -> list[tuple[str, str]]:
     """The examples in the table of the written form."""
-    rows = re.findall(r"^\| (.*?) \| (.*?) \|", (DOCS / "reference/written.md").read_text(), re.MULTILINE)
+    examples = (DOCS / "reference/written.md").read_text().partition("## What is settled")[0]
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|", examples, re.MULTILINE)
     pairs = [pair for spoken, form in rows for pair in zip(spoken.split(" · "), form.split(" · "), strict=False)]
     return [(spoken, form) for spoken, form in pairs if form != "the same" and spoken != "spoken" and "---" not in form]
 

@@ -38,6 +38,7 @@ def main() -> int:
     )
     parser.add_argument("--work", type=Path, help="folder of prepared speech")
     parser.add_argument("--speech", type=Path, help="the given speech, with dev.tsv")
+    parser.add_argument("--text", type=Path, help="folder of punctuated text, to measure marks and capitals")
     parser.add_argument("--to", type=Path, required=True, help="folder for the output and the files of the steps")
     parser.add_argument("--only", nargs="+", metavar="STEP", help="run these steps, even if they were done")
     parser.add_argument("--list", action="store_true", help="print the steps")
@@ -61,7 +62,7 @@ def _do(options: argparse.Namespace) -> None:
         raise CorpusError("the steps need --work and --speech")
     tell = partial(print, flush=True)
     runner = StepRunner(BUNDLE, options.to, tell)
-    steps = release_steps(ReleasePlaces(BUNDLE, options.work, options.speech, options.to))
+    steps = release_steps(ReleasePlaces(BUNDLE, options.work, options.speech, options.to, options.text))
     if options.list:
         for step in steps:
             done = "done" if runner.done(step) else f"{step.minutes:g} min"

@@ -19,7 +19,7 @@ Message = dict[str, Any]
 # If the last word of a final ends so shortly before the end of the recognised audio, no pause has ended the segment.
 ABRUPT_MS: Final = 400
 # Fields in milliseconds that are durations, not times.
-DURATIONS: Final = ("gap_ms", "unrecognised_ms")
+DURATIONS: Final = ("gap_ms", "unrecognised_ms", "pause_ms")
 
 
 class Progress:
@@ -43,6 +43,12 @@ class Progress:
     def cuts_ms(self) -> list[float]:
         """For each channel, the time after which audio may still become part of a final."""
         return [channel.cut_ms for channel in self._channels]
+
+    @property
+    def contexts(self) -> list[Message | None]:
+        """For each channel, the words before its cut; empty if the service has said none."""
+        found = [channel.context for channel in self._channels]
+        return found if any(found) else []
 
     @property
     def after(self) -> int:
@@ -127,6 +133,7 @@ class _Channel:
 
     window_ms: int  # a final never contains audio from longer ago than this
     cut_ms: float = 0
+    context: Message | None = None  # of the last final; another session needs it to write the next words the same way
     heard_ms: float = 0
     first_segment: int = 0  # the number of the first segment in the service's present session
     _segments: int = 0
@@ -147,6 +154,7 @@ class _Channel:
             return self._tell_speech(message)
         if kind == "final":
             self._segments += 1
+            self.context = message.pop("context", self.context)
         cut_ms = message.get("audio_ms" if kind == "flushed" else "cut_ms", 0)
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
         self.cut_ms = max(self.cut_ms, cut_ms, self.heard_ms - self.window_ms)

@@ -91,7 +91,7 @@ class Reopening:
         timer = asyncio.get_running_loop().call_at(until, connection.abort)
         try:
             resume = {"token": self._token, "after": self._progress.after}
-            ready = await connection.open({"resume": resume} if self._token else self._options)
+            ready = await connection.open({"resume": resume} if self._token else self._again())
             if self.unwanted:
                 raise SessionError("closed", "The session has been closed.")
             # No `await` from here on: other tasks that send or read must see either none of this change or all of it.
@@ -101,6 +101,11 @@ class Reopening:
             raise
         finally:
             timer.cancel()
+
+    def _again(self) -> Mapping[str, Any]:
+        """The options for another session, which goes on after the words that are final."""
+        contexts = self._progress.contexts
+        return {**self._options, "context": contexts} if contexts else self._options
 
     def _resumed(self, ready: Mapping[str, Any]) -> list[Message]:
         if not self._kept.resume(ready.get("from_sample", -1), ready.get("flushes", 0)):

@@ -12,7 +12,12 @@ from streamer.chosen_service import chosen_service
 from streamer.commands.arguments.key import add_key_argument
 from streamer.commands.arguments.output import add_output_arguments
 from streamer.commands.arguments.parser import USAGE, add_server_argument
-from streamer.commands.arguments.recognition import add_recognition_arguments, option, session_options
+from streamer.commands.arguments.recognition import (
+    add_form_arguments,
+    add_recognition_arguments,
+    option,
+    session_options,
+)
 from streamer.terminal.output_file import OutputError
 from streamer.timing import Timing
 from streamer.triton import TritonError
@@ -31,6 +36,7 @@ examples:
   streamer mic -o notes.txt                each sentence into a file, and on the terminal
   streamer mic -o notes.txt --append       the same, at the end of the existing file
   streamer mic --format srt -o talk.srt    subtitles that grow while somebody speaks
+  streamer mic --dictation                 "comma", "full stop", "new paragraph" and others become marks
   streamer mic --server example.org:8080   with a service that runs elsewhere
   streamer mic --input-channels 2 --channels separate   two microphones, with a speaker at each
 
@@ -53,11 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=CHANNELS[0],
         help="mix the channels, or recognise each separately and show its number (mix)",
     )
-    add_recognition_arguments(parser.add_argument_group("recognition"))
+    group = parser.add_argument_group("recognition")
+    add_form_arguments(group)
+    group.add_argument(
+        "--dictation",
+        action="store_const",
+        const=True,
+        help="write spoken marks as marks: comma, full stop or period, question mark, exclamation mark or point, "
+        "colon, semicolon, new line, new paragraph",
+    )
+    add_recognition_arguments(group)
 
 
 def run(options: argparse.Namespace) -> int:
     """Transcribe until a signal ends it. Returns the exit status."""
+    if options.dictation and not options.written:
+        print("streamer: --dictation cannot be used with --spoken; see streamer mic --help.", file=sys.stderr)
+        return USAGE
     from streamer.audio.microphone import MicrophoneError, choose_device, input_devices, quiet_libraries
 
     with quiet_libraries():

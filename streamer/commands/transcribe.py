@@ -18,7 +18,7 @@ from streamer.chosen_service import chosen_service
 from streamer.commands.arguments.key import add_key_argument
 from streamer.commands.arguments.output import add_output_arguments
 from streamer.commands.arguments.parser import USAGE, add_server_argument, count
-from streamer.commands.arguments.recognition import add_recognition_arguments, option
+from streamer.commands.arguments.recognition import add_form_arguments, add_recognition_arguments, option
 from streamer.terminal.transcript_output import OutputError, TranscriptOutput
 from streamer.timing import Timing
 from streamer.triton import TritonError
@@ -48,7 +48,8 @@ examples:
   … | streamer --encoding mulaw --sample-rate 8000 -
                                            audio of a telephone
   streamer --channels separate call.wav    a speaker on each side: each line shows its channel, counted from 1
-  streamer --hotword kubernetes --written talk.wav
+  streamer --hotword Kubernetes talk.wav   a name to listen for, written like this
+  streamer --spoken talk.wav               the words as they were spoken, without marks and capitals
   streamer ./serve                         a recording with the name of a command
 
 Transcripts go to standard output, everything else to standard error. The exit status is 0 only if every recording was
@@ -81,7 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=CHANNELS[0],
         help="mix the channels, or recognise each separately and show its number (mix)",
     )
-    add_recognition_arguments(parser.add_argument_group("recognition"))
+    group = parser.add_argument_group("recognition")
+    add_form_arguments(group)
+    add_recognition_arguments(group)
     add = parser.add_argument_group("raw PCM on standard input").add_argument
     add("--encoding", choices=ENCODINGS, help=f"encoding of the samples ({ENCODINGS[0]})")
     add("--sample-rate", type=option("sample_rate", int), metavar="HZ", help="samples per second (16000)")

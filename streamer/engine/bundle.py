@@ -6,6 +6,7 @@
 - `rescoring.safetensors` (optional): a neural language model that compares the alternatives where a segment ends
 - `calibration.json` (optional): corrections of times and confidences
 - `activity.pt` (optional): the network that detects whether somebody is speaking
+- `punctuation.safetensors` (optional): marks and capitals for the written form
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from streamer.engine.language.lexicon import Lexicon, LexiconError
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralError, NeuralModel
 from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
+from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationError, PunctuationModel
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
@@ -60,10 +62,13 @@ def load_recogniser(
         rescorer = load_rescorer(folder, language, device)
         beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters, rescorer=rescorer)
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
-    except (LexiconError, LanguageError, NeuralError, OSError, TypeError, ValueError) as error:
+        punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
+    except (LexiconError, LanguageError, NeuralError, PunctuationError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
-    return Recogniser(model, searches, slots=slots, calibration=calibration, idle_limit_s=idle_limit_s)
+    return Recogniser(
+        model, searches, slots=slots, calibration=calibration, punctuation=punctuation, idle_limit_s=idle_limit_s
+    )
 
 
 def load_rescorer(folder: Path, language: LanguageModel, device: torch.device | str = "cpu") -> Rescorer | None:

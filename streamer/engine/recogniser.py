@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
 from streamer.engine.preparation import Preparations
+from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.engine.search.search import Hypothesis, LikelyWords, Search
 from streamer.engine.slots import Slots, SlotsFull
 from streamer.engine.stream import Stream, TimeScale
@@ -20,8 +22,10 @@ from streamer.engine.stream_events import StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
+from streamer.engine.text.sentence_marks import Asking, SentenceMarks, Window
 from streamer.engine.work import NotNow, Work
 
+T = TypeVar("T")
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
 _CHARACTER_S = 0.00004  # the approximate time to prepare a character of a hotword
@@ -58,15 +62,20 @@ class Recogniser:
         *,
         slots: int,
         calibration: Calibration | None = None,
+        punctuation: PunctuationModel | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`searches` are those that streams may choose from, each with room for all slots."""
+        """`searches` are those that streams may choose from, each with room for all slots.
+
+        Without `punctuation`, the written form has no marks, and capitals only where rules give them.
+        """
         self.model = model
         self.searches = searches
         self._slots = Slots(slots)
         self._state = model.make_state(slots)
         self._calibration = calibration or Calibration()
+        self._punctuation = punctuation
         self._idle_limit_s = idle_limit_s
         self._now = clock
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
@@ -94,9 +103,8 @@ class Recogniser:
             lease = self._slots.acquire()
         except SlotsFull as full:
             raise StreamError("full", f"{full}; try again when a stream has ended") from None
-        results = ResultBuilder(options, self._calibration, begins=options.begins)
         self._streams[stream] = Stream(
-            lease, options, results, self._time_scale, last_used=self._now(), speaking=options.speaking
+            lease, options, self._results(options), self._time_scale, last_used=self._now(), speaking=options.speaking
         )
         estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
         self._preparations.add(stream, self._preparation(lease.slot, options), options.caller, estimate_s)
@@ -156,16 +164,18 @@ class Recogniser:
                 yield index, error
         while running:
             due: dict[int, list[tuple[int, Stream, NDArray[np.int16]]]] = {}
-            for index, stream in list(running.items()):
-                if not self._slots.valid(stream.lease):
-                    # It was closed between two answers of this batch. Its slot may belong to another stream by now.
-                    del running[index]
-                    yield index, StreamError("unknown_stream", "the stream was closed while its audio was computed")
-                elif (samples := stream.next_step()) is not None:
-                    due.setdefault(stream.step_samples, []).append((index, stream, samples))
+            finished: dict[int, Stream] = {}
+            for index, stream in running.items():
+                # One that was closed between two answers of this batch is finished: its slot may be another stream's.
+                samples = stream.next_step() if self._slots.valid(stream.lease) else None
+                if samples is None:
+                    finished[index] = stream
                 else:
-                    del running[index]
-                    yield index, self._answer(chunks[index], stream)
+                    due.setdefault(stream.step_samples, []).append((index, stream, samples))
+            if finished:
+                running = {index: stream for index, stream in running.items() if index not in finished}
+                yield from self._answers(chunks, finished)
+                continue  # meanwhile, others may have been closed
             for group in due.values():
                 try:
                     self._compute([stream for _, stream, _ in group], [samples for _, _, samples in group])
@@ -189,6 +199,12 @@ class Recogniser:
         stream.append(chunk.samples)
         stream.flushing = chunk.flush or chunk.end
         return stream
+
+    def _results(self, options: StreamOptions) -> ResultBuilder:
+        marks = None
+        if options.written and self._punctuation is not None and not self.model.writes:
+            marks = SentenceMarks(self._punctuation.behind, self._punctuation.ahead, options.context)
+        return ResultBuilder(options, self._calibration, options.begins, marks, untouched=self.model.writes)
 
     def _preparation(self, slot: int, options: StreamOptions) -> Work[None]:
         settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)
@@ -214,11 +230,29 @@ class Recogniser:
         if ACTIVITY in emissions:
             probabilities = emissions[ACTIVITY].squeeze(2).exp().tolist()
             activity = {stream.lease.slot: row for stream, row in zip(streams, probabilities, strict=True)}
-        ended = []
-        for stream, hypothesis in self._searched(streams, emissions):
-            if stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream)):
-                ended.append(stream.lease.slot)
-        self._start_afresh(ended)
+        read = {
+            stream.lease.slot: stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream))
+            for stream, hypothesis in self._searched(streams, emissions)
+        }
+        self._start_afresh([slot for slot, ended in self._marked(read).items() if ended])
+
+    def _marked(self, asking: Mapping[int, Asking[T]]) -> dict[int, T]:
+        """Finish this work of several streams. The punctuation model is called once for all of them."""
+        done: dict[int, T] = {}
+        waiting: list[tuple[int, Asking[T], Sequence[Window]]] = []
+        for key, work in asking.items():
+            try:
+                waiting.append((key, work, next(work)))
+            except StopIteration as end:
+                done[key] = end.value
+        if waiting and self._punctuation is not None:
+            answers = iter(self._punctuation.read([window for _, _, windows in waiting for window in windows]))
+            for key, work, windows in waiting:
+                try:
+                    work.send([next(answers) for _ in windows])
+                except StopIteration as end:
+                    done[key] = end.value
+        return done
 
     def _searched(self, streams: Sequence[Stream], emissions: Emissions) -> Iterator[tuple[Stream, Hypothesis]]:
         """The hypotheses of these streams, each from the search that it chose."""
@@ -234,12 +268,21 @@ class Recogniser:
     def _search_of(self, stream: Stream) -> _SlotSearch:
         return _SlotSearch(self.searches[stream.options.search], stream.lease.slot)
 
-    def _answer(self, chunk: Chunk, stream: Stream) -> list[StreamEvent]:
-        if stream.flushing and stream.conclude(self._search_of(stream)):
-            self._start_afresh([stream.lease.slot])
-        if chunk.end:
-            self.close(chunk.stream)
-        return stream.take_events()
+    def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[Answer]:
+        """The answers for streams that have no whole step left. Those that are flushed are concluded together."""
+        valid = {index: stream for index, stream in finished.items() if self._slots.valid(stream.lease)}
+        concluded = self._marked(
+            {index: stream.conclude(self._search_of(stream)) for index, stream in valid.items() if stream.flushing}
+        )
+        self._start_afresh([valid[index].lease.slot for index, begun in concluded.items() if begun])
+        for index in valid:
+            if chunks[index].end:
+                self.close(chunks[index].stream)
+        for index, stream in finished.items():
+            if index in valid:
+                yield index, stream.take_events()
+            else:
+                yield index, StreamError("unknown_stream", "the stream was closed while its audio was computed")
 
     def _start_afresh(self, slots: Sequence[int]) -> None:
         if slots:

@@ -14,11 +14,14 @@ from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWord
 from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import Cut, Flushed, Heard, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
-from streamer.engine.text.result_builder import ResultBuilder, SegmentPosition
+from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
+from streamer.engine.text.sentence_marks import Asking
 
 BYTES_PER_SAMPLE = 2
 # The model emits words with a delay. This much faint noise after the last sample makes it emit the rest.
 TAIL_MS = 320
+# What the client makes final ends like what is followed by a long pause.
+FLUSH_PAUSE_MS = 1000
 # Noise instead of zeros, because models are poor at exact silence. Always the same, so a replay gives the same words.
 _TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)
 
@@ -102,7 +105,7 @@ class Stream:
             return np.concatenate([rest, tail])
         return None
 
-    def read(self, found: Hypothesis, activity: Sequence[float] | None, search: SegmentSearch) -> bool:
+    def read(self, found: Hypothesis, activity: Sequence[float] | None, search: SegmentSearch) -> Asking[bool]:
         """Handle the results of a step. True if the segment ended, so the model must start afresh.
 
         `activity` is the probability of speech in each frame, None if the model does not report it.
@@ -117,7 +120,7 @@ class Stream:
         ending = rule.segment_end(found, self._computed // self.time_scale.frame_samples, frame_ms, quiet)
         if ending is None:
             stable = min(found.stable, rule.settled(found.words, frame_ms))
-            partial = self.results.partial(found, stable, self._position)
+            partial = yield from self.results.partial(found, stable, self._position)
             if partial:
                 self.events.append(partial)
             return False
@@ -125,16 +128,18 @@ class Stream:
         last = search.finish().words if found.words or found.running else ()
         words = last if ending.silence else _shared(found.words, last)
         cut = min(self._sample(ending.frame), self.received)
-        self._end_segment(cut, words, ending.frame, search, silence=ending.silence)
+        heard_ms = self.time_scale.ms(self._computed) if ending.silence else None
+        yield from self._end_segment(cut, words, ending.frame, search, heard_ms=heard_ms)
         return True
 
-    def conclude(self, search: SegmentSearch) -> bool:
+    def conclude(self, search: SegmentSearch) -> Asking[bool]:
         """Make everything final and answer the flush: all audio is computed. True if the model must start afresh."""
         self.flushing = False
         begun = self._computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
-        self._end_segment(self.received, words, None, search, silence=True)
+        heard_ms = self.time_scale.ms(self.received - self._base) + FLUSH_PAUSE_MS
+        yield from self._end_segment(self.received, words, None, search, heard_ms=heard_ms)
         self.events.append(Flushed(self.time_scale.ms(self.received)))
         return begun
 
@@ -174,22 +179,32 @@ class Stream:
         return self._base + frame * self.time_scale.frame_samples
 
     def _end_segment(
-        self, cut: int, words: Sequence[HypothesisWord], frame: int | None, search: SegmentSearch, *, silence: bool
-    ) -> None:
-        """Make the words before `frame` final, and begin a new segment at the sample `cut`."""
-        kept = _before(words, frame)
+        self,
+        cut: int,
+        words: Sequence[HypothesisWord],
+        frame: int | None,
+        search: SegmentSearch,
+        *,
+        heard_ms: int | None,
+    ) -> Asking[None]:
+        """Make the words before `frame` final, and begin a new segment at the sample `cut`.
+
+        `heard_ms`: the speaker paused, and is silent until then; None if the segment has its greatest length.
+        """
+        kept, silence = _before(words, frame), heard_ms is not None
+        ending = SegmentEnding(silence, self.time_scale.ms(cut - self._base), heard_ms, tuple(words[len(kept) :]))
         if kept:
             # Ask for more than the client wants, because those that differ only after the cut are merged.
             others = search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
             ranked = [(_before(other, frame), share) for other, share in others]
-            self.events.append(self.results.final(kept, ranked, self._position, pause=silence))
+            self.events.append((yield from self.results.final(kept, ranked, self._position, ending)))
             self._segment += 1
         else:
-            self.results.cut(pause=silence)
+            self.results.cut(self._position, ending)
         if silence and self.speaking:
             self._pause(self._sample(kept[-1].end) if kept else cut, over=frame is None)
         if cut > self._base:
-            self.events.append(Cut(cut, self.speaking, self.results.begins))
+            self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context))
         del self._audio[: (cut - self._base) * BYTES_PER_SAMPLE]
         self._base, self._computed = cut, 0
         self._tracker, self._spoke = None, self.speaking

@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from streamer.engine.punctuation.marks import HeardWord
+
 
 @dataclass(frozen=True)
 class SpokenWord:
@@ -73,13 +75,15 @@ class Speech:
 class Cut:
     """A new segment starts at this sample. No audio before it will be needed again.
 
-    A stream that replaces this one from here on takes `speaking` and `begins` as options.
+    A stream that replaces this one from here on takes `speaking`, `begins` and `context` as options. `context` has the
+    last words, which decide the marks and capitals of the next ones. It is None if no model decides these.
     """
 
     type: ClassVar[str] = "cut"
     sample: int
     speaking: bool = False
     begins: bool = True
+    context: tuple[HeardWord, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from streamer.engine.endpointing import EndpointRule
+from streamer.engine.punctuation.marks import HeardWord
 from streamer.engine.search.search import Hotword
 from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_forms
 from streamer.limits import (
@@ -15,9 +16,12 @@ from streamer.limits import (
     ALTERNATIVES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
+    LONGEST_CONTEXT_PAUSE_MS,
+    LONGEST_CONTEXT_WORD,
     LONGEST_HOTWORD,
     LONGEST_SEGMENT_BOUNDS_MS,
     MOST_ALTERNATIVES,
+    MOST_CONTEXT_WORDS,
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
@@ -54,12 +58,14 @@ class StreamOptions:
     search: str = SEARCH
     alternatives: int = ALTERNATIVES
     written: bool = False
+    dictation: bool = False  # with `written`: spoken marks such as "comma" are written as marks
     stability: str = STABILITY
     settle_ms: int = SETTLE_MS
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
     speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
     begins: bool = True  # the first word begins a sentence
+    context: tuple[HeardWord, ...] = ()  # the last words before the start, from the same event
     caller: str = ""  # a name for the owner of this stream: callers share the time for preparation
 
     @classmethod
@@ -137,7 +143,28 @@ def _hotword(entry: object) -> Hotword:
     return Hotword(text, float(weight))
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {"endpoint": _endpoint, "hotwords": _hotwords}
+def _context(given: object) -> tuple[HeardWord, ...]:
+    if not isinstance(given, list):
+        raise BadOptions(f"option 'context' must be a JSON list, not {json.dumps(given)}")
+    if len(given) > MOST_CONTEXT_WORDS:
+        raise BadOptions(f"the context can have at most {MOST_CONTEXT_WORDS} words, not {len(given)}")
+    return tuple(map(_context_word, given))
+
+
+def _context_word(entry: object) -> HeardWord:
+    if not isinstance(entry, dict) or entry.keys() != {"word", "pause_ms"}:
+        raise BadOptions(f'a word of the context must be {{"word":…,"pause_ms":…}}, not {json.dumps(entry)}')
+    word = _typed("a word of the context", entry["word"], str)
+    pause_ms = _typed("'pause_ms' of the context", entry["pause_ms"], int)
+    if not 0 < len(word) <= LONGEST_CONTEXT_WORD:
+        raise BadOptions(f"a word of the context must have 1 to {LONGEST_CONTEXT_WORD} characters: {word!r:.80}")
+    _within(
+        "pause_ms of the context", _typed("'pause_ms' of the context", pause_ms, int), (0, LONGEST_CONTEXT_PAUSE_MS)
+    )
+    return HeardWord(word, pause_ms)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"endpoint": _endpoint, "hotwords": _hotwords, "context": _context}
 _JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}
 
 

@@ -42,13 +42,14 @@ class AudioLocation:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording of a manifest. `words` is its reference text, normalised."""
+    """One recording of a manifest. `text` is its reference as it is in the manifest, and `words` is it normalised."""
 
     name: str
     corpus: str
     speaker: str | None
     words: tuple[str, ...]
     location: AudioLocation
+    text: str = ""
 
     def samples(self) -> Int16Samples:
         """The audio, read as `streamer FILE` reads it. AudioError if it cannot be read."""
@@ -140,9 +141,8 @@ def _utterances(path: Path, header: list[str], rows: list[list[str]]) -> Iterato
             raise ManifestError(f"{where}: the reference of {name} has no words.")
         corpus = next((row[column] for column in _CORPUS if row.get(column)), path.stem)
         speaker = row.get("speaker", "")
-        yield Utterance(
-            name, corpus, None if speaker in _NO_SPEAKER else speaker, words, _location(path.parent, row, where, shards)
-        )
+        location = _location(path.parent, row, where, shards)
+        yield Utterance(name, corpus, None if speaker in _NO_SPEAKER else speaker, words, location, row["text"])
 
 
 def _name(row: dict[str, str]) -> str:

@@ -38,7 +38,8 @@ class WordSpan(NamedTuple):
 class TimedWord(NamedTuple):
     """A normalised word of the transcript, with the times when it was shown, stable and final.
 
-    `span` and `confidence` are None if the word has none of its own.
+    `span` and `confidence` are None if the word has none of its own. `written` is the text of its token, which may
+    stand for several words; then only the last of them has it.
     """
 
     word: str
@@ -47,6 +48,7 @@ class TimedWord(NamedTuple):
     final: TimePoint
     span: WordSpan | None = None
     confidence: float | None = None
+    written: str = ""
 
 
 class TimedFinal(NamedTuple):
@@ -111,8 +113,9 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
                     now.time,
                     token.span,
                     token.confidence,
+                    " ".join(token.shown) if place == len(token.spoken) else "",
                 )
-                for word in token.spoken
+                for place, word in enumerate(token.spoken, 1)
             ]
             position = end
         found.append(TimedFinal(tuple(words), event.get("confidence")))

@@ -53,12 +53,10 @@ def final_lines(final: Mapping[str, Any], stream: TextIO) -> str:
     start = _time(final["start_ms"])
     width = size_of(stream).columns
     indent = " " * len(start) if width >= _NARROW else ""
-    text = printable(channel_prefix(final) + final["text"])
-    if indent:
-        lines = wrapped(text, width - 1 - len(indent))
-    else:
-        lines = wrapped(start + text, width - 1)
-        start = ""
+    text, room = channel_prefix(final) + final["text"], width - 1 - len(indent)
+    if not indent:
+        start, text = "", start + text
+    lines = [line for dictated in text.split("\n") for line in wrapped(printable(dictated), room)]
     return start + f"\n{indent}".join(lines) + "\n"
 
 

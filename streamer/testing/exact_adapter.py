@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.engine.recogniser import Answer, Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_options import StreamOptions
@@ -23,23 +24,27 @@ FOREVER_S = 3600.0
 HANG_FILE = "hang"
 
 
-def adapter(source: str, fault: Fault | None = None) -> Any:
-    """The shipped module with the exact recogniser; `source` is the file that takes its place in the repository."""
+def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = False) -> Any:
+    """The shipped module with the exact recogniser; `source` is the file that takes its place in the repository.
+
+    With `punctuation`, the shipped punctuation model decides marks.
+    """
     path = asr_repository() / MODEL / "1" / "model.py"
     spec = importlib.util.spec_from_file_location("shipped_model", path)
     assert spec is not None
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.load_recogniser = partial(_load, Path(source).resolve().parent, fault)
+    marks = PunctuationModel.load(path.parent) if punctuation else None
+    module.load_recogniser = partial(_load, Path(source).resolve().parent, fault, marks)
     if fault == "talks nonsense":
         module.as_json = lambda event: "nonsense"
     return module
 
 
-def exact_recogniser(slots: int, idle_limit_s: float = 20.0) -> Recogniser:
+def exact_recogniser(slots: int, idle_limit_s: float = 20.0, punctuation: PunctuationModel | None = None) -> Recogniser:
     """A recogniser that reads letters from the level of the audio, with any search."""
-    return Recogniser(ExactModel(), _searches(slots), slots=slots, idle_limit_s=idle_limit_s)
+    return Recogniser(ExactModel(), _searches(slots), slots=slots, punctuation=punctuation, idle_limit_s=idle_limit_s)
 
 
 class FaultyRecogniser(Recogniser):
@@ -67,12 +72,19 @@ class FaultyRecogniser(Recogniser):
 
 
 def _load(
-    beside: Path, fault: Fault | None, folder: Path, *, slots: int, device: object, idle_limit_s: float
+    beside: Path,
+    fault: Fault | None,
+    punctuation: PunctuationModel | None,
+    folder: Path,
+    *,
+    slots: int,
+    device: object,
+    idle_limit_s: float,
 ) -> Recogniser:
     if fault == "does not load":
         raise RuntimeError("no weights")
     if fault is None:
-        return exact_recogniser(slots, idle_limit_s)
+        return exact_recogniser(slots, idle_limit_s, punctuation)
     return FaultyRecogniser(fault, beside, slots, idle_limit_s)
 
 

@@ -15,6 +15,7 @@ class ExactModel:
     """Reads a unit from the level of each frame, and emits it one frame late. A frame with two levels is the blank."""
 
     name = "exact"
+    writes = False
     sample_rate = 16000
     frame_samples = FRAME
     step_ms: tuple[int, ...] = (160, 320, 640)

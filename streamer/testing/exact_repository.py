@@ -26,13 +26,16 @@ FAULTS: Final[dict[Fault, str]] = {
 
 _ADAPTER = """from streamer.testing.exact_adapter import adapter
 
-TritonPythonModel = adapter(__file__, {fault!r}).TritonPythonModel
+TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation}).TritonPythonModel
 """
 
 
-def exact_repository(folder: Path) -> Path:
-    """Make a repository in this folder, with an exact model in the place of the shipped one."""
-    add_exact_model(folder)
+def exact_repository(folder: Path, *, punctuation: bool = False) -> Path:
+    """Make a repository in this folder, with an exact model in the place of the shipped one.
+
+    With `punctuation`, the written form has the marks and capitals of the shipped punctuation model.
+    """
+    add_exact_model(folder, punctuation=punctuation)
     return folder
 
 
@@ -43,11 +46,12 @@ def add_exact_model(
     slots: int | None = None,
     instances: int | None = None,
     fault: Fault | None = None,
+    punctuation: bool = False,
 ) -> Path:
     """Put an exact model of this name into a repository, and return its folder. `slots` is for each instance."""
     config = configured(model_config(asr_repository() / MODEL), name=name, instances=instances, slots=slots)
     folder = repository / name
     (folder / "1").mkdir(parents=True)
     (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
-    (folder / "1" / "model.py").write_text(_ADAPTER.format(fault=fault), encoding="utf-8")
+    (folder / "1" / "model.py").write_text(_ADAPTER.format(fault=fault, punctuation=punctuation), encoding="utf-8")
     return folder

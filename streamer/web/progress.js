@@ -13,7 +13,7 @@ import {windowMs} from "./kept-audio.js";
 /** If a final's last word ends so shortly before the end of the recognised audio, no pause has ended the segment. */
 const ABRUPT_MS = 400;
 /** Fields in milliseconds that are durations, not times. */
-const DURATIONS = ["gap_ms", "unrecognised_ms"];
+const DURATIONS = ["gap_ms", "unrecognised_ms", "pause_ms"];
 
 export class Progress {
     /** The number of the last message; `ready` has the first one. */
@@ -42,6 +42,12 @@ export class Progress {
     /** For each channel, the time after which audio may still become part of a final. */
     get cutsMs() {
         return this.#channels.map(({cutMs}) => cutMs);
+    }
+
+    /** For each channel, the words before its cut; empty if the service has sent none. */
+    get contexts() {
+        const found = this.#channels.map(({context}) => context);
+        return found.some((context) => context !== null) ? found : [];
     }
 
     /** The number that the service itself gave to the last message. */
@@ -130,6 +136,8 @@ export class Progress {
 /** What was passed on for one channel, or for all channels if they are mixed. */
 class Channel {
     cutMs = 0;
+    /** @type {object | null} of the last final; another session needs it to write the next words in the same way */
+    context = null;
     /** The number of the first segment in the service's present session. */
     firstSegment = 0;
     #heardMs = 0;
@@ -155,7 +163,11 @@ class Channel {
     /** @param {Message} message that is about to be passed on @returns {boolean} false if it was passed on before */
     tell(message) {
         if (message.type === "speech") return this.#tellSpeech(message);
-        if (message.type === "final") this.#segments += 1;
+        if (message.type === "final") {
+            this.#segments += 1;
+            this.context = message.context ?? this.context;
+            delete message.context;
+        }
         const cutMs = (message.type === "flushed" ? message.audio_ms : message.cut_ms) ?? 0;
         this.#heardMs = Math.max(this.#heardMs, message.audio_ms ?? 0);
         this.cutMs = Math.max(this.cutMs, cutMs, this.#heardMs - this.#windowMs);

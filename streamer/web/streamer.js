@@ -305,7 +305,9 @@ export class Session extends EventTarget {
         if (this.#progress.restarts === MOST_RESTARTS) {
             throw new StreamerError("failed", "The service fails again and again with this audio.");
         }
-        const {connection, ready} = await Connection.open(this.#url, this.#key, this.#options);
+        const context = this.#progress.contexts;
+        const options = context.length > 0 ? {...this.#options, context} : this.#options;
+        const {connection, ready} = await Connection.open(this.#url, this.#key, options);
         const fromMs = this.#kept.restart(this.#progress.cutsMs);
         this.#require(connection, fromMs !== null);
         this.#token = ready.token ?? "";

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
 from streamer.wire.native import encode
+from streamer.wire.text_context import TextContext
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Final:
     alternatives: tuple[Alternative, ...] | None = None
     cut_ms: int | None = None  # audio from here on belongs to later segments; a model sends this as a cut
     channel: int | None = None
+    context: TextContext | None = None  # for a session that goes on from the cut; a model sends this with a cut
 
 
 class SpeechState(str, Enum):
@@ -153,4 +155,6 @@ def content(of: object) -> dict[str, Any]:
     for name, value in found.items():
         if isinstance(value, tuple):
             found[name] = [content(part) for part in value]
+        elif is_dataclass(value):
+            found[name] = content(value)
     return found

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from streamer.limits import MOST_CONTEXT_WORDS
 from streamer.wire.errors import kind_of
 from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Word
+from streamer.wire.text_context import ContextWord
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,15 @@ class Opened:
 class Cut:
     """A new segment starts at this sample. No audio before it will be needed again.
 
-    If another sequence continues this one from here, it gets `speaking` and `begins` as options, where they are given.
+    If another sequence continues this one from here, it gets `speaking`, `begins` and `context` as options, where they
+    are given.
     """
 
     type: ClassVar[str] = "cut"
     sample: int
     speaking: bool | None = None
     begins: bool | None = None
+    context: tuple[ContextWord, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,15 @@ def _speech(event: Mapping[str, Any]) -> Speech:
 
 
 def _cut(event: Mapping[str, Any]) -> Cut:
-    return Cut(_required(event, "sample", int), _optional(event, "speaking", bool), _optional(event, "begins", bool))
+    context = _parts(event, "context", _context_word)
+    if context is not None and len(context) > MOST_CONTEXT_WORDS:
+        raise ValueError(f"'context' of 'cut' has {len(context)} words; at most {MOST_CONTEXT_WORDS} are allowed")
+    return Cut(
+        _required(event, "sample", int),
+        _optional(event, "speaking", bool),
+        _optional(event, "begins", bool),
+        context,
+    )
 
 
 def _flushed(event: Mapping[str, Any]) -> Flushed:
@@ -135,6 +147,10 @@ def _word(word: Mapping[str, Any]) -> Word:
         _number(word, "confidence") if "confidence" in word else None,
         _optional(word, "spoken", str),
     )
+
+
+def _context_word(word: Mapping[str, Any]) -> ContextWord:
+    return ContextWord(_required(word, "word", str), _required(word, "pause_ms", int))
 
 
 def _alternative(alternative: Mapping[str, Any]) -> Alternative:

@@ -17,6 +17,7 @@ from streamer.limits import (
     LONGEST_SEGMENT_BOUNDS_MS,
     LONGEST_SEGMENT_MS,
     MOST_ALTERNATIVES,
+    MOST_CHANNELS,
     MOST_HOTWORD_WORDS,
     MOST_HOTWORDS,
     OFF,
@@ -32,12 +33,12 @@ from streamer.limits import (
     WITHOUT_TEXT_MS,
 )
 from streamer.wire.errors import CloseCode, WireError, bad, kind_of, named, shown
+from streamer.wire.text_context import TextContext, contexts
 
 # Bytes of a sample. mulaw and alaw have one byte each; streamer.audio decodes them.
 SAMPLE_BYTES = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}
 ENCODINGS = tuple(SAMPLE_BYTES)
 SAMPLE_RATES = (8_000, 192_000)
-MOST_CHANNELS = 8
 
 
 Rule = Callable[[str, Any], Any]
@@ -198,12 +199,14 @@ class Start:
     search: str = _option(SEARCH, _one_of(*SEARCHES))
     alternatives: int = _option(ALTERNATIVES, _within(0, MOST_ALTERNATIVES))
     written: bool = _option(False, _flag)
+    dictation: bool = _option(False, _flag)
     stability: str = _option(STABILITY, _one_of(*STABILITIES))
     settle_ms: int = _option(SETTLE_MS, _within(*SETTLE_BOUNDS_MS, also=(0,)))
     endpoint: Endpoint = field(default=_USUAL, metadata={"rule": _endpoint})
     hotwords: tuple[Hotword, ...] = _option((), _hotwords)
     live: bool = _option(False, _flag)
     model: str = _option(DEFAULT_MODEL, _text)
+    context: tuple[TextContext | None, ...] = _option((), contexts)
     resume: Resume | None = field(default=None, metadata={"rule": _resume})
 
     @property
@@ -222,4 +225,5 @@ class Start:
 
 
 # Options that only the service acts on: the recogniser always gets one channel at 16 kHz, whatever the client sends.
-_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "model", "resume")
+# It gets the context of its channel with those of a cut.
+_SERVICE_ONLY = ("encoding", "sample_rate", "channels", "multichannel", "live", "model", "context", "resume")

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
 import psutil
 import pytest
@@ -40,9 +41,9 @@ def whole(triton: TritonServer) -> list[Event]:
     return asyncio.run(undisturbed())
 
 
-async def disturbed(url: str, breaking: Break, at: float = BREAK_AT) -> list[Event]:
+async def disturbed(url: str, breaking: Break, at: float = BREAK_AT, **options: Any) -> list[Event]:
     """Return all events of the recording, sent faster than speech, with a fault on the way."""
-    async with session(url) as websocket:
+    async with session(url, **options) as websocket:
         reading = asyncio.create_task(rest(websocket))
         piece = int(PIECE_S * SAMPLE_RATE) * 2
         broken = False
@@ -101,6 +102,22 @@ async def test_stub_killed(whole: list[Event]) -> None:
 
         check(await disturbed(service.url, kill), whole)
         assert triton.pid != first
+
+
+async def test_marks_and_capitals_after_a_replay() -> None:
+    """A sequence that begins at a cut in the middle of a sentence goes on with the same marks and capitals."""
+    written: dict[str, Any] = {"written": True, "endpoint": {"longest_ms": 6000}}
+    triton = TritonServer(asr_repository(), slots=4)
+    async with Service(triton, port=0) as service:
+        right = lasting(await recognise(service.url, AUDIO, **written))
+        finals = [event for event in right if event["type"] == "final"]
+        assert any(mark in final["text"] for final in finals for mark in ",.?")
+        assert not all(final["context"]["begins"] for final in finals)
+
+        async def kill() -> None:
+            os.kill(triton.pid, signal.SIGKILL)
+
+        check(await disturbed(service.url, kill, **written), right)
 
 
 async def test_stopped(whole: list[Event]) -> None:

@@ -361,3 +361,29 @@ async def test_who_is_silent_is_not_given_up(monkeypatch: pytest.MonkeyPatch) ->
         await session.send(audio(2))
         with pytest.raises(SessionError, match=r"has sent nothing for 0\.1 s"):
             await asyncio.wait_for(reading, 60)
+
+
+async def test_another_session_is_given_the_words_before_its_audio() -> None:
+    """They come with each final, which is told without them, and the last ones count."""
+    context = {"begins": False, "words": [{"word": "so", "pause_ms": 80}]}
+
+    async def first(heard: Heard) -> None:
+        await heard.ready()
+        await heard.hear(seconds=3)
+        times = {"start_ms": 100, "end_ms": 500, "audio_ms": 1500, "cut_ms": 1000}
+        await heard.say("final", segment=0, text="So", context=context, **times)
+        await heard.say("partial", segment=1, text="b", stable=0, start_ms=1000, audio_ms=2600)
+        await heard.vanish()
+
+    async def second(heard: Heard) -> None:
+        await heard.ready()
+        await heard.hear()
+        await heard.done()
+
+    async with living(first, forgotten, second) as (url, met), connect(url, {"written": True}) as session:
+        await session.send(audio(3))
+        await session.stop()
+        events = await everything(session)
+    assert [heard.start.get("context") for heard in met] == [None, None, [context]]
+    assert met[2].start["written"] is True
+    assert not any("context" in event for event in events)

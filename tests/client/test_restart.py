@@ -31,6 +31,8 @@ TALK, SHORT = pcm("talk.flac"), SAMPLES / "airplane.mp3"
 # This much audio is given before the service is killed. The recognised part ends within a segment.
 BEFORE_S, HEARD_MS = 15, 14_000
 STEREO = {"channels": 2, "multichannel": True}
+# Segments of the greatest length end in the middle of a sentence.
+WRITTEN: dict[str, Any] = {"written": True, "endpoint": {"longest_ms": 6000}}
 
 
 def beside(first: bytes, second: bytes) -> bytes:
@@ -142,7 +144,7 @@ async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
     """The events of all clients of one service that is killed while all of them speak."""
     served = RestartableService("--triton", triton.grpc_address)
     await served.start()
-    gate, last_gate, loop = Gate(4), Gate(1), asyncio.get_running_loop()
+    gate, last_gate, loop = Gate(5), Gate(1), asyncio.get_running_loop()
 
     def at_gate() -> None:
         asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
@@ -151,6 +153,7 @@ async def all_disturbed(triton: TritonServer) -> dict[str, list[Event]]:
         clients = {
             "asynchronous": asyncio.create_task(speak(served.site, gate)),
             "two channels": asyncio.create_task(speak(served.site, gate, BOTH, **STEREO)),
+            "written": asyncio.create_task(speak(served.site, gate, **WRITTEN)),
             "flushes": asyncio.create_task(flush(served.site, gate)),
             "blocking": asyncio.create_task(asyncio.to_thread(speak_blocking, served.site, at_gate)),
         }
@@ -216,11 +219,21 @@ def test_it_is_one_session(right: list[Event], disturbed: dict[str, list[Event]]
     assert [event for event in before if event["type"] == "partial"][-1]["segment"] == restarted["segment"]
 
 
+def test_marks_and_capitals_are_the_same(service: Service, disturbed: dict[str, list[Event]]) -> None:
+    """The new session is given the words before its audio, so a sentence goes on as if nothing had happened."""
+    events = disturbed["written"]
+    assert [event["type"] for event in events].count("restarted") == 1
+    right = undisturbed(service, TALK, **WRITTEN)
+    assert lasting(events) == lasting(right)
+    assert not any("context" in event for event in events)
+    assert any(mark in event["text"] for event in right if event["type"] == "final" for mark in ",.?")
+
+
 def test_the_command_line_does_not_notice(service: Service, disturbed: dict[str, list[Event]]) -> None:
     """`streamer FILE` writes the same as without the failure, and succeeds."""
     *events, last = disturbed["command line"]
     assert last == {"type": "exit", "status": 0}
-    assert lasting(events) == lasting(undisturbed(service, SHORT))
+    assert lasting(events) == lasting(undisturbed(service, SHORT, written=True))
     assert [event["type"] for event in events].count("restarted") == 1
     transcript = Transcript("")
     for event in events:

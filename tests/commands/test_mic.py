@@ -21,6 +21,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from streamer.audio.microphone import NO_SOUNDDEVICE
 from streamer.bridge.service import Service
 from streamer.evaluate.measures.word_errors import count_errors
+from streamer.evaluate.normalise import normalise
 from streamer.testing.faulty_proxy import proxy
 from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
@@ -96,8 +97,9 @@ def expected(service: Service, sentence: Path) -> str:
 
 def assert_heard(text: str, expected: str) -> None:
     """Check that these are the words, except for a few."""
-    wrong = count_errors(expected.split(), text.split()).word_errors
-    assert wrong <= MOST_WRONG * len(expected.split()), f"{text!r} instead of {expected!r}"
+    right = normalise(expected)  # marks and capitals depend on a few milliseconds of the pauses
+    wrong = count_errors(right, normalise(text)).word_errors
+    assert wrong <= MOST_WRONG * len(right), f"{text!r} instead of {expected!r}"
 
 
 def test_words_appear_while_they_are_spoken(studio: Room, service: Service, sentence: Path, expected: str) -> None:

@@ -77,7 +77,8 @@ def test_the_walls_clock_is_beside() -> None:
     [found] = timed_finals(
         [TimedEvent(5.0, partial("Yes", 320, stable=3)), TimedEvent(9.5, final("Yes", audio_ms=640))]
     )
-    assert found.words == (TimedWord("yes", TimePoint(320, 5.0), TimePoint(320, 5.0), TimePoint(640, 9.5)),)
+    [word] = found.words
+    assert word == TimedWord("yes", TimePoint(320, 5.0), TimePoint(320, 5.0), TimePoint(640, 9.5), written="Yes")
 
 
 def test_words_have_their_span_and_confidence() -> None:

@@ -48,7 +48,13 @@ def test_no_word_is_broken(width: int) -> None:
 
 def test_words_cannot_steer_the_terminal(screen: Screen) -> None:
     """Control characters in a text are shown as spaces."""
-    assert final_lines({"text": "a\x1b[31mb\rc\nd\x9be", "start_ms": 0}, screen.stream) == "[0:00.0] a [31mb c d e\n"
+    assert final_lines({"text": "a\x1b[31mb\rc\vd\x9be", "start_ms": 0}, screen.stream) == "[0:00.0] a [31mb c d e\n"
+
+
+def test_a_dictated_line_break_breaks_the_line(screen: Screen) -> None:
+    """The next line begins below the words; a new paragraph leaves a line empty."""
+    lines = final_lines({"text": "Dear Ada,\n\nhello.\nYours", "start_ms": 0}, screen.stream)
+    assert lines.split("\n") == ["[0:00.0] Dear Ada,", " " * 9, " " * 9 + "hello.", " " * 9 + "Yours", ""]
 
 
 def test_what_is_stable_is_told_by_its_channel_too(screen: Screen) -> None:

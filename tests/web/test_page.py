@@ -152,7 +152,8 @@ async def test_options_are_remembered(open_page: OpenPage) -> None:
     await page.get_by_label("Names and words to listen for").fill("mister quilter\n\n gospel ")
     await page.get_by_label("A sentence ends after").select_option("2000")
     await page.get_by_label("Words appear").select_option("160")
-    await page.get_by_label("Figures and capitals").check()
+    await page.get_by_label("Marks, capitals and figures").uncheck()
+    await page.get_by_label("Dictated marks").check()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_be_hidden()
     await page.reload()
@@ -163,19 +164,25 @@ async def test_options_are_remembered(open_page: OpenPage) -> None:
         "hotwords": ["mister quilter", "gospel"],
         "endpoint": {"after_text_ms": 2000},
         "step_ms": 160,
-        "written": True,
     }
-    assert text[0].isupper()
+    assert text[0].islower()
     await page.click("#options-open")
     await expect(page.get_by_label("Names and words to listen for")).to_have_value("mister quilter\n\n gospel ")
-    await expect(page.get_by_label("Figures and capitals")).to_be_checked()
+    await expect(page.get_by_label("Marks, capitals and figures")).not_to_be_checked()
+    await page.get_by_label("Marks, capitals and figures").check()
+    await page.get_by_role("button", name="Done").click()
+    await page.reload()
+    await transcribed(page, "airplane.mp3")
+    starts = [json.loads(frame) for frame in sent if '"start"' in frame]
+    assert starts[-1]["written"] is starts[-1]["dictation"] is True
+    await page.click("#options-open")
     await page.get_by_role("button", name="Reset to defaults").click()
     await expect(page.get_by_label("A sentence ends after")).to_have_value("1000")
     await page.get_by_role("button", name="Done").click()
     await page.reload()
     await transcribed(page, "airplane.mp3")
     starts = [json.loads(frame) for frame in sent if '"start"' in frame]
-    assert starts[-1] == {"type": "start", "partial_words": True}
+    assert starts[-1] == {"type": "start", "partial_words": True, "written": True}
 
 
 async def test_a_wish_that_is_refused(open_page: OpenPage) -> None:

@@ -27,7 +27,7 @@ TALK_S = 12.5
 async def told(service: Service) -> list[Event]:
     """The events that the command line gets for the talk."""
     sound = pcm("talk.flac")[: int(TALK_S * 32_000)]
-    told: list[Any] = [event async for event in transcribe([sound], service.url)]
+    told: list[Any] = [event async for event in transcribe([sound], service.url, options={"written": True})]
     return told
 
 

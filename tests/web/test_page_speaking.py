@@ -45,7 +45,7 @@ RECORDER = """() => {
 
 async def understood(service: Service, name: str) -> list[str]:
     """The words that the command line gets for a recording."""
-    events = [event async for event in transcribe([pcm(name)], service.url)]
+    events = [event async for event in transcribe([pcm(name)], service.url, options={"written": True})]
     return " ".join(event["text"] for event in events if event["type"] == "final").split()
 
 

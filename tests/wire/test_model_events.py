@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from streamer.engine import stream_events as engine
+from streamer.engine.punctuation.marks import HeardWord
 from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Word
 from streamer.wire.model_events import Cut, Heard, ModelEvent, Opened, Other, parse
+from streamer.wire.text_context import ContextWord
+
+WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,11 @@ def test_an_event(text: str, event: ModelEvent) -> None:
         ),
         (engine.Speech("start", 40), Speech(SpeechState.START, 40)),
         (engine.Cut(1600, speaking=True, begins=False), Cut(1600, speaking=True, begins=False)),
+        (
+            engine.Cut(1600, speaking=False, begins=True, context=(HeardWord("so", 40),)),
+            Cut(1600, speaking=False, begins=True, context=(ContextWord("so", 40),)),
+        ),
+        (engine.Cut(1600, context=()), Cut(1600, speaking=False, begins=True, context=())),
         (engine.Flushed(320), Flushed(320)),
         (engine.Heard(160, 10), Heard(160, 10)),
     ],
@@ -64,6 +73,8 @@ def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -
         ('{"type":"heard"}', "'heard' lacks 'sample'"),
         ('{"type":"heard","sample":true}', "'sample' of 'heard' cannot be true or false"),
         ('{"type":"cut","sample":1,"begins":1}', "'begins' of 'cut' cannot be a whole number"),
+        ('{"type":"cut","sample":1,"context":[{"word":"a"}]}', "'part of an event' lacks 'pause_ms'"),
+        (f'{{"type":"cut","sample":1,"context":[{WORDS}]}}', "'context' of 'cut' has 33 words; at most 32 are allowed"),
         ('{"type":"speech","state":"pause","at_ms":1}', "'pause' is not a valid SpeechState"),
         (
             '{"type":"partial","segment":0,"text":"a","stable":0,"start_ms":0,"audio_ms":1,"words":["a"]}',

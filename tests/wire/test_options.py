@@ -15,6 +15,10 @@ from streamer.wire import options as wire
 from streamer.wire.errors import WireError
 from streamer.wire.native import encode, parse
 from streamer.wire.options import Endpoint, Hotword, Start
+from streamer.wire.text_context import ContextWord, TextContext
+
+WORDS = [{"word": "a", "pause_ms": 0}]
+CONTEXT: dict[str, Any] = {"begins": True, "words": WORDS}
 
 
 def start(**given: Any) -> Start:
@@ -42,6 +46,11 @@ def start(**given: Any) -> Start:
             Start(hotwords=(Hotword("a b", 5.0), Hotword("c"))),
         ),
         ({"hotwords": ["x"] * 200}, Start(hotwords=(Hotword("x"),) * 200)),
+        ({"written": True, "dictation": True}, Start(written=True, dictation=True)),
+        (
+            {"context": [None, {"begins": False, "words": [{"word": "so", "pause_ms": 40}]}]},
+            Start(context=(None, TextContext(False, (ContextWord("so", 40),)))),
+        ),
     ],
 )
 def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
@@ -82,6 +91,16 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
         ({"hotwords": ["x" * 61]}, "bad_option", "at most 60 characters"),
         ({"hotwords": ["?!"]}, "bad_option", "letters or digits"),
         ({"hotwords": ["a\u0000b"]}, "bad_option", "letters or digits"),
+        ({"context": {}}, "bad_option", "a list of at most 8 entries"),
+        ({"context": [None] * 9}, "bad_option", "one for each channel"),
+        ({"context": [{"begins": True}]}, "bad_option", "null, or the 'context' of a final"),
+        ({"context": [{"begins": 1, "words": []}]}, "bad_option", "null, or the 'context' of a final"),
+        ({"context": [CONTEXT | {"words": WORDS * 33}]}, "bad_option", "at most 32 words, not 33"),
+        ({"context": [CONTEXT | {"words": [{"word": "", "pause_ms": 0}]}]}, "bad_option", "1 to 60 printable"),
+        ({"context": [CONTEXT | {"words": [{"word": "a" * 61, "pause_ms": 0}]}]}, "bad_option", "1 to 60 printable"),
+        ({"context": [CONTEXT | {"words": [{"word": "\ud800", "pause_ms": 0}]}]}, "bad_option", "1 to 60 printable"),
+        ({"context": [CONTEXT | {"words": [{"word": "a", "pause_ms": -1}]}]}, "bad_option", "from 0 to 60000"),
+        ({"context": [CONTEXT | {"words": [{"word": "a", "pause_ms": True}]}]}, "bad_option", "from 0 to 60000"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], code: str, says: str) -> None:
@@ -119,6 +138,7 @@ def test_what_the_recogniser_is_told() -> None:
     ).model_options()
     assert not {"encoding", "sample_rate", "channels", "multichannel", "live"} & set(options)
     told = json.loads(json.dumps(options))
+    assert "context" not in told
     assert told["hotwords"] == [{"text": "x", "weight": 1.0}]
     assert told["endpoint"] == {"silence": False, "after_text_ms": 1000, "without_text_ms": 2400, "longest_ms": 20000}
 
@@ -133,7 +153,7 @@ def test_the_recogniser_has_the_same_options() -> None:
     """Names and defaults are the same on the wire and in the recogniser."""
     told = Start().model_options()
     # These come only from the bridge: the caller of a stream, and the state from which a replay goes on.
-    assert {*told, "caller", "speaking", "begins"} == {field.name for field in fields(engine.StreamOptions)}
+    assert {*told, "caller", "speaking", "begins", "context"} == {field.name for field in fields(engine.StreamOptions)}
     assert recognised(told) == engine.StreamOptions()
     assert recognised({**told, "endpoint": {}}) == engine.StreamOptions()
 

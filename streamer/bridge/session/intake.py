@@ -41,7 +41,7 @@ class Intake:
         """Prepare for the audio that `start` describes."""
         self.start = start
         self._decoder = AudioDecoder(start.encoding, start.sample_rate, start.channels, separate=start.multichannel)
-        self._streams.begin(self._decoder.streams, start.step_ms, refresh_s, now)
+        self._streams.begin(self._decoder.streams, start.step_ms, refresh_s, now, start.context)
 
     def receive(self, data: bytes) -> None:
         """Take audio of any length. The next audio continues where it ends, even within a sample."""

@@ -11,11 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
+from typing import Any
 
 from streamer.bridge.session.sequence_clock import SequenceClock
 from streamer.bridge.states import States
-from streamer.wire.events import Final, Flushed, Partial, Result, Speech, SpeechState
+from streamer.wire.events import (
+    Final,
+    Flushed,
+    Partial,
+    Result,
+    Speech,
+    SpeechState,
+    content,
+)
 from streamer.wire.model_events import Cut, Heard, ModelEvent
+from streamer.wire.text_context import TextContext
 
 
 class Hearing(Enum):
@@ -31,8 +41,11 @@ TRANSITIONS = {Hearing.FIRST: (Hearing.AGAIN,), Hearing.AGAIN: (Hearing.FIRST,)}
 class Replay:
     """The results of one stream, in order, each once."""
 
-    def __init__(self, stream: int = 0) -> None:
-        self.resume: Mapping[str, bool] = {}  # the options for a sequence that begins at the cut
+    def __init__(self, stream: int = 0, context: TextContext | None = None) -> None:
+        """`context`: of the words before the stream, if a client goes on with it after another session."""
+        self.resume: Mapping[str, Any] = {}  # the options for a sequence that begins at the cut
+        if context is not None:
+            self.resume = {"begins": context.begins, "context": content(context)["words"]}
         self.clock = SequenceClock()
         self._segment = _RunningSegment(stream)
         self._speech = _SpeechTold()
@@ -65,7 +78,8 @@ class Replay:
             if isinstance(event, Cut):
                 self._end_segment(event, told)
             elif isinstance(event, Flushed):
-                self.resume = {}
+                # After a flush nobody is speaking, and a sentence begins, unless the last words decide that.
+                self.resume = self.resume if "context" in self.resume else {}
                 told.append(Flushed(self.clock.replayed_ms))
             elif isinstance(event, Final):
                 told.append(self._segment.final(self.clock.final(event)))
@@ -83,12 +97,17 @@ class Replay:
             if isinstance(final, Final):
                 if final.cut_ms is None:
                     # If the service restarts, a client opens a new session and sends its audio from here on.
-                    told[index] = replace(final, cut_ms=self.clock.cut_ms)
+                    told[index] = replace(final, cut_ms=self.clock.cut_ms, context=_context(cut))
                 break
-        known = {"speaking": cut.speaking, "begins": cut.begins}
+        words = None if cut.context is None else [content(word) for word in cut.context]
+        known = {"speaking": cut.speaking, "begins": cut.begins, "context": words}
         self.resume = {name: value for name, value in known.items() if value is not None}
         self._segment.end()
         self._speech.end_segment()
+
+
+def _context(cut: Cut) -> TextContext | None:
+    return None if cut.context is None else TextContext(cut.begins is not False, cut.context)
 
 
 class _RunningSegment:

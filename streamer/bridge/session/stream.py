@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog
@@ -20,6 +21,7 @@ from streamer.bridge.session.replay import Replay
 from streamer.bridge.states import StateError, States
 from streamer.wire.events import Result
 from streamer.wire.model_events import ModelEvent
+from streamer.wire.text_context import TextContext
 
 # More than the longest segment that a client may ask for and the audio that is sent until its cut arrives. If a model
 # cuts later, its audio cannot be replayed.
@@ -76,7 +78,7 @@ class Request:
     start: bool = False
     flush: bool = False
     end: bool = False
-    options: Mapping[str, bool] = field(default_factory=dict)  # for a new sequence that follows another one
+    options: Mapping[str, Any] = field(default_factory=dict)  # for a new sequence that follows another one
 
 
 @dataclass
@@ -142,11 +144,16 @@ class _Kept:
 class Stream:
     """One stream, from its first START to its last END, in one sequence or several."""
 
-    def __init__(self, step_ms: int, refresh_s: float, now: float, number: int = 0) -> None:
-        """`refresh_s`: after so long without a request, an empty one is sent, so that Triton keeps the sequence."""
+    def __init__(
+        self, step_ms: int, refresh_s: float, now: float, number: int = 0, context: TextContext | None = None
+    ) -> None:
+        """`refresh_s`: after so long without a request, an empty one is sent, so that Triton keeps the sequence.
+
+        `context`: of the words before its audio.
+        """
         self._sequence = States("sequence", SequenceState.NEW, SEQUENCE_TRANSITIONS, stream=number)
         self._supply = States("supply", Supply.FLOWING, SUPPLY_TRANSITIONS, stream=number)
-        self._replay = Replay(number)
+        self._replay = Replay(number, context)
         self._backlog = Backlog()
         self._kept = _Kept()
         self._outage: _Outage | None = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections.abc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from streamer.bridge.session.stream import UNOPENED, SequenceState, Stream
+from streamer.wire.text_context import TextContext
 
 
 class StreamGroup(collections.abc.Collection[Stream]):
@@ -14,9 +15,12 @@ class StreamGroup(collections.abc.Collection[Stream]):
     def __init__(self) -> None:
         self._streams: list[Stream] = []
 
-    def begin(self, number: int, step_ms: int, refresh_s: float, now: float) -> None:
-        """Make so many streams."""
-        self._streams = [Stream(step_ms, refresh_s, now, each) for each in range(number)]
+    def begin(
+        self, number: int, step_ms: int, refresh_s: float, now: float, contexts: Sequence[TextContext | None] = ()
+    ) -> None:
+        """Make so many streams. `contexts`: of the words before each of them, as far as there are any."""
+        known = dict(enumerate(contexts))
+        self._streams = [Stream(step_ms, refresh_s, now, each, known.get(each)) for each in range(number)]
 
     def __len__(self) -> int:
         return len(self._streams)

@@ -57,8 +57,11 @@ class Reservation:
 
         `options` are for this sequence, in addition to the stream's own.
         """
+        own: Mapping[str, Any] = {**self._options, **options}
         if self._states.now is not SlotState.RESERVED:
-            self._move({**self._options, **options})
+            self._move(own)
+        elif options:
+            self._sequence_options, self._sequence = own, self._link.sequence(own)
         if self._states.now is not SlotState.ASKED:
             self._states.become(SlotState.ASKED)
         return await self.send()

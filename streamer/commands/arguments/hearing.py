@@ -30,6 +30,12 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sessions", type=count, metavar="N", default=8, help="how many recordings at the same time (8)")
     add_recognition_arguments(parser)
     parser.set_defaults(step_ms=320)
+    add(
+        "--written",
+        action="store_const",
+        const=True,
+        help="recognise the written form, and judge its marks and capitals where the manifest has them",
+    )
     add("--corpus", action="append", default=[], metavar="NAME", help="only this corpus; may be given several times")
     add("--half", choices=HALVES, help="only this half: fit values on the first and judge them on the second")
     add("--limit", type=count, metavar="N", help="only this many recordings, evenly spread and always the same")

@@ -30,6 +30,13 @@ class Parser(argparse.ArgumentParser):
     def add_argument_group(self, *about: Any, **more: Any) -> argparse._ArgumentGroup:
         """Add a group, and remember the options that are added to it."""
         group = super().add_argument_group(*about, **more)
+        exclusive = group.add_mutually_exclusive_group
+
+        def add_exclusive(**kind: Any) -> argparse._MutuallyExclusiveGroup:
+            inner = exclusive(**kind)
+            return self._remembering(inner, inner.add_argument)
+
+        group.add_mutually_exclusive_group = add_exclusive  # type: ignore[method-assign]
         return self._remembering(group, group.add_argument)
 
     def add_mutually_exclusive_group(self, **about: Any) -> argparse._MutuallyExclusiveGroup:

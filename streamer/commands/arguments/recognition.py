@@ -32,7 +32,17 @@ from streamer.wire.errors import WireError
 from streamer.wire.options import Hotword, Start, hotword, read
 
 _ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
-_NAMES: Final = ("step_ms", "search", "alternatives", "written", "stability", "settle_ms", "endpoint", "hotwords")
+_NAMES: Final = (
+    "step_ms",
+    "search",
+    "alternatives",
+    "written",
+    "dictation",
+    "stability",
+    "settle_ms",
+    "endpoint",
+    "hotwords",
+)
 
 
 def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -47,7 +57,6 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         help=f"other texts that each final might have had, up to {MOST_ALTERNATIVES}; only json and jsonl show them "
         f"({ALTERNATIVES})",
     )
-    add("--written", action="store_const", const=True, help="figures and capitals, as one writes, not as one speaks")
     add(
         "--stability",
         choices=STABILITIES,
@@ -86,9 +95,29 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
     )
 
 
+def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
+    """Add the arguments for the form of the transcript. It is the written form unless the spoken one is asked for."""
+    add = parser.add_mutually_exclusive_group().add_argument
+    parser.set_defaults(written=True)
+    add(
+        "--spoken",
+        dest="written",
+        action="store_const",
+        const=False,
+        help="the words as they were spoken, without marks, capitals and digits",
+    )
+    add(
+        "--written",
+        dest="written",
+        action="store_const",
+        const=True,
+        help="with marks, capitals and digits (the default)",
+    )
+
+
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the session's options that were given. The service decides about the others."""
-    asked = ((name, getattr(options, name)) for name in _NAMES)
+    asked = ((name, getattr(options, name, None)) for name in _NAMES)
     return {name: value for name, value in asked if value is not None}
 
 

@@ -70,6 +70,7 @@ class ModelDescription:
 class AcousticModel(nn.Module):
     """A StreamingModel: samples in, log-probabilities of every head out."""
 
+    writes = False
     sample_rate = SAMPLE_RATE
     frame_samples = SUBSAMPLING * HOP
 

@@ -18,9 +18,13 @@ ACTIVITY = "activity"
 
 
 class StreamingModel(Protocol):
-    """Turns steps of audio into log-probabilities, and keeps the state of each stream in a slot."""
+    """Turns steps of audio into log-probabilities, and keeps the state of each stream in a slot.
+
+    `writes`: its words have marks, capitals and figures already, so no stage of the written form changes them.
+    """
 
     name: str
+    writes: bool
     sample_rate: int
     frame_samples: int
     step_ms: tuple[int, ...]

@@ -1,6 +1,7 @@
-"""Hotwords with figures, such as K8s: the ways to say them, and how results spell them as the client did. Pure.
+"""Hotwords are written as the client gave them: the ways to say K8s, and the words that are written as K8s. Pure.
 
-The search looks for the words that are said, "k eight s". Where they occur, the written form has K8s again.
+The search looks for the words that are said, "k eight s". Where they occur, results have K8s again. In the written
+form, names such as Quilter get the capitals again that they were given with.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from streamer.engine.search.search import Hotword
 from streamer.engine.text.spoken_numbers import TrackedWords
 
 VARIANTS = 4  # ways to speak one of them
 
+_POSSESSIVE = "'s"
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _RUN = re.compile(r"\d+|\D+")
 _DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -44,13 +47,31 @@ class Spellings:
 
     def at(self, words: TrackedWords, position: int) -> tuple[str, int] | None:
         """The spelling of the words that begin here, and the position after the last of them; None without one."""
-        for phrase, written in self._by_first.get(words.at(position), ()):
-            if all(words.at(position + index) == word for index, word in enumerate(phrase)):
-                return written, position + len(phrase)
+        first = words.at(position)
+        stem = first.removesuffix(_POSSESSIVE)
+        own = self._by_first.get(first, ())
+        for phrase, written in own if stem == first else (*own, *self._by_first.get(stem, ())):
+            end = position + len(phrase)
+            if any(words.at(place) != word for place, word in enumerate(phrase[:-1], position)):
+                continue
+            last = words.at(end - 1)
+            if last == phrase[-1]:
+                return written, end
+            if last == phrase[-1] + _POSSESSIVE:
+                return written + _POSSESSIVE, end
         return None
 
 
 NO_SPELLINGS = Spellings()
+
+
+def spellings_of(hotwords: Iterable[Hotword], *, capitals: bool) -> Spellings:
+    """The spellings of hotwords with figures, and with `capitals` also of those that were given with capitals."""
+    pairs = [(hotword.text, hotword.written) for hotword in hotwords]
+    if capitals:
+        named = [text for text, written in pairs if not written and text != text.lower()]
+        pairs += [(" ".join(_WORD.findall(text.lower())), text.strip()) for text in named]
+    return Spellings.of(pair for pair in pairs if pair[0])
 
 
 def has_figures(text: str) -> bool:

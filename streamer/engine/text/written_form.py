@@ -1,343 +1,180 @@
-"""The written form of spoken English words, by rules: figures for numbers, money, times and dates, and capitals.
+"""The written form of spoken English words, in stages. Pure.
 
-The words are read once from left to right. For every token it is known how far ahead the rules looked, which makes
-`settled_tokens` exact. docs/reference/written.md lists the rules.
+The first stages read the words once from left to right: hotwords as they were given, dictated marks, abbreviations, and
+figures. For every token it is known how far ahead they looked. The last stage adds the marks and capitals that a
+`PunctuationModel` has decided word by word. So it is known of every token whether later words can still change it.
+docs/reference/written.md describes the stages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from itertools import zip_longest
 
+from streamer.engine.punctuation.marks import Case, Mark, MarkedWord
+from streamer.engine.text.abbreviations import TITLES, abbreviation_at
+from streamer.engine.text.dictated_marks import LINE_BREAKS, SENTENCE_ENDS, dictated_mark_at
+from streamer.engine.text.figures import figures_at
 from streamer.engine.text.hotword_spelling import NO_SPELLINGS, Spellings
-from streamer.engine.text.spoken_numbers import (
-    BEGINNINGS,
-    DIGITS,
-    Number,
-    TrackedWords,
-    digits,
-    integer,
-    minutes,
-    number,
-    with_suffix,
-    year,
-)
+from streamer.engine.text.spoken_numbers import TrackedWords
+
+UNMARKED = MarkedWord(Mark.NONE, Case.LOWER)
+_POSSESSIVE = "'s"
+
+
+class TokenKind(Enum):
+    """Where the text of a token comes from, which decides what the last stage may change."""
+
+    SAID = "said"  # a word as it was said: it gets its capitals
+    RULED = "ruled"  # figures and abbreviations: only a capital at the start of a sentence
+    GIVEN = "given"  # a hotword: its letters stay as they were given
+    DICTATED = "dictated"  # marks that follow no word, and line breaks
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which stages the words of a stream go through."""
+
+    spellings: Spellings = NO_SPELLINGS
+    rules: bool = True  # figures and abbreviations
+    dictation: bool = False
+
+
+@dataclass(frozen=True)
+class ReadToken:
+    """What the first stages make of the words [first:end). Those from `said` on are dictated marks."""
+
+    text: str
+    kind: TokenKind
+    first: int
+    said: int
+    end: int
+    dictated: str
+    furthest: int  # the last position that was read for this token or for one before it
 
 
 @dataclass(frozen=True)
 class WrittenToken:
-    """The written form of the spoken words [first:end)."""
+    """The written form of the spoken words [first:end). `ends`: the word after it begins a sentence."""
 
     text: str
     first: int
     end: int
+    ends: bool = False
+
+
+def read_tokens(words: Sequence[str], form: Form) -> list[ReadToken]:
+    """The tokens of the first stages, in order and without gaps."""
+    return list(_read(words, form))
 
 
 def written_tokens(
-    words: Sequence[str], *, begins: bool = True, spellings: Spellings = NO_SPELLINGS, rules: bool = True
+    read: Sequence[ReadToken], *, begins: bool, capitals: bool = True, marks: Sequence[MarkedWord] | None = None
 ) -> list[WrittenToken]:
-    """The written form of all words, in order and without gaps. `begins`: the first word opens a sentence.
+    """The tokens with marks and capitals. `begins`: the first word begins a sentence.
 
-    Words that have a spelling of their own get it; without `rules` the others stay as they are.
+    `marks` has an answer for each word that is not a dictated mark; missing ones count as no mark. Without `capitals`
+    no sentence gets one.
     """
-    return [token for token, _ in _read(words, begins, spellings, rules)]
+    found: list[WrittenToken] = []
+    place = 0  # among the words that are no dictated marks
+    for token, next_token in zip_longest(read, read[1:]):
+        after = place + token.said - token.first
+        text = token.text
+        if token.kind is not TokenKind.DICTATED:
+            own, following = _answer(marks, after - 1), _answer(marks, after)
+            mark = token.dictated or own.mark.value
+            if token.kind is TokenKind.SAID:
+                named = following.case is not Case.LOWER or _is_given_name(next_token)
+                title = TITLES.get(text.lower()) if named and not mark else None
+                text = title or cased(text, own.case)
+            if begins and capitals and token.kind is not TokenKind.GIVEN:
+                text = text[:1].title() + text[1:]
+            text = _with_mark(text, mark)
+        begins = _ends_sentence(token, _answer(marks, after - 1)) or (begins and token.kind is TokenKind.DICTATED)
+        found.append(WrittenToken(text, token.first, token.end, begins))
+        place = after
+    return found
 
 
-def settled_tokens(
-    words: Sequence[str],
-    stable: int,
-    *,
-    begins: bool = True,
-    spellings: Spellings = NO_SPELLINGS,
-    rules: bool = True,
-) -> int:
-    """How many tokens at the start cannot change, whatever follows the first `stable` words."""
-    known = words[: max(0, stable)]
-    count = 0
-    for _, furthest in _read(known, begins, spellings, rules):
-        if furthest >= len(known):
+def settled_tokens(read: Sequence[ReadToken], stable: int, decided: int | None = None) -> int:
+    """How many tokens at the start cannot change any more.
+
+    `read` are the tokens of the first `stable` words. `decided` is for how many words, without dictated marks, marks
+    and capitals are decided; None if there are none to be decided.
+    """
+    count = place = 0
+    for token, next_token in zip_longest(read, read[1:]):
+        place += token.said - token.first
+        # A title is written in full or not, depending on the next word.
+        title = token.kind is TokenKind.SAID and token.text.lower() in TITLES
+        last = next_token if title else token
+        if last is None or last.furthest >= stable or (decided is not None and place + title > decided):
             break
         count += 1
     return count
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def joined(texts: Sequence[str]) -> str:
+    """The text of these tokens: with spaces in between, except beside a line break."""
+    text = ""
+    for each in texts:
+        text += each if not text or text.endswith("\n") or each in LINE_BREAKS else f" {each}"
+    return text
 
 
-_WEEKDAYS = _words("monday tuesday wednesday thursday friday saturday sunday")
-_PLAIN_MONTHS = _words("january february april june july august september october november december")
-# These have other meanings too: they are months only next to a day or a year.
-_DOUBTFUL_MONTHS = ("march", "may")
-_MONTHS = frozenset((*_PLAIN_MONTHS, *_DOUBTFUL_MONTHS))
-_CAPITALS = frozenset(
-    name + ending for name in (*_WEEKDAYS, *_PLAIN_MONTHS) for ending in ("", "'s", *(("s",) if "day" in name else ()))
-)
-# "You may first ..." is not a date, "on may first ..." is.
-_BEFORE_DATES = _words("after and before by for from in next of on since the this till to until")
-
-_CURRENCIES = {
-    **dict.fromkeys(("dollar", "dollars"), "$"),
-    **dict.fromkeys(("pound", "pounds"), "\u00a3"),
-    **dict.fromkeys(("euro", "euros"), "\u20ac"),
-    **dict.fromkeys(("rupee", "rupees"), "\u20b9"),
-    "yen": "\u00a5",
-}
-_CENTS = {
-    "$": ("cent", "cents"),
-    "\u20ac": ("cent", "cents"),
-    "\u00a3": ("pence", "penny"),
-}
-_WEIGHING = _words("gain gained gaining lose losing lost weigh weighed weighing weighs")
-_MEASURES = _words(
-    "acres cents celsius centimeters centimetres degrees fahrenheit feet gallons gigabytes grams hectares hertz inches "
-    "kilobytes kilograms kilohertz kilometers kilometres kilos kilowatts liters litres megabytes megahertz megawatts "
-    "meters metres miles milligrams milliliters millilitres millimeters millimetres milliseconds ounces pence pints "
-    "terabytes tonnes tons volts watts yards"
-)
-_DURATIONS = frozenset(form for name in _words("second minute hour day week month year") for form in (name, f"{name}s"))
-# A number before one of these counts them, so it is not part of a time or a year.
-_COUNTED = frozenset(
-    {*_DURATIONS, *_MEASURES, *_CURRENCIES, "percent", "point", "people", "times", "hundred", "thousand"}
-)
-# After these words a number is a label, and written in figures.
-_LABELS = _words(
-    "apartment chapter channel flight gate highway page platform room route section suite verse version volume"
-)
-_BEFORE_TIMES = _words("around at by till until")
-_BEFORE_COUNTED_ONE = _words("any each every no some")
-_ADJECTIVES = _words("a another each every")
-_CLEAR_MINUTES = (15, 30, 45)
-_SMALL = 10
-
-_Found = tuple[str, int]
-"""A text, and the position after its last word."""
+def cased(word: str, case: Case) -> str:
+    """The word with its capitals. The ending of NASA's stays small."""
+    stem = word.removesuffix(_POSSESSIVE)
+    return case.written(stem) + word[len(stem) :]
 
 
-def _read(words: Sequence[str], begins: bool, spellings: Spellings, rules: bool) -> Iterator[tuple[WrittenToken, int]]:
-    """The tokens, each with the furthest position that was read for it or for a token before it."""
+def _read(words: Sequence[str], form: Form) -> Iterator[ReadToken]:
     tracked = TrackedWords(words)
-    said: list[str] = []
+    written: list[str] = []  # the words of the tokens so far, in lower case
     position = 0
     while position < len(words):
-        given = spellings.at(tracked, position) if spellings else None
-        found = given or (_token(tracked, position, said) if rules else None)
-        text, end = found or (words[position], position + 1)
+        text, kind, said = _token(tracked, position, form, written) or (words[position], TokenKind.SAID, position + 1)
+        end, dictated = said, ""
+        if form.dictation and kind is not TokenKind.DICTATED:
+            follows = dictated_mark_at(tracked, said)
+            if follows is not None and follows[0] not in LINE_BREAKS:
+                dictated, end = follows
         tracked.at(end - 1)
-        said += text.lower().split()
-        if rules and begins and position == 0 and given is None:
-            text = text[:1].title() + text[1:]
-        yield WrittenToken(text, position, end), tracked.furthest
+        written += text.lower().split()
+        first_mark = position if kind is TokenKind.DICTATED else said
+        yield ReadToken(text, kind, position, first_mark, end, dictated, tracked.furthest)
         position = end
 
 
-def _token(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    word = words.at(at)
-    if word == "i" or word.startswith("i'"):
-        return f"I{word[1:]}", at + 1
-    if word in _MONTHS:
-        return _date(words, at, said)
-    if word in _CAPITALS:
-        return word.capitalize(), at + 1
-    if word in ("half", "quarter", "a"):
-        return _fraction_of_hour(words, at) or (_figures(words, at, said) if word == "a" else None)
-    if word in ("minus", "negative"):
-        return _below_zero(words, at, said)
-    if word in ("oh", "o", "double", "triple"):
-        return _found(digits(words, at))
-    if word in BEGINNINGS:
-        return (
-            _time(words, at, said) or _year(words, at, said) or _found(digits(words, at)) or _figures(words, at, said)
-        )
-    return None
+def _token(words: TrackedWords, at: int, form: Form, written: Sequence[str]) -> tuple[str, TokenKind, int] | None:
+    """What the first stage that knows the words at this position makes of them; None if no stage knows them."""
+    given = form.spellings.at(words, at) if form.spellings else None
+    if given is not None:
+        return given[0], TokenKind.GIVEN, given[1]
+    mark = dictated_mark_at(words, at) if form.dictation else None
+    if mark is not None:
+        return mark[0], TokenKind.DICTATED, mark[1]
+    ruled = (abbreviation_at(words, at) or figures_at(words, at, written)) if form.rules else None
+    return None if ruled is None else (ruled[0], TokenKind.RULED, ruled[1])
 
 
-def _found(number: Number | None) -> _Found | None:
-    return None if number is None else (number.text, number.end)
+def _answer(marks: Sequence[MarkedWord] | None, place: int) -> MarkedWord:
+    return marks[place] if marks is not None and 0 <= place < len(marks) else UNMARKED
 
 
-def _last(said: Sequence[str], back: int = 1) -> str:
-    return said[-back] if len(said) >= back else ""
+def _is_given_name(token: ReadToken | None) -> bool:
+    return token is not None and token.kind is TokenKind.GIVEN and token.text[:1].isupper()
 
 
-# Dates
+def _ends_sentence(token: ReadToken, own: MarkedWord) -> bool:
+    if token.kind is TokenKind.DICTATED:
+        return token.text in SENTENCE_ENDS
+    return token.dictated in SENTENCE_ENDS if token.dictated else own.mark.ends_sentence
 
 
-def _date(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    """A month with the day and the year after it, if they follow."""
-    month = words.at(at).capitalize()
-    sure = words.at(at) not in _DOUBTFUL_MONTHS
-    day = integer(words, at + 1 + (words.at(at + 1) == "the"))
-    if day is not None and 1 <= day.value <= 31:
-        following = _full_year(words, day.end)
-        if following is not None:
-            return f"{month} {day.value}, {following.text}", following.end
-        opens = not said or _last(said) in _BEFORE_DATES
-        if day.ordinal and (sure or opens or day.value > 2):
-            return f"{month} {day.value}", day.end
-    of_year = _full_year(words, at + 1)
-    if of_year is not None:
-        return f"{month} {of_year.text}", of_year.end
-    day_before = _last(said) == "of" and _last(said, 2)[:1].isdigit()
-    return (month, at + 1) if sure or day_before else None
-
-
-def _full_year(words: TrackedWords, at: int) -> Number | None:
-    halves = year(words, at, earliest=10)
-    if halves is not None:
-        return None if words.at(halves.end) in _COUNTED else halves
-    whole = integer(words, at)
-    plain = whole is not None and not whole.ordinal and 1000 <= whole.value < 3000
-    return whole if whole is not None and plain and words.at(whole.end) not in _COUNTED else None
-
-
-def _year(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    found = year(words, at, earliest=10)
-    if found is None or words.at(found.end) in _COUNTED or words.at(found.end) == "per":
-        return None
-    # "Thirteen thirty" may be a time and "twelve ninety" a price; "fourteen sixty nine" is neither.
-    clear = found.value >= 1600 or (found.value >= 1300 and found.value % 100 >= 60)
-    return (found.text, found.end) if clear or _last(said) in ("in", "year") else None
-
-
-# Times of day
-
-
-def _time(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    hour = integer(words, at)
-    if hour is None or hour.ordinal or not 1 <= hour.value < 60:
-        return None
-    past = _past(words, hour)
-    if past is not None:
-        return past
-    if hour.value > 23:
-        return None
-    on_clock = hour.value <= 12
-    if on_clock and (half := _half_of_day(words, hour.end)):
-        return f"{hour.value} {half[0]}", half[1]
-    if on_clock and words.at(hour.end) == "o'clock":
-        return f"{hour.value} o'clock", hour.end + 1
-    if on_clock and words.at(hour.end) == "o" and words.at(hour.end + 1) == "clock":
-        return f"{hour.value} o'clock", hour.end + 2
-    minute = minutes(words, hour.end)
-    if minute is None or minute.value > 59:
-        return None
-    text = f"{hour.value}:{minute.text}"
-    if on_clock and (half := _half_of_day(words, minute.end)):
-        return f"{text} {half[0]}", half[1]
-    if words.at(minute.end) in _COUNTED:
-        return None
-    before = _last(said)
-    if before in _BEFORE_TIMES if on_clock else before == "at":
-        return text, minute.end
-    clear = on_clock and minute.value in _CLEAR_MINUTES
-    one_of_them = hour.value == 1 and before in _BEFORE_COUNTED_ONE
-    return (text, minute.end) if clear and not one_of_them else None
-
-
-def _past(words: TrackedWords, minute: Number) -> _Found | None:
-    """Minutes past or to an hour. "Ten to five" without "minutes" may be a range, so it is left alone."""
-    with_unit = words.at(minute.end) in ("minute", "minutes")
-    word = words.at(minute.end + with_unit)
-    if word in ("past", "after") and (with_unit or word == "past"):
-        return _at_hour(words, minute.end + with_unit + 1, minute.value)
-    return _at_hour(words, minute.end + 2, -minute.value) if with_unit and word == "to" else None
-
-
-def _fraction_of_hour(words: TrackedWords, at: int) -> _Found | None:
-    """Half past, (a) quarter past, (a) quarter to."""
-    at += words.at(at) == "a"
-    word = words.at(at)
-    if word == "half" and words.at(at + 1) == "past":
-        return _at_hour(words, at + 2, 30)
-    if word == "quarter" and words.at(at + 1) in ("past", "after", "to"):
-        return _at_hour(words, at + 2, -15 if words.at(at + 1) == "to" else 15)
-    return None
-
-
-def _at_hour(words: TrackedWords, at: int, minute: int) -> _Found | None:
-    hour = integer(words, at)
-    if hour is None or hour.ordinal or not 1 <= hour.value <= 12 or words.at(hour.end) in _COUNTED:
-        return None
-    of_twelve = hour.value if minute >= 0 else (hour.value - 2) % 12 + 1
-    text = f"{of_twelve}:{minute % 60:02}"
-    half = _half_of_day(words, hour.end)
-    return (f"{text} {half[0]}", half[1]) if half else (text, hour.end)
-
-
-def _half_of_day(words: TrackedWords, at: int) -> _Found | None:
-    word = words.at(at)
-    if word in ("pm", "p.m.") or (word in ("am", "a.m.") and words.at(at + 1) != "i"):
-        return word[0].upper() + "M", at + 1
-    if word in ("a", "p") and words.at(at + 1) == "m":
-        return word.upper() + "M", at + 2
-    return None
-
-
-# Amounts
-
-
-def _figures(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    """A number in figures, with its unit if that changes how it is written. None if it stays a word."""
-    found = number(words, at)
-    if found is None:
-        return None
-    if found.ordinal:
-        return _ordinal(words, at, found, said)
-    amount = _amount(words, found, said)
-    if words.at(at) == "a" and (_last(said) in ("half", "many", "of") or (amount is None and _vague(words, at, found))):
-        return None
-    if amount is not None:
-        return amount
-    alone = found.end == at + 1 and found.value < _SMALL
-    measured = words.at(at) != "one" and (words.at(found.end) in _MEASURES or words.at(found.end) == "pounds")
-    if alone and not measured and _last(said) not in _LABELS:
-        return None
-    return found.text, found.end
-
-
-def _vague(words: TrackedWords, at: int, found: Number) -> bool:
-    """Whether the number is only "a" and scales such as "hundred", which may just mean many."""
-    return all(words.at(position) not in BEGINNINGS for position in range(at, found.end))
-
-
-def _amount(words: TrackedWords, found: Number, said: Sequence[str]) -> _Found | None:
-    """Money or a percentage."""
-    word = words.at(found.end)
-    if word == "percent":
-        return f"{found.text}%", found.end + 1
-    if word == "per" and words.at(found.end + 1) == "cent":
-        return f"{found.text}%", found.end + 2
-    sign = _CURRENCIES.get(word)
-    end = found.end + 1
-    if sign is None or (word == "pounds" and (words.at(end) == "of" or _last(said) in _WEIGHING)):
-        return None
-    if sign in _CENTS and found.text.replace(",", "").isdigit():
-        after = end + (words.at(end) == "and")
-        part = integer(words, after) if words.at(after) != "a" else None
-        if part is not None and not part.ordinal and part.value < 100 and words.at(part.end) in _CENTS[sign]:
-            return f"{sign}{found.text}.{part.value:02}", part.end + 1
-    return sign + found.text, end
-
-
-def _below_zero(words: TrackedWords, at: int, said: Sequence[str]) -> _Found | None:
-    found = number(words, at + 1) if words.at(at + 1) != "a" else None
-    # "Ten minus five" is a difference.
-    if found is None or found.ordinal or _last(said) in DIGITS or _last(said)[-1:].isdigit():
-        return None
-    text, end = _amount(words, found, said) or (found.text, found.end)
-    return f"-{text}", end
-
-
-def _ordinal(words: TrackedWords, at: int, found: Number, said: Sequence[str]) -> _Found | None:
-    before, following = _last(said), words.at(found.end)
-    if found.end == at + 1 and found.value < _SMALL:
-        of_month = following == "of" and words.at(found.end + 1) in _MONTHS
-        of_week = before == "the" and _last(said, 2) in _WEEKDAYS
-        return (with_suffix(found.value), found.end) if of_month or of_week else None
-    # A fraction, not a rank: "one tenth", "a tenth of it", "one hundredth".
-    if before in DIGITS or (before == "a" and following == "of") or (words.at(at) == "one" and found.end == at + 2):
-        return None
-    if words.at(found.end - 1) == "second" and before in _ADJECTIVES and found.value < 100:
-        return str(found.value - 2), found.end - 1  # a thirty second clip
-    return found.text, found.end
+def _with_mark(text: str, mark: str) -> str:
+    """An abbreviation that ends with a full stop does not get another one."""
+    return text if mark == "." and text.endswith(".") else text + mark

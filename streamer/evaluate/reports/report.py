@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from streamer.evaluate.measures.bootstrap import FEWEST_SPEAKERS, INTERVAL_PERCENT, RESAMPLES, Interval
 from streamer.evaluate.measures.error_rates import ALL, ScoredUtterance, corpus_rates, rates_as_dict, worst
+from streamer.evaluate.measures.mark_errors import MarkCounts, mark_errors
 from streamer.evaluate.measures.word_errors import pair_words
 from streamer.evaluate.measures.word_figures import ReferenceAlignments, WordFigures, word_figures
+from streamer.evaluate.reports.mark_section import marks_json, marks_text
 from streamer.evaluate.reports.table import LINE, table
 from streamer.evaluate.reports.word_sections import confidence_text, delays_text, partials_text, times_text, words_json
 from streamer.evaluate.results import EvaluationRun
@@ -43,6 +45,10 @@ class Evaluation:
             return None
         return sum(result.utterance.name in self.alignments for result in self.scored)
 
+    def mark_errors(self) -> dict[str, dict[str, MarkCounts]]:
+        """The figures about marks and capitals, by corpus; empty without the written form."""
+        return mark_errors(self.run.results) if self.options.get("written") else {}
+
     def word_figures(self) -> dict[str, WordFigures]:
         """The figures about single words, by corpus."""
         return word_figures(self.run.results, self.alignments)
@@ -52,6 +58,7 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
     """The report for people."""
     figures = evaluation.word_figures()
     parts = [report_heading(evaluation), _rates(evaluation), _kinds(evaluation), _speed(evaluation.run)]
+    parts += [marks_text(evaluation.mark_errors())]
     parts += [paragraph(figures) for paragraph in (partials_text, confidence_text)]
     if evaluation.alignments is not None:
         parts += [delays_text(figures, evaluation.paced), times_text(figures), _aligned_note(evaluation)]
@@ -91,6 +98,7 @@ def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
             "cpu_per_audio_s": {name: round(used, 4) for name, used in _cpu(run).items()},
         },
         **words_json(evaluation.word_figures(), evaluation.aligned, evaluation.paced),
+        "marks": marks_json(evaluation.mark_errors()),
         "worst": [hypothesis_line(result) for result in worst(evaluation.scored, number_of_worst)],
         "failed": [{"name": result.utterance.name, "reason": result.failure} for result in evaluation.failed],
         "intervals": {"confidence": INTERVAL_PERCENT, "resamples": RESAMPLES},

@@ -24,6 +24,7 @@ class ActivityModel:
     """A streaming model that detects activity and nothing else."""
 
     name = "activity"
+    writes = False
     sample_rate = SAMPLE_RATE
     frame_samples = 640
     step_ms: tuple[int, ...] = (160, 320, 640)

@@ -45,15 +45,19 @@ _TOKEN = re.compile(
 
 def sentences(paragraph: str) -> Iterator[list[str]]:
     """Return the sentences of a paragraph, each as the words that a reader would say."""
+    for sentence in _SENTENCE_END.split(without_abbreviations(paragraph)):
+        words = [word for _, spoken in spoken_tokens(sentence) for word in spoken]
+        if words:
+            yield words
+
+
+def without_abbreviations(paragraph: str) -> str:
+    """The paragraph in plain letters and signs, without full stops that end no sentence."""
     plain = _plain(paragraph)
     plain = _DOTTED.sub(r"\1 ", plain)
     plain = _CLOCK.sub(r" \1 m", plain)
     plain = _TELEPHONE.sub(lambda found: " ".join(found[0].replace("-", "")), plain)
-    plain = _INITIALS.sub(lambda found: found[0].replace(".", " ") + " ", plain)
-    for sentence in _SENTENCE_END.split(plain):
-        words = list(_words(sentence))
-        if words:
-            yield words
+    return _INITIALS.sub(lambda found: found[0].replace(".", " ") + " ", plain)
 
 
 def _plain(text: str) -> str:
@@ -64,17 +68,18 @@ def _plain(text: str) -> str:
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
-def _words(sentence: str) -> Iterator[str]:
-    for token in _TOKEN.finditer(sentence):
+def spoken_tokens(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every word, number and sign of a plain text as it is written, with the words that are said for it."""
+    for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind == "word":
-            yield from _spoken(token["word"].lower())
+            yield token[0], _spoken(token["word"].lower())
         elif token["number"]:
-            yield from _number(token["number"], token["ending"] or "", token["money"] or "")
+            yield token[0], _number(token["number"], token["ending"] or "", token["money"] or "")
         elif kind == "sign":
-            yield _SIGNS[token["sign"]]
+            yield token[0], (_SIGNS[token["sign"]],)
         else:
-            yield UNKNOWN
+            yield token[0], (UNKNOWN,)
 
 
 @lru_cache(1_000_000)

@@ -43,7 +43,7 @@ SHARE_ALIKE = (
     "gum.txt",
     "sgd_dialogue.txt",
 )
-_NOT_TEXT = ("SOURCE.md", "novels_by_year.tsv")
+NOT_TEXT = ("SOURCE.md", "novels_by_year.tsv")
 # A sentence that shares this many consecutive words with a reference of dev counts as that reference.
 LEAK = 8
 SENTENCE_END = -1
@@ -84,7 +84,7 @@ def read_texts(archives: Iterable[Path], train: Path | None, dev: list[Reference
     """Read everything, without the sentences that are also in dev."""
     texts = Texts()
     numbers = {UNKNOWN: 0}
-    leaks = _LeakGuard(dev)
+    leaks = LeakGuard(dev)
     collected: dict[str, array[int]] = {}
     for source, sentence in _labelled(archives, train, share_alike):
         if leaks.holds(sentence):
@@ -102,10 +102,9 @@ def _labelled(archives: Iterable[Path], train: Path | None, share_alike: bool) -
     for archive in archives:
         for name, content in _members(archive):
             if share_alike or not _matches(name, SHARE_ALIKE):
-                source = next(source for source, patterns in SOURCES.items() if _matches(name, patterns))
-                for paragraph in _paragraphs(name, content):
+                for paragraph in paragraphs(name, content):
                     for sentence in sentences(paragraph):
-                        yield source, sentence
+                        yield source_of(name), sentence
     if train:
         for transcript in read_transcripts(train):
             yield TRANSCRIPTS, transcript.words
@@ -118,7 +117,7 @@ def _members(archive: Path) -> Iterator[tuple[str, str]]:
     try:
         with tarfile.open(archive) as tar:
             for member in tar:
-                if member.isfile() and member.name not in _NOT_TEXT:
+                if member.isfile() and member.name not in NOT_TEXT:
                     stream = tar.extractfile(member)
                     assert stream is not None  # a regular file has content
                     yield member.name.removeprefix("./"), stream.read().decode("utf-8", errors="replace")
@@ -129,7 +128,12 @@ def _members(archive: Path) -> Iterator[tuple[str, str]]:
         raise CorpusError(f"{archive} contains no text files")
 
 
-def _paragraphs(name: str, content: str) -> Iterator[str]:
+def source_of(name: str) -> str:
+    """The source that a text file belongs to."""
+    return next(source for source, patterns in SOURCES.items() if _matches(name, patterns))
+
+
+def paragraphs(name: str, content: str) -> Iterator[str]:
     """Yield the paragraphs: of running text without its line breaks, of other files one for each line."""
     if name.startswith("novels/"):
         for block in re.split(r"\n\s*\n", content.replace("\r", "")):
@@ -144,7 +148,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-class _LeakGuard:
+class LeakGuard:
     """Recognises sentences that are a reference of dev, or share a long stretch with one."""
 
     def __init__(self, dev: list[Reference]) -> None:

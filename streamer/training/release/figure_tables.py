@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ COMPARED = {
     "stability": ("stability", ["low", "medium", "high"]),
     "settling": ("settle_ms", ["0", "500", "1000", "2000"]),
 }
+MARKS = {"marks-text": "| held-out text", "marks-speech": "| speech", "marks-cost": "| streams in a call"}
+"""How the tables about marks begin, in the order in which they are printed."""
 HOTWORDS = ["none", "its own rare words", "and 10 others", "and 100 others", "none", "100 that are not said"]
 
 Figures = Mapping[str, Any]
@@ -62,6 +65,8 @@ def blocks(folder: Path) -> dict[str, Write]:
             )
     if there("calibration.txt"):
         found["calibration"] = lambda _: calibration(printed("calibration"))
+    if there("marks.txt"):
+        found |= {name: lambda _, name=name: marks(name, printed("marks")) for name in MARKS}  # type: ignore[misc]
     if there("hotwords.txt"):
         found["hotwords"] = lambda _: hotwords(printed("hotwords"))
     return found
@@ -118,6 +123,12 @@ def calibration(lines: list[str]) -> str:
         rows.append([f"`{search}`", f"{start} ({start_90}) ms", f"{end} ({end_90}) ms", error, ranking, finals])
     head = ["search", "start (90 %)", "end (90 %)", "calibration error of words", "ranking"]
     return table([[*head, "calibration error of finals"], *rows])
+
+
+def marks(name: str, lines: list[str]) -> str:
+    """One of the tables about marks, as it was printed."""
+    start = next(number for number, line in enumerate(lines) if line.startswith(MARKS[name]))
+    return "\n".join(takewhile(lambda line: line.startswith("|"), lines[start:]))
 
 
 def hotwords(lines: list[str]) -> str:

@@ -10,6 +10,7 @@ from streamer.engine.bundle import LETTERS_FILE, LEXICON_FILE, SEARCH_FILE
 from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.neural_model import NEURAL_FILE
 from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, WEIGHTS_FILE
+from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE
 from streamer.engine.text.calibration import CALIBRATION_FILE
 from streamer.training.data.degradation import WAYS
 
@@ -43,6 +44,7 @@ class ReleasePlaces:
     work: Path  # prepared speech; dev aligned by PocketSphinx
     speech: Path  # speech as it was given
     folder: Path  # for what the steps print and write
+    text: Path | None = None  # punctuated text; without it marks are not measured
 
 
 def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
@@ -62,6 +64,10 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
     def compared(setting: str) -> tuple[str, ...]:
         return ("--half", "second", *alignment, "--compare", setting)
 
+    marks = ReleaseStep(
+        "marks", "marks and capitals", script("measure/punctuation", "--text", f"{places.text}", *speech),
+        (*EVERYTHING, PUNCTUATION_FILE), 6,
+    )  # fmt: skip
     degraded = places.folder / "degraded"
     return [
         ReleaseStep("search", "weights of the search", script("train/tune_search", *kept), WORDS, 8),
@@ -78,6 +84,7 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
         ),
         ReleaseStep("pauses", "what endpoints cost", script("measure/pauses", *speech), EVERYTHING, 3),
         ReleaseStep("activity", "speech events", script("measure/activity", *speech), (ACTIVITY_FILE,), 10),
+        *([marks] if places.text else []),
         ReleaseStep(
             "degrading", "recordings made worse",
             script("data/degrade_speech", dev, "--work", f"{places.work}", "--to", f"{degraded}", "--limit", DEGRADED),

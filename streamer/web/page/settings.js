@@ -3,7 +3,7 @@
 const PLACE = "streamer.settings";
 const KEY_PLACE = "streamer.key";
 const USUAL = {
-    hotwords: "", endpoint: "1000", step: "320", written: false, device: "", pace: "fast", keepKey: false, keep: true,
+    hotwords: "", endpoint: "1000", step: "320", written: true, dictation: false, device: "", pace: "fast", keepKey: false, keep: true,
     keepSound: false,
 };
 const HOTWORDS_MOST = 200;
@@ -16,6 +16,8 @@ export class Settings {
     constructor() {
         try {
             const kept = JSON.parse(localStorage.getItem(PLACE) ?? "{}");
+            // Kept by an earlier version, in which it was off unless somebody wanted it.
+            if (kept?.dictation === undefined) delete kept?.written;
             for (const [name, usual] of Object.entries(USUAL)) {
                 if (typeof kept?.[name] === typeof usual) this.#values[name] = kept[name];
             }
@@ -40,7 +42,7 @@ export class Settings {
     }
 
     reset() {
-        for (const name of ["hotwords", "endpoint", "step", "written", "device"]) this.set(name, USUAL[name]);
+        for (const name of ["hotwords", "endpoint", "step", "written", "dictation", "device"]) this.set(name, USUAL[name]);
     }
 
     get key() {
@@ -56,7 +58,7 @@ export class Settings {
 
     /** The options for the protocol's `start`. */
     get options() {
-        const {hotwords, endpoint, step, written} = this.#values;
+        const {hotwords, endpoint, step, written, dictation} = this.#values;
         const names = hotwords.split(/[\n,;]+/).map((name) => name.trim()).filter(Boolean);
         const options = {partial_words: true};
         if (names.length) options.hotwords = names.slice(0, HOTWORDS_MOST);
@@ -64,12 +66,14 @@ export class Settings {
         else if (endpoint !== USUAL.endpoint) options.endpoint = {after_text_ms: Number(endpoint)};
         if (step !== USUAL.step) options.step_ms = Number(step);
         if (written) options.written = true;
+        if (written && dictation) options.dictation = true;
         return options;
     }
 
     /** Shows the settings in the fields of this form, and keeps what is changed there. */
     bind(form) {
-        const fields = ["hotwords", "endpoint", "step", "written", "device"].map((name) => form.elements[name]);
+        const names = ["hotwords", "endpoint", "step", "written", "dictation", "device"];
+        const fields = names.map((name) => form.elements[name]);
         const show = () => {
             for (const field of fields) {
                 if (field.type === "checkbox") field.checked = this.get(field.name);

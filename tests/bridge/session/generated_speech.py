@@ -30,14 +30,15 @@ def talk(seed: int) -> list[tuple[str, bytes]]:
 
 OPTIONS: list[dict[str, Any]] = [
     {"step_ms": 160, "endpoint": {"longest_ms": 6000}, "partial_words": True},
-    {"written": True},
+    {"written": True, "endpoint": {"longest_ms": 6000}, "alternatives": 3},
     {"step_ms": 640, "stability": "medium"},
 ]
 
 
 def letters(speaker: Speaker) -> str:
     """Return the text of all finals without spaces, because a flush may divide a word."""
-    return "".join(event["text"] for event in speaker.told if event["type"] == "final").replace(" ", "").lower()
+    finals = [event for event in speaker.told if event["type"] == "final"]
+    return "".join(str(event.get("spoken") or event["text"]) for event in finals).replace(" ", "")
 
 
 def undisturbed(audio: bytes, flushes: list[int], options: dict[str, Any]) -> Speaker:

@@ -20,6 +20,7 @@ from streamer.testing.exact_model import ExactModel
 from streamer.testing.exact_speech import UNITS
 from streamer.wire.model_events import ModelEvent, parse
 from tests.bridge.session.driven_session import told
+from tests.engine.random_marks import random_marks
 
 SLOTS = 16
 UNLIMITED = Limits(idle_s=1e6, recover_s=1e6, resume_s=1e6)
@@ -141,7 +142,8 @@ class World:
         raise AssertionError("the session does not end")
 
     def _made(self) -> Recogniser:
-        return Recogniser(ExactModel(), {"lexicon": GreedySearch(UNITS, SLOTS)}, slots=SLOTS, idle_limit_s=1e9)
+        searches = {"lexicon": GreedySearch(UNITS, SLOTS)}
+        return Recogniser(ExactModel(), searches, slots=SLOTS, punctuation=random_marks(), idle_limit_s=1e9)
 
     def _compute(self, speaker: Speaker, stream: int, request: Request) -> list[ModelEvent] | StreamError:
         sequence = speaker.sequences[stream]

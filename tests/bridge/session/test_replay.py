@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -55,6 +56,40 @@ def test_audio_since_the_cut_is_played_again() -> None:
     driven.audio(sound(4))
     assert driven.exchange().pcm == (again + sound(4))[2 * STEP :][:STEP]
     assert driven.said() == ["recovered"]
+
+
+def test_the_words_before_the_cut_go_with_the_audio() -> None:
+    """A new sequence is given the words that decide its first marks, and so is a client that may have to go on."""
+    words = [{"word": "one", "pause_ms": 320}]
+    driven = Replayed()
+    driven.audio(sound(0))
+    driven.exchange(final("one"), {**cut(STEP // 2), "context": words})
+    [told] = [message for message in driven.messages() if message["type"] == "final"]
+    assert told["context"] == {"begins": False, "words": words}
+    driven.audio(sound(1))
+    driven.request()
+    driven.fail(lost=True)
+    assert driven.begin_again().options == {"speaking": True, "begins": False, "context": words}
+    driven.exchange({"type": "flushed", "audio_ms": 0})
+    driven.audio(sound(2))
+    driven.request()
+    driven.fail(lost=True)
+    assert driven.begin_again().options["context"] == words
+
+
+def test_a_client_that_goes_on_gives_the_words_before_its_audio() -> None:
+    """Each channel has its own context, also when its first sequence is lost before a cut."""
+    words = [{"word": "one", "pause_ms": 320}]
+    driven = Replayed(None)
+    given = [{"begins": False, "words": words}]
+    driven.text(json.dumps({"type": "start", "context": given}))
+    request = driven.request()
+    assert request == Request(start=True, options={"begins": False, "context": words})
+    driven.answer()
+    driven.audio(sound(0))
+    driven.request()
+    driven.fail(lost=True)
+    assert driven.begin_again().options == {"begins": False, "context": words}
 
 
 def test_a_segment_that_begins_again_has_heard_no_less() -> None:

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from streamer.commands.arguments.hearing import add_hearing_arguments
-from streamer.commands.arguments.recognition import add_recognition_arguments, session_options
+from streamer.commands.arguments.parser import Parser
+from streamer.commands.arguments.recognition import (
+    add_form_arguments,
+    add_recognition_arguments,
+    session_options,
+)
 from streamer.wire.native import encode, parse
 
 
@@ -30,7 +35,7 @@ def test_nothing_is_asked_for() -> None:
     ("arguments", "expected"),
     [
         (["--step-ms", "160", "--search", "greedy"], {"step_ms": 160, "search": "greedy"}),
-        (["--alternatives", "3", "--written"], {"alternatives": 3, "written": True}),
+        (["--alternatives", "3"], {"alternatives": 3}),
         (["--stability", "high", "--settle-ms", "500"], {"stability": "high", "settle_ms": 500}),
         (["--settle-ms", "0"], {"settle_ms": 0}),
         (["--endpoint", "off"], {"endpoint": "off"}),
@@ -50,6 +55,22 @@ def test_what_is_asked_for(arguments: list[str], expected: dict[str, Any]) -> No
     found = asked(*arguments)
     assert found == expected
     assert parse(encode({"type": "start", **json.loads(json.dumps(found))}))
+
+
+def in_form(*arguments: str) -> dict[str, Any]:
+    """The options of a command that writes."""
+    parser = Parser()
+    add_form_arguments(parser.add_argument_group("form"))
+    return session_options(parser.read(arguments))
+
+
+def test_a_transcript_is_written_unless_the_spoken_words_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """--written is accepted as what is done anyway; both together are refused with a sentence."""
+    assert in_form() == in_form("--written") == {"written": True}
+    assert in_form("--spoken") == {"written": False}
+    with pytest.raises(SystemExit):
+        in_form("--spoken", "--written")
+    assert "--written: not allowed with argument --spoken" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.engine.text.hotword_spelling import NO_SPELLINGS, Spellings, has_figures, spoken_forms
-from streamer.engine.text.written_form import settled_tokens, written_tokens
+from tests.engine.text.plain_form import settled, written
 
 SPELLINGS = Spellings.of((form, name) for name in ("K8s", "i18n", "911") for form in spoken_forms(name))
 
@@ -51,16 +51,16 @@ def test_how_it_is_said(text: str, forms: list[str]) -> None:
 )
 def test_it_is_written_as_it_was_given(said: str, plain: str, by_rules: str) -> None:
     """A hotword is written as given, with and without the written form, and at the beginning of a sentence."""
-    for rules, written in ((False, plain), (True, by_rules)):
-        tokens = written_tokens(said.split(), spellings=SPELLINGS, rules=rules)
-        assert " ".join(token.text for token in tokens) == written
+    for rules, wanted in ((False, plain), (True, by_rules)):
+        tokens = written(said.split(), spellings=SPELLINGS, rules=rules)
+        assert " ".join(token.text for token in tokens) == wanted
         assert [token.first for token in tokens[1:]] == [token.end for token in tokens[:-1]]
 
 
 def test_nothing_that_was_stable_changes() -> None:
     """Words that may become one word with the next one are not settled."""
     words = ["we", "run", "k", "eight", "s", "here"]
-    settled = [settled_tokens(words, stable, spellings=SPELLINGS, rules=False) for stable in range(len(words) + 1)]
-    assert settled == [0, 1, 2, 2, 2, 3, 4]
-    assert settled_tokens(words, 3, rules=False) == 3
+    counts = [settled(words, stable, spellings=SPELLINGS, rules=False) for stable in range(len(words) + 1)]
+    assert counts == [0, 1, 2, 2, 2, 3, 4]
+    assert settled(words, 3, rules=False) == 3
     assert not NO_SPELLINGS

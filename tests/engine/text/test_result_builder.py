@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,7 +11,10 @@ from streamer.engine.search.search import Hotword, Hypothesis, HypothesisWord
 from streamer.engine.stream_events import Final, Partial
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration, StepCalibration
-from streamer.engine.text.result_builder import ResultBuilder, SegmentPosition
+from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
+from streamer.engine.text.sentence_marks import Asking
+
+T = TypeVar("T")
 
 
 def words(text: str, start: int = 10) -> tuple[HypothesisWord, ...]:
@@ -30,12 +33,22 @@ def builder(calibration: Calibration | None = None, **options: object) -> Result
     return ResultBuilder(StreamOptions(**options), calibration or Calibration())  # type: ignore[arg-type]
 
 
+def without_asking(work: Asking[T]) -> T:
+    """The result of work that asks no punctuation model."""
+    try:
+        next(work)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    raise AssertionError("it asked")
+
+
 def shown(by: ResultBuilder, text: str, stable: int = 0) -> Partial | None:
-    return by.partial(Hypothesis(words(text), stable), stable, place())
+    return without_asking(by.partial(Hypothesis(words(text), stable), stable, place()))
 
 
 def ended(by: ResultBuilder, text: str, **given: object) -> Final:
-    return by.final(words(text), [], place(**given), pause=True)  # type: ignore[arg-type]
+    return without_asking(by.final(words(text), [], place(**given), SegmentEnding(pause=True)))  # type: ignore[arg-type]
 
 
 def test_times_are_put_right_by_the_calibration_and_stay_in_order() -> None:
@@ -44,7 +57,8 @@ def test_times_are_put_right_by_the_calibration_and_stay_in_order() -> None:
     by = builder(late)
     found = ended(by, "one two three", audio_ms=900).words or ()
     assert [(word.start_ms, word.end_ms) for word in found] == [(270, 470), (470, 670), (670, 900)]
-    again = by.final(words("four", start=0), [], place(segment=1, start_ms=700), pause=True).words or ()
+    second = by.final(words("four", start=0), [], place(segment=1, start_ms=700), SegmentEnding(pause=True))
+    again = without_asking(second).words or ()
     assert [(word.start_ms, word.end_ms) for word in again] == [(900, 920)]
 
 
@@ -115,19 +129,22 @@ def test_stable_never_covers_a_number_that_may_go_on() -> None:
 def test_a_sentence_goes_on_behind_a_cut_without_a_pause() -> None:
     """The text begins with a capital only after a pause."""
     by = builder(written=True)
-    texts = [by.final(words("so it goes"), [], place(), pause=pause).text for pause in (False, True, True)]
+    endings = [SegmentEnding(pause) for pause in (False, True, True)]
+    texts = [without_asking(by.final(words("so it goes"), [], place(), ending)).text for ending in endings]
     assert texts == ["So it goes", "so it goes", "So it goes"]
-    by.final(words("so it goes"), [], place(), pause=False)
-    by.cut(pause=True)  # a silence without a word
+    without_asking(by.final(words("so it goes"), [], place(), SegmentEnding(pause=False)))
+    by.cut(place(), SegmentEnding(pause=True))  # a silence without a word
     assert ended(by, "so it goes").text == "So it goes"
 
 
 def test_alternatives_begin_with_the_final_and_are_different() -> None:
     """Alternatives that became equal are merged, and there are at most as many as were asked for."""
     ranked = [(words("a b"), 0.5), (words("a c"), 0.3), (words("a b"), 0.1), (words("a d"), 0.1)]
-    final = builder(alternatives=2).final(words("a b"), ranked, place(), pause=True)
+    final = without_asking(builder(alternatives=2).final(words("a b"), ranked, place(), SegmentEnding(pause=True)))
     assert [(other.text, other.confidence) for other in final.alternatives or ()] == [("a b", 0.6), ("a c", 0.3)]
-    assert builder().final(words("a b"), ranked, place(), pause=True).alternatives is None
+    assert (
+        without_asking(builder().final(words("a b"), ranked, place(), SegmentEnding(pause=True))).alternatives is None
+    )
 
 
 def test_a_hotword_with_figures_is_one_word() -> None:

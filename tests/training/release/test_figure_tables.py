@@ -40,6 +40,22 @@ none, none said       | 328 |    0 |     - |    0 |  0.00 |  22.0
 """
 
 
+MARK_KINDS = "comma | full stop | question mark | capital"
+TEXTS = (
+    *("dialogue", "encyclopaedia", "examples", "fiction", "novels", "prompts", "readings", "speeches", "talk", "web"),
+)
+WAYS = ("", ", pauses unknown", ", pauses alone", ", no mark within a segment")
+MARKS = "\n\n".join(
+    f"{head}\n|{'---|' * (head.count('|') - 1)}\n"
+    + "\n".join(f"| {row} |{' 1 |' * (head.count('|') - 2)}" for row in rows)
+    for head, rows in (
+        (f"| held-out text | words | {MARK_KINDS} |", TEXTS),
+        (f"| speech | {MARK_KINDS} |", [f"{words} words{way}" for words in ("true", "recognised") for way in WAYS]),
+        ("| streams in a call | ms of a call | share of a core for a stream | of the recogniser's time |", (1, 8, 32)),
+    )
+)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Provide the files and the output of the steps."""
@@ -49,6 +65,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / f"{name}.json").write_text(json.dumps({"settings": [REPORT] * len(values)}))
     (tmp_path / "calibration.txt").write_text(CALIBRATION)
     (tmp_path / "hotwords.txt").write_text(HOTWORDS)
+    (tmp_path / "marks.txt").write_text(MARKS)
     return tmp_path
 
 

@@ -13,7 +13,7 @@ from tests.web.visitor import PATIENCE_MS, doing, drop, said, written
 async def write(page: Page, name: str, *sentences: str) -> None:
     """Drop a recording with these sentences, and wait for the words."""
     await drop(page, said(*sentences), name)
-    await expect(page.locator("#finals")).to_contain_text(sentences[-1], timeout=PATIENCE_MS)
+    await expect(page.locator("#finals")).to_contain_text(sentences[-1].capitalize(), timeout=PATIENCE_MS)
     await doing(page, "nothing")
 
 
@@ -28,10 +28,10 @@ async def test_a_reload_in_the_middle(open_page: OpenPage) -> None:
     page = await open_page("/")
     await page.get_by_label("As spoken").check()
     await drop(page, said("this is final", "this was only shown when the page went"), "broken off.wav")
-    await expect(page.locator("#finals")).to_contain_text("this is final", timeout=PATIENCE_MS)
-    await expect(page.locator("#partial")).to_contain_text("this was", timeout=PATIENCE_MS)
+    await expect(page.locator("#finals")).to_contain_text("This is final", timeout=PATIENCE_MS)
+    await expect(page.locator("#partial")).to_contain_text("This was", timeout=PATIENCE_MS)
     await reload(page)
-    await expect(page.locator("#finals")).to_contain_text(re.compile("this is final.*this was", re.DOTALL))
+    await expect(page.locator("#finals")).to_contain_text(re.compile("This is final.*This was", re.DOTALL))
     await expect(page.get_by_label("Name of the transcript")).to_have_value("broken off")
 
 
@@ -52,13 +52,13 @@ async def test_the_history(open_page: OpenPage) -> None:
     await page.get_by_role("button", name="Undo").click()
     await expect(kept).to_have_count(1)
     await page.locator("button.kept").click()
-    await expect(page.locator("#finals")).to_have_text(re.compile("apples are red"))
+    await expect(page.locator("#finals")).to_have_text(re.compile("Apples are red"))
     await expect(page).to_have_title("first · Streamer")
     await page.click("#history-open")
     await page.get_by_role("button", name="Delete these").click()
     await expect(page.locator("#finals")).to_have_text("")
     await page.get_by_role("button", name="Undo").click()
-    await expect(page.locator("#finals")).to_have_text(re.compile("apples are red"))
+    await expect(page.locator("#finals")).to_have_text(re.compile("Apples are red"))
 
 
 async def test_nothing_is_kept(open_page: OpenPage) -> None:
@@ -70,7 +70,7 @@ async def test_nothing_is_kept(open_page: OpenPage) -> None:
     await write(page, "secret.wav", "a secret")
     await page.click("#clear")
     await page.get_by_role("button", name="Restore").click()
-    await expect(page.locator("#finals")).to_have_text(re.compile("a secret"))
+    await expect(page.locator("#finals")).to_have_text(re.compile("A secret"))
     await reload(page)
     assert await written(page) == ""
     await page.click("#history-open")
@@ -97,23 +97,23 @@ async def test_changes_are_kept_and_undone(open_page: OpenPage) -> None:
     await page.locator("#finals .word").nth(1).dblclick()
     await page.keyboard.type("two")
     await page.keyboard.press("Enter")
-    assert await written(page) == "one two three"
+    assert await written(page) == "One two three"
     await page.keyboard.press("ArrowRight")
     await page.keyboard.press("F2")
     await page.keyboard.type("four")
     await page.keyboard.press("Escape")
-    assert await written(page) == "one two three"
+    assert await written(page) == "One two three"
     await page.get_by_label("Name of the transcript").fill("numbers")
     await page.keyboard.press("Enter")
     await expect(page).to_have_title("numbers · Streamer")
     await page.click("#clear")
-    for expected in ("one two three", "one two three", "one too three"):
+    for expected in ("One two three", "One two three", "One too three"):
         await page.keyboard.press("Control+z")
         await expect(page.locator("#finals")).to_have_text(re.compile(expected))
         await expect(page.locator("#spoken")).to_have_text(re.compile("^Undone"))
     await expect(page).to_have_title("draft · Streamer")
     await reload(page)
-    assert await written(page) == "one too three"
+    assert await written(page) == "One too three"
 
 
 async def test_a_second_file_and_back(open_page: OpenPage) -> None:
@@ -122,5 +122,5 @@ async def test_a_second_file_and_back(open_page: OpenPage) -> None:
     await write(page, "first.wav", "the first")
     await write(page, "second.wav", "the second")
     await page.get_by_role("button", name="Restore").click()
-    await expect(page.locator("#finals")).to_have_text(re.compile("the first"))
+    await expect(page.locator("#finals")).to_have_text(re.compile("The first"))
     await expect(page.locator("#play")).to_be_visible()

@@ -33,7 +33,7 @@ async def test_the_rest_waits(open_page: OpenPage) -> None:
     await expect(page.locator("#partial .word").first).to_be_visible(timeout=PATIENCE_MS)
     await page.keyboard.press("Escape")
     await page.get_by_role("button", name="Continue").click(timeout=PATIENCE_MS)
-    await expect(page.locator("#finals .word")).to_have_text(["b"], timeout=PATIENCE_MS)
+    await expect(page.locator("#finals .word")).to_have_text(["B"], timeout=PATIENCE_MS)
 
 
 async def test_a_silent_recording(open_page: OpenPage) -> None:
@@ -68,7 +68,7 @@ async def test_two_hours(open_page: OpenPage) -> None:
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "0")
     await page.keyboard.press("Escape")
     await doing(page, "nothing")
-    await expect(page.locator("#finals")).to_contain_text("on and on")
+    await expect(page.locator("#finals")).to_contain_text("On and on")
 
 
 async def test_the_service_is_gone(open_page: OpenPage, exact: ExactService) -> None:

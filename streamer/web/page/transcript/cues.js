@@ -12,7 +12,7 @@ const TIED_TO_NEXT = new Set(
     `a an the my your his her its our their this that these those some any no every each of to in on at by for from with
     into onto over under about as than and or but if because when while where which who whose what how is are was were
     be been am do does did have has had will would can could shall should may might must not very so too i you he she it
-    we they there mister missus doctor mr mrs dr`.split(/\s+/),
+    we they there mister missus doctor saint mr mrs ms dr st`.split(/\s+/),
 );
 /** Words that begin a phrase, so a break before them is good. */
 const PHRASE_STARTERS = new Set(
@@ -26,6 +26,8 @@ const TOO_SHORT = 6;
 const TOO_FAST = 1.5;
 const ONE_WORD = 1.5;
 const SPLITS_TIED_WORDS = 1;
+const AFTER_SENTENCE = 1.5;
+const AFTER_COMMA = 0.6;
 const BEFORE_PHRASE = 0.4;
 const PAUSE = 1;
 const HALF_SECOND_MS = 500;
@@ -33,7 +35,9 @@ const UNEVEN = 1;
 
 /** @returns {{startMs: number, endMs: number, lines: string[]}[]} */
 export function cues(segments) {
-    const words = segments.map(timedWords).filter((said) => said.length);
+    // A dictated line break is no word.
+    const spoken = segments.map((segment) => timedWords(segment).filter(({word}) => word.trim()));
+    const words = spoken.filter((said) => said.length);
     const groups = words.flatMap((said, index) => divided(said, words[index + 1]?.[0].start_ms ?? null));
     return groups.map(({group, lines}, index) => {
         const startMs = group[0].start_ms;
@@ -55,6 +59,11 @@ export function timedWords(segment) {
         passed += length(word);
         return {word, start_ms, end_ms: segment.start_ms + Math.round(passed * scale)};
     });
+}
+
+/** @param {{word: string}[]} words @returns {string} their text: with spaces in between, except beside a line break */
+export function joined(words) {
+    return words.map(({word}) => word).join(" ").replace(/ ?(\n+) ?/g, "$1");
 }
 
 /** Divides the words of a segment into cues at the lowest cost. `nextMs` is the start of the next segment. */
@@ -97,8 +106,11 @@ function breakCost(word, following) {
     const last = word.word.toLowerCase().split(" ").at(-1);
     const first = following.word.toLowerCase().split(" ")[0];
     const pause = following.start_ms - word.end_ms;
-    const cost = -PAUSE * Math.min(1, Math.max(0, pause) / HALF_SECOND_MS);
-    const [tied, starts] = [Number(TIED_TO_NEXT.has(last)), Number(PHRASE_STARTERS.has(first))];
+    let cost = -PAUSE * Math.min(1, Math.max(0, pause) / HALF_SECOND_MS);
+    const tied = Number(TIED_TO_NEXT.has(last.replace(/\.+$/, ""))); // also Mr. and Dr.
+    const starts = Number(PHRASE_STARTERS.has(first));
+    if (!tied && /[.?!]$/.test(last)) cost -= AFTER_SENTENCE;
+    else if (/[,:;]$/.test(last)) cost -= AFTER_COMMA;
     return cost + SPLITS_TIED_WORDS * tied - BEFORE_PHRASE * starts;
 }
 

@@ -1,6 +1,6 @@
 // A sheet: the text so far and its sound, of one recording, or of everything that was spoken into the microphone. Pure.
 
-import {timedWords} from "./cues.js";
+import {joined, timedWords} from "./cues.js";
 
 const RATE = 16000;
 // Up to this length, the sound of speech is kept to be played and sent again: 58 MB.
@@ -108,7 +108,7 @@ export class Sheet {
         const words = timedWords(before).map((word) => ({...word}));
         if (text) words[index] = {...words[index], word: text, confidence: 1};
         else words.splice(index, 1);
-        this.segments[number] = {...before, words, text: words.map(({word}) => word).join(" ")};
+        this.segments[number] = {...before, words, text: joined(words)};
         return before;
     }
 

@@ -1,6 +1,6 @@
 // The words on the page: grey while they may still change, then black, each with its time and confidence.
 
-import {timedWords} from "./cues.js";
+import {joined, timedWords} from "./cues.js";
 import {shortClock} from "./formats.js";
 
 // A word with a lower confidence is marked.
@@ -50,7 +50,7 @@ export class Words extends EventTarget {
 
     /** Shows a partial. Its first `stable` characters will not change. */
     showPartial({text, stable, start_ms, words}) {
-        const timed = words?.map(({word}) => word).join(" ") === text;
+        const timed = words && joined(words) === text && !text.includes("\n");
         const pieces = timed ? words : text.split(" ").map((word) => ({word}));
         const place = this.#partial.querySelector(".words") ?? this.#openPartial();
         this.#partial.querySelector(".at").textContent = shortClock(start_ms);
@@ -252,7 +252,8 @@ function describe(element, {start_ms, end_ms, confidence, spoken, word}) {
     if (start_ms === undefined) return;
     const parts = [`${shortClock(start_ms, true)} – ${shortClock(end_ms, true)}`];
     if (confidence !== undefined) parts.push(`${Math.round(confidence * 100)} % sure`);
-    if (spoken !== undefined && spoken !== word) parts.push(`“${spoken}”`);
+    const plain = word.toLowerCase().replace(/[.,?!:;]+$/, "");
+    if (spoken !== undefined && spoken !== plain) parts.push(`“${spoken}”`);
     element.dataset.start = start_ms;
     element.dataset.told = parts.join(" · ");
 }

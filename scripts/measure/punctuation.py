@@ -1,0 +1,158 @@
+"""Measure the model of punctuation and capitals: on held-out text, on speech, its delay and its cost.
+
+    python scripts/measure/punctuation.py --text TEXT --work PREPARED --bundle asr_repo/streaming_asr/1
+
+TEXT is the folder of text that scripts/train/train_punctuation.py read; what it set aside is read here. PREPARED is
+the folder of prepared speech. Its recordings of LJSpeech and of LibriSpeech train-clean-100 are used, as far as their
+printed text is in TEXT. The recogniser was trained on these recordings, so it hears them better than others; the
+punctuation model has not seen their text. F1 is the harmonic mean of precision and recall, in percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from streamer.engine.bundle import load_recogniser
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.engine.punctuation.punctuation_model import PunctuationError, PunctuationModel
+from streamer.training.data.corpus import Corpus, CorpusError
+from streamer.training.language.text_sources import LeakGuard
+from streamer.training.punctuation.labelled_text import MOST_WORDS, read_texts, tell_first_cases
+from streamer.training.punctuation.measurement.cost import mark_costs
+from streamer.training.punctuation.measurement.heard_speech import TOGETHER, HeardRecordings, HeardSegment, recognise
+from streamer.training.punctuation.measurement.mark_scores import KINDS, MarkScores
+from streamer.training.punctuation.measurement.read_speech import PrintedText, ReadClip
+from streamer.training.punctuation.measurement.speech import (
+    Marker,
+    by_majority,
+    by_model,
+    by_pauses,
+    heard_scores,
+    heard_segments,
+    settling_delays,
+    true_scores,
+    true_segments,
+    without_pauses,
+)
+from streamer.training.punctuation.measurement.text import text_scores
+
+PRINTED = ("ljspeech_sentences.tsv", "libritts_train_clean_100_sentences.txt")
+CORPORA = ("ljspeech_part", "ls_train_clean_100", "librispeech_train_clean_100")
+KNOWN = 0.6  # the share of the words of a recording whose printed form must be known
+HEAD = "| comma | full stop | question mark | capital |"
+COMMAS_MS, FULL_STOPS_MS = (120, 160, 200, 250, 300, 400), (400, 500, 600, 800, 1000)
+
+
+def main() -> int:
+    """Measure and print; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", type=Path, required=True, help="folder of punctuated text")
+    parser.add_argument("--work", type=Path, required=True, help="folder of prepared speech")
+    parser.add_argument("--bundle", type=Path, required=True)
+    parser.add_argument("--words", type=int, default=MOST_WORDS, help="as in the training: words read of each source")
+    parser.add_argument("--measured", type=int, default=15_000, help="the most held-out words of each source")
+    parser.add_argument("--recordings", type=int, default=150, help="the most recordings")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        model = PunctuationModel.load(options.bundle)
+        measure_text(model, options.text, options.words, options.measured)
+        measure_speech(model, options.text, options.work, options.bundle, options.recordings)
+    except (BundleError, CorpusError, PunctuationError, OSError) as error:
+        print(f"punctuation: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def measure_text(model: PunctuationModel, folder: Path, words: int, measured: int) -> None:
+    """Print the table of held-out text."""
+    texts = read_texts(folder, LeakGuard([]), words)
+    tell_first_cases(texts)
+    print(f"\n| held-out text | words {HEAD}\n|---|---|---|---|---|---|")
+    for source, text in sorted(texts.held_out.items()):
+        part = text.part(0, measured)
+        print(f"| {source} | {len(part)} {_row(text_scores(model, part, texts.words))}")
+
+
+def measure_speech(model: PunctuationModel, text: Path, work: Path, bundle: Path, most: int) -> None:
+    """Recognise recordings, and print the tables of speech, delay and cost."""
+    corpus = Corpus(work, "train")
+    printed = PrintedText.read([text / name for name in PRINTED])
+    clips = [printed.clip(each) for each in corpus.utterances if each.corpus.startswith(CORPORA)]
+    clips = [clip for clip in clips if clip.known > KNOWN]
+    clips = [clips[number] for number in np.random.default_rng(0).permutation(len(clips))[:most]]
+    recogniser = load_recogniser(bundle, slots=TOGETHER, idle_limit_s=1e9)
+    heard = recognise(recogniser, [corpus.samples(clip.utterance) for clip in clips])
+    seconds = sum(clip.utterance.seconds for clip in clips)
+    print(f"\n{len(clips)} recordings, {seconds / 60:.1f} minutes, {sum(len(clip.words) for clip in clips)} words")
+    print_speech(model, clips, heard.recordings)
+    print_delays(model, heard.recordings)
+    print_costs(model, heard, seconds)
+
+
+def print_speech(model: PunctuationModel, clips: Sequence[ReadClip], heard: Sequence[Sequence[HeardSegment]]) -> None:
+    """The table of speech: true and heard words, with and without pauses, and simpler ways."""
+    print(f"\n| speech {HEAD}\n|---|---|---|---|---|")
+    pairs = [(clip, segments) for clip, segments in zip(clips, heard, strict=True) if segments]
+
+    def total(marker: Marker, true: bool, pauses: bool = True) -> MarkScores:
+        scores = MarkScores()
+        for clip, segments in pairs:
+            given = true_segments(clip, segments) if true else heard_segments(segments)
+            add = true_scores if true else heard_scores
+            add(clip, given if pauses else without_pauses(given), marker, scores)
+        return scores
+
+    bounds = []
+    for true, name in ((True, "true words"), (False, "recognised words")):
+        print(f"| {name} {_row(total(by_model(model), true))}")
+        print(f"| {name}, pauses unknown {_row(total(by_model(model), true, pauses=False))}")
+        alone, comma_ms, stop_ms = _best_pauses(partial(total, true=true))
+        print(f"| {name}, pauses alone {_row(alone)}")
+        print(f"| {name}, no mark within a segment {_row(total(by_majority, true))}")
+        bounds.append(f"{name} {comma_ms} and {stop_ms} ms")
+    print(f"\nbounds of pauses alone for a comma and a full stop: {', '.join(bounds)}")
+
+
+def print_delays(model: PunctuationModel, heard: Sequence[Sequence[HeardSegment]]) -> None:
+    """By how much later marks are settled than words."""
+    delays = [delay for segments in heard for delay in settling_delays(segments, model.ahead)]
+    times = np.array([delay.ms for delay in delays])
+    median, slow = np.percentile(times, [50, 90])
+    words = np.mean([delay.words for delay in delays])
+    print(f"\ndelay of settled words: {words:.1f} words, {times.mean():.0f} ms on average, "
+          f"median {median:.0f}, 90 % {slow:.0f} ms")  # fmt: skip
+
+
+def print_costs(model: PunctuationModel, heard: HeardRecordings, seconds: float) -> None:
+    """What a call costs, and a stream, beside the recogniser."""
+    recogniser = heard.cpu_s / seconds
+    print("\n| streams in a call | ms of a call | share of a core for a stream | of the recogniser's time |")
+    print("|---|---|---|---|")
+    for cost in mark_costs(model, heard.recordings, seconds):
+        share = f"{100 * cost.share:.2f} % | {100 * cost.share / recogniser:.1f} %"
+        print(f"| {cost.streams} | {cost.call_ms:.2f} | {share} |")
+
+
+def _best_pauses(total: Callable[[Marker], MarkScores]) -> tuple[MarkScores, int, int]:
+    """The bounds with the best sum of F1, found on the same recordings: better than they would be elsewhere."""
+    tried = [
+        (total(by_pauses(comma_ms, stop_ms)), comma_ms, stop_ms) for comma_ms in COMMAS_MS for stop_ms in FULL_STOPS_MS
+    ]
+    return max(tried, key=lambda trial: trial[0].f1(KINDS[0]) + trial[0].f1(KINDS[1]))
+
+
+def _row(scores: MarkScores) -> str:
+    cells = [f"{100 * scores.f1(kind):.1f}" if scores.wanted[kind] else "-" for kind in KINDS]
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

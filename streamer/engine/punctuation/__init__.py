@@ -1,0 +1,1 @@
+"""Punctuation and capitals for the words that were heard."""

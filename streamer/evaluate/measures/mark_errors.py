@@ -1,0 +1,111 @@
+"""Compares the marks and capitals of transcripts with those of the references, where these have them. Pure.
+
+Only words that were recognised right are compared, because nobody can say which mark belongs after a wrong word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from streamer.evaluate.measures.error_rates import ALL
+from streamer.evaluate.measures.word_errors import RIGHT, pair_words
+from streamer.evaluate.normalise import normalise
+from streamer.evaluate.results import UtteranceResult
+
+COMMA, FULL_STOP, QUESTION, CAPITAL = KINDS = ("comma", "full stop", "question mark", "capital")
+# Other marks count as the one that is nearest to them.
+_MARKS: Final = {",": COMMA, ";": COMMA, ":": COMMA, ".": FULL_STOP, "!": FULL_STOP, "?": QUESTION}
+_CLOSING: Final = "\"'\u2019\u201d)]"
+
+
+class MarkedWord(NamedTuple):
+    """A normalised word, the kind of mark after it (empty if none), and whether it has a capital (None: no letter)."""
+
+    word: str
+    mark: str
+    capital: bool | None
+
+
+@dataclass(frozen=True)
+class MarkCounts:
+    """How often a mark is in the references, in the transcripts, and in both at the same word."""
+
+    expected: int = 0
+    written: int = 0
+    right: int = 0
+
+    def __add__(self, other: MarkCounts) -> MarkCounts:
+        return MarkCounts(self.expected + other.expected, self.written + other.written, self.right + other.right)
+
+    @property
+    def precision(self) -> float | None:
+        """The part of the written ones that is right; None if there are none."""
+        return self.right / self.written if self.written else None
+
+    @property
+    def recall(self) -> float | None:
+        """The part of the expected ones that was written; None if there are none."""
+        return self.right / self.expected if self.expected else None
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of both; None if there is nothing to compare."""
+        both = self.expected + self.written
+        return 2 * self.right / both if both else None
+
+
+def marked_words(texts: Iterable[str]) -> list[MarkedWord]:
+    """The words of texts with their marks. A text with several words, such as a date, has a mark only at its end."""
+    found = []
+    for text in texts:
+        words = normalise(text)
+        last = text.rstrip(_CLOSING)[-1:]
+        for place, word in enumerate(words, 1):
+            capital = text.lstrip("\"'(\u201c\u2018")[:1].isupper() if len(words) == 1 and word[0].isalpha() else None
+            found.append(MarkedWord(word, _MARKS.get(last, "") if place == len(words) else "", capital))
+    return found
+
+
+def mark_errors(results: Sequence[UtteranceResult]) -> dict[str, dict[str, MarkCounts]]:
+    """The counts by corpus and kind, then of all corpora if there are several. Empty if no reference has marks."""
+    corpora: dict[str, list[dict[str, MarkCounts]]] = {}
+    for result in results:
+        reference = marked_words(result.utterance.text.split())
+        if not result.failure and any(word.mark for word in reference):
+            corpora.setdefault(result.utterance.corpus, []).append(_counted(reference, _written(result)))
+    corpora = dict(sorted(corpora.items()))
+    if len(corpora) > 1:
+        corpora[ALL] = [counts for found in corpora.values() for counts in found]
+    return {
+        name: {kind: sum((counts[kind] for counts in found), MarkCounts()) for kind in KINDS}
+        for name, found in corpora.items()
+    }
+
+
+def _written(result: UtteranceResult) -> list[MarkedWord]:
+    """The words of an utterance as they were spoken, with the marks and capitals that they were written with."""
+    found = []
+    for word in result.timed_words:
+        own = marked_words([word.written])
+        capital = own[0].capital if len(own) == 1 and own[0].word == word.word else None
+        found.append(MarkedWord(word.word, own[-1].mark if own else "", capital))
+    return found
+
+
+def _counted(reference: Sequence[MarkedWord], written: Sequence[MarkedWord]) -> dict[str, MarkCounts]:
+    counts = dict.fromkeys(KINDS, MarkCounts())
+    for pair in pair_words([word.word for word in reference], [word.word for word in written]):
+        if pair.kind != RIGHT or pair.reference is None or pair.hypothesis is None:
+            continue
+        wanted, found = reference[pair.reference], written[pair.hypothesis]
+        for kind in (COMMA, FULL_STOP, QUESTION):
+            counts[kind] += _count(wanted.mark == kind, found.mark == kind)
+        if wanted.capital is not None and found.capital is not None:
+            counts[CAPITAL] += _count(wanted.capital, found.capital)
+    return counts
+
+
+def _count(expected: bool, written: bool) -> MarkCounts:
+    return MarkCounts(int(expected), int(written), int(expected and written))

@@ -1,0 +1,1 @@
+"""Training of the punctuation model."""

@@ -1,0 +1,32 @@
+"""Offsets for the scores of the marks. The likeliest mark is too often none: with offsets, F1 is higher."""
+
+from __future__ import annotations
+
+from torch import Tensor, zeros
+
+from streamer.training.punctuation.labelled_text import UNTOLD
+
+_STEPS = tuple(0.15 * step for step in range(13))
+_ROUNDS = 2
+
+
+def best_offsets(scores: Tensor, labels: Tensor) -> Tensor:
+    """What to add to the scores of each mark, for the best F1 of each: scores [words, marks], labels [words]."""
+    told = labels != UNTOLD
+    scores, labels = scores[told], labels[told]
+    offsets = zeros(scores.shape[1])
+    for _ in range(_ROUNDS):
+        for mark in range(1, len(offsets)):
+            tried = []
+            for offset in _STEPS:
+                offsets[mark] = offset
+                tried.append((_mean_f1(scores + offsets, labels), offset))
+            offsets[mark] = max(tried)[1]
+    return offsets
+
+
+def _mean_f1(scores: Tensor, labels: Tensor) -> float:
+    found, marks = scores.argmax(1), scores.shape[1]
+    right = found[found == labels].bincount(minlength=marks)
+    ratios = 2 * right / (found.bincount(minlength=marks) + labels.bincount(minlength=marks)).clamp(min=1)
+    return float(ratios[1:].mean())

@@ -1,0 +1,1 @@
+"""Measuring the punctuation model: on text, on speech, and what it costs."""

@@ -1,0 +1,126 @@
+"""The punctuation model: windows, company in the batch, and damaged files."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from streamer.engine.punctuation.mark_network import MarkNetwork, NetworkShape
+from streamer.engine.punctuation.marks import HeardWord, MarkedWord
+from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationError, PunctuationModel
+
+WORDS = [f"word{number}" for number in range(200)]
+PAUSES = (None, 0, 100, 300, 900)
+
+
+@pytest.fixture(scope="module")
+def model() -> PunctuationModel:
+    """An untrained model of the shape that is shipped. Its answers are as different as its words."""
+    torch.manual_seed(3)
+    shape = NetworkShape(embedding=24, width=40)
+    return PunctuationModel.build(WORDS, torch.randn(1 + len(WORDS) + 60, 24), MarkNetwork(shape))
+
+
+def text(words: int, seed: int = 0) -> list[HeardWord]:
+    """Random words, some of them unknown, with random pauses."""
+    dice = random.Random(seed)
+    return [HeardWord(dice.choice([*WORDS, f"new{place}"]), dice.choice(PAUSES)) for place in range(words)]
+
+
+def open_end(words: Sequence[HeardWord]) -> list[HeardWord]:
+    """The same words, after which more may come."""
+    return [*words[:-1], HeardWord(words[-1].word)]
+
+
+def test_answers_are_of_all_kinds(model: PunctuationModel) -> None:
+    """Otherwise the other tests would compare nothing."""
+    [found] = model.read([text(400)])
+    assert len({word.mark for word in found}) == 4
+    assert len({word.case for word in found}) == 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_division_gives_the_same_answers(model: PunctuationModel, seed: int) -> None:
+    """A word's answer needs `behind` words before it and `ahead` after it, and nothing else."""
+    words = open_end(text(300, seed))
+    [whole] = model.read([words])
+    dice = random.Random(seed)
+    decided: list[MarkedWord] = []
+    while len(decided) < len(words) - model.ahead:
+        known = min(len(words), len(decided) + dice.randint(1, 9) + model.ahead)
+        start = max(0, len(decided) - model.behind - dice.choice([0, 0, 3]))
+        [found] = model.read([open_end(words[start:known])])
+        decided += found[len(decided) - start : known - model.ahead - start]
+    assert decided == whole[: len(decided)]
+
+
+def test_company_in_the_batch_changes_nothing(model: PunctuationModel) -> None:
+    """Neither longer and shorter windows, nor empty ones."""
+    windows = [text(dice, seed=dice) for dice in (1, 30, 7, 0, 65, 24, 2)]
+    together = model.read(windows)
+    assert [len(each) for each in together] == [len(window) for window in windows]
+    assert together == [model.read([window])[0] for window in windows]
+    assert model.read([]) == []
+
+
+def test_the_end_of_a_segment_settles_its_last_words(model: PunctuationModel) -> None:
+    """It may change their answers, but none before them."""
+    changed = 0
+    for seed in range(20):
+        words = text(40, seed)
+        [opened] = model.read([open_end(words)])
+        [ended] = model.read([[*words[:-1], HeardWord(words[-1].word, 900)]])
+        assert opened[: -model.ahead] == ended[: -model.ahead]
+        changed += opened != ended
+    assert changed
+
+
+def test_a_file_gives_the_model_again(model: PunctuationModel, tmp_path: Path) -> None:
+    """With the same answers."""
+    model.save(tmp_path / PUNCTUATION_FILE)
+    loaded = PunctuationModel.load(tmp_path)
+    windows = [text(80, seed) for seed in range(5)]
+    assert loaded.read(windows) == model.read(windows)
+    assert (loaded.behind, loaded.ahead) == (model.behind, model.ahead)
+    assert [path.name for path in tmp_path.iterdir()] == [PUNCTUATION_FILE]
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """With the script that makes it."""
+    with pytest.raises(PunctuationError, match=r"punctuation\.safetensors is missing.*train_punctuation"):
+        PunctuationModel.load(tmp_path)
+
+
+def test_a_damaged_file_is_named(model: PunctuationModel, tmp_path: Path) -> None:
+    """What is wrong with it is said, whatever it is."""
+    path = tmp_path / PUNCTUATION_FILE
+    model.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(PunctuationError, match="cannot be read as a punctuation model"):
+        PunctuationModel.load(tmp_path)
+    save_file({"rows": torch.zeros(2)}, path)
+    with pytest.raises(PunctuationError, match="not a punctuation model of the format"):
+        PunctuationModel.load(tmp_path)
+
+
+@pytest.mark.parametrize("lost", ["words", "rows", "scales", "network.judge.weight", "shape"])
+def test_a_file_without_a_part_is_named(model: PunctuationModel, tmp_path: Path, lost: str) -> None:
+    """Every part is needed."""
+    path = tmp_path / PUNCTUATION_FILE
+    model.save(path)
+    with safe_open(path, framework="pt") as file:
+        described = json.loads(file.metadata()["punctuation"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    tensors.pop(lost, None)
+    described.pop(lost, None)
+    save_file(tensors, path, {"punctuation": json.dumps(described)})
+    with pytest.raises(PunctuationError, match="lacks a part of a punctuation model"):
+        PunctuationModel.load(tmp_path)
