@@ -9,7 +9,7 @@ from streamer.engine.punctuation.mark_network import PAUSES
 
 Floats = npt.NDArray[np.float64]
 
-# Of 147 recordings of LJSpeech and LibriSpeech, by the times that the recogniser gives; there were no questions.
+# Of 147 recordings of LJSpeech and LibriSpeech, by the times that the recogniser gives. Questions are as full stops.
 # Rows: no mark, comma, full stop, question mark. Columns: the pauses that the network tells apart, shortest first.
 READ_ALOUD: Floats = np.array(
     [

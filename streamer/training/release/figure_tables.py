@@ -32,7 +32,7 @@ COMPARED = {
     "stability": ("stability", ["low", "medium", "high"]),
     "settling": ("settle_ms", ["0", "500", "1000", "2000"]),
 }
-MARKS = {"marks-text": "| held-out text", "marks-speech": "| speech", "marks-cost": "| streams in a call"}
+MARKS = {"marks-text": "| held-out text", "marks-speech": "| speech |", "marks-cost": "| streams in a call"}
 """How the tables about marks begin, in the order in which they are printed."""
 HOTWORDS = ["none", "its own rare words", "and 10 others", "and 100 others", "none", "100 that are not said"]
 
