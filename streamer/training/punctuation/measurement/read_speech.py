@@ -55,13 +55,13 @@ class PrintedText:
         found: list[LabelledWord] = []
         while len(found) < len(spoken):
             place = len(found)
-            fitting: list[list[LabelledWord]] = [
+            fitting = [
                 words
                 for words in self._by_start.get(tuple(spoken[place : place + _FEWEST_WORDS]), ())
                 if [word.word for word in words] == spoken[place : place + len(words)]
             ]
-            unknown = [LabelledWord(spoken[place], None, None, False)]
-            found += max(fitting, key=lambda words: len(words), default=unknown)
+            fitting.append([LabelledWord(spoken[place], None, None, False)])
+            found += sorted(fitting, key=len)[-1]
         return ReadClip(utterance, found)
 
 
