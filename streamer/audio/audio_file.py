@@ -21,8 +21,8 @@ from streamer.audio.recording_end import header_of, lacks_end_mark, lengthened
 from streamer.audio.sample_converter import SAMPLE_RATE as SAMPLE_RATE
 from streamer.audio.sample_converter import Int16Samples as Int16Samples
 from streamer.audio.sample_converter import SampleConverter
+from streamer.limits import MOST_CHANNELS
 
-MOST_CHANNELS: Final = 8  # that can be recognised separately
 READABLE: Final = "WAV, FLAC, OGG/Opus and MP3"
 
 _CHUNK_SECONDS: Final = 0.5

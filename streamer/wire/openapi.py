@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamer.limits import ALTERNATIVES, MOST_ALTERNATIVES, SEARCHES, STABILITIES, STEPS_MS
+from streamer.limits import ALTERNATIVES, MOST_ALTERNATIVES, MOST_CHANNELS, SEARCHES, STABILITIES, STEPS_MS
 from streamer.wire import native_upload, openai_upload
-from streamer.wire.options import ENCODINGS, MOST_CHANNELS, SAMPLE_RATES
+from streamer.wire.options import ENCODINGS, SAMPLE_RATES
 from streamer.wire.upload import EVENTS, JSON
 
 VERSION: Final = "3.1.0"

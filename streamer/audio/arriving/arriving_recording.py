@@ -16,7 +16,7 @@ from typing import Final
 import soundfile  # type: ignore[import-untyped]
 
 from streamer.audio.arriving.byte_stream import ByteStream, ForwardFile
-from streamer.audio.arriving.frames import MOST_CHANNELS, ProblemCode
+from streamer.audio.arriving.frames import ProblemCode
 from streamer.audio.arriving.piped_ffmpeg import PipedFfmpeg
 from streamer.audio.audio_file import AudioFile, ForwardSoundFile
 from streamer.audio.ffmpeg import ffmpeg_is_installed
@@ -25,6 +25,7 @@ from streamer.audio.incoming.piped_audio import ENCODINGS, PipedAudio
 from streamer.audio.recording_check import AudioError
 from streamer.audio.recording_end import WaveHeader, wave_header
 from streamer.audio.sample_converter import Int16Samples, SampleConverter
+from streamer.limits import MOST_CHANNELS
 from streamer.temporary_folder import temporary_folder
 
 NAME: Final = "The recording"

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Final
 
+from streamer.limits import MOST_CHANNELS
+
 LONGEST_FRAME: Final = 64 * 1024  # bytes of content
-MOST_CHANNELS: Final = 8
 _LONGEST_MESSAGE: Final = 500
 _HEAD: Final = struct.Struct(">cI")
 HEAD_BYTES: Final = _HEAD.size
