@@ -127,7 +127,7 @@ def test_what_is_said_during_a_pause_is_not_heard(
     studio.play(sentence).wait()
     terminal.type(" ")
     terminal.watch("‖ paused")
-    terminal.watch("together\r\n")  # it was final at once
+    terminal.watch("together.\r\n")  # it was final at once
     secret = studio.play(PHRASE)
     time.sleep(2)
     secret.kill()
@@ -140,7 +140,7 @@ def test_what_is_said_during_a_pause_is_not_heard(
     assert terminal.status() == 0
     lines = finals_on(terminal.shown)
     assert_heard(" ".join(text for _, text in lines), f"{expected} {expected}")
-    assert "apostle" not in terminal.shown
+    assert "apostle" not in terminal.shown.lower()
     # Pauses do not count in the times.
     assert float(lines[-1][0].removeprefix("0:")) < 2 * 3.7 + 1.5
 
