@@ -60,7 +60,8 @@ async def test_a_chosen_file(open_page: OpenPage) -> None:
     await (await choosing.value).set_files(SAMPLES / "quilter.ogg")
     await doing(page, "nothing")
     await expect(page.locator("#finals")).to_contain_text("the Apostle of", timeout=PATIENCE_MS)
-    spoken, found = reference("quilter.ogg").split(), re.findall(r"[a-z']+", (await written(page)).lower())
+    text = (await written(page)).replace("Mr.", "mister").lower()
+    spoken, found = reference("quilter.ogg").split(), re.findall(r"[a-z']+", text)
     assert len(set(spoken) & set(found)) > 0.7 * len(set(spoken))
 
 
