@@ -63,7 +63,7 @@ BOXES: Final = (
     Box(708, 44, 216, 70, "room", "your program", "a websocket and JSON"),
     # The bridge.
     Box(20, 176, 920, 190, "frame", "bridge: one process, no torch"),
-    Box(36, 204, 190, 70, "room", "bridge/http", "the port: connections, requests, websockets"),
+    Box(36, 204, 190, 70, "room", "bridge/http, bridge/uploads", "the port: websockets, recordings"),
     Box(36, 284, 190, 70, "room", "bridge/access", "who may use the service, and how much"),
     Box(250, 204, 184, 150, "room", "bridge itself", f"{DRIVER}; resumption; the service; its control"),
     Box(458, 204, 206, 150, "pure", "bridge/session", f"{SESSION}. Pure: no sockets, no clocks, no threads"),

@@ -23,7 +23,7 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 EVENTS: Final = "text/event-stream; charset=utf-8"
 # Options of a session that make no sense for a recording, or that its own header says.
-_NOT_HERE: Final = ("resume", "live")
+_NOT_HERE: Final = ("resume", "live", "context")  # an upload continues nothing
 OF_SAMPLES: Final = ("encoding", "sample_rate", "channels")
 SESSION_OPTIONS: Final = tuple(each.name for each in fields(Start) if each.name not in _NOT_HERE)
 _DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(Start)}

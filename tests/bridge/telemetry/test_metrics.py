@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 import streamer
-from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, PARTS, REASONS, Metrics
+from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, PARTS, REASONS, UPLOAD_REASONS, Metrics
 from streamer.triton.server import TritonServer
 from tests.bridge.descriptors import no_descriptors
 from tests.bridge.service_client import receive, recognise, rest, serving, session
@@ -182,8 +182,9 @@ def test_every_reason_has_its_own_count() -> None:
         return {word for file in files for word in pattern.findall(file.read_text(encoding="utf-8"))}
 
     reasons = given(GIVEN, "bridge", "wire")
-    assert {"full", "bad_json", "idle", "no_start"} <= reasons
-    assert reasons <= set(REASONS)
+    assert {"full", "bad_json", "idle", "no_start", "bad_form"} <= reasons
+    assert reasons <= set(UPLOAD_REASONS)
+    assert given(GIVEN, "bridge/session", "bridge/access", "bridge/upstreams") <= set(REASONS)
     failures = given(MODEL_GIVES, "engine")
     assert "unknown_stream" in failures
     assert failures <= set(FAILURES)
