@@ -20,7 +20,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.limits": (),
     "streamer.wire": ("streamer.limits", "streamer.transcript"),
     "streamer.temporary_folder": (),
-    "streamer.audio": ("streamer.temporary_folder",),
+    "streamer.audio": ("streamer.limits", "streamer.temporary_folder"),
     "streamer.engine": ("streamer.limits",),
     "streamer.distribution": (),
     "streamer.shipped": (),

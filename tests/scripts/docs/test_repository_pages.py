@@ -48,7 +48,7 @@ def test_dead_links_fail_it(done: subprocess.CompletedProcess[str]) -> None:
 def test_what_lies_beside_the_pages_is_part_of_it(clone: Path) -> None:
     """The site has the API, the changelog and linked source files, and loads nothing from other servers."""
     site = clone / "site"
-    assert "Opens a session" in (site / "reference" / "python-api.html").read_text(encoding="utf-8")
+    assert "Open a session" in (site / "reference" / "python-api.html").read_text(encoding="utf-8")
     guide = (site / "how-to" / "command-line.html").read_text(encoding="utf-8")
     assert 'href="../source/streamer/cues.py.html"' in guide
     assert "make_cues" in (site / "source" / "streamer" / "cues.py.html").read_text(encoding="utf-8")
