@@ -78,5 +78,5 @@ LARGEST_UPLOAD: Final = 1024 * 1024 * 1024  # bytes
 UPLOAD_BOUNDS: Final = (64 * 1024, 64 * 1024 * 1024 * 1024)
 LONGEST_UPLOAD_S: Final = 7200.0  # of audio
 LONGEST_UPLOAD_BOUNDS_S: Final = (1.0, 86_400.0)
-MOST_UPLOADS: Final = 16  # at a time; each has a decoder, a process with about 60 MB
+MOST_UPLOADS: Final = 16  # at a time; each has a decoder, a process with 40 MB, and more where ffmpeg decodes
 MOST_UPLOADS_BOUNDS: Final = (0, 128)  # below the number of requests that may be answered at a time

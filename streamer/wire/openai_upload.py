@@ -31,6 +31,7 @@ class OpenAIUpload(UploadFormat):
     def __init__(self, models: Collection[str] = ()) -> None:
         """`models`: the public names of the service's models. Any other name means the default one."""
         super().__init__()
+        self.take("written", "true")  # clients of OpenAI expect marks and capitals
         self._models = models
         self._format = "json"
         self._stream: bool | None = None

@@ -13,15 +13,15 @@ from tests.bridge.uploads.uploading import form, post, recording, sentences
 
 WAV = recording(sentences(say("hello world"), say("goodbye")), "FLAC")
 VERBOSE = (
-    '{"task": "transcribe", "language": "english", "duration": 5.4, "text": "hello world goodbye", "segments": '
-    '[{"id": 0, "seek": 0, "start": 0.04, "end": 1.32, "text": " hello world", "tokens": [], "temperature": 0.0, '
+    '{"task": "transcribe", "language": "english", "duration": 5.4, "text": "Hello world Goodbye", "segments": '
+    '[{"id": 0, "seek": 0, "start": 0.04, "end": 1.32, "text": " Hello world", "tokens": [], "temperature": 0.0, '
     '"avg_logprob": -0.0101, "compression_ratio": 1.0, "no_speech_prob": 0.0}, {"id": 1, "seek": 0, "start": 3.0, '
-    '"end": 3.76, "text": " goodbye", "tokens": [], "temperature": 0.0, "avg_logprob": -0.0101, '
+    '"end": 3.76, "text": " Goodbye", "tokens": [], "temperature": 0.0, "avg_logprob": -0.0101, '
     '"compression_ratio": 1.0, "no_speech_prob": 0.0}], "usage": {"type": "duration", "seconds": 6}}\n'
 )
 WORDS = (
-    '"words": [{"word": "hello", "start": 0.04, "end": 0.6}, {"word": "world", "start": 0.76, "end": 1.32}, '
-    '{"word": "goodbye", "start": 3.0, "end": 3.76}]'
+    '"words": [{"word": "Hello", "start": 0.04, "end": 0.6}, {"word": "world", "start": 0.76, "end": 1.32}, '
+    '{"word": "Goodbye", "start": 3.0, "end": 3.76}]'
 )
 
 
@@ -37,9 +37,9 @@ def transcribed(service: ExactService, *fields: tuple[str, str], file_first: boo
 @pytest.mark.parametrize(
     ("format", "content"),
     [
-        ("json", '{"text": "hello world goodbye", "usage": {"type": "duration", "seconds": 6}}\n'),
-        ("text", "hello world goodbye\n"),
-        ("srt", "1\n00:00:00,040 --> 00:00:01,320\nhello world\n\n2\n00:00:03,000 --> 00:00:04,000\ngoodbye\n"),
+        ("json", '{"text": "Hello world Goodbye", "usage": {"type": "duration", "seconds": 6}}\n'),
+        ("text", "Hello world Goodbye\n"),
+        ("srt", "1\n00:00:00,040 --> 00:00:01,320\nHello world\n\n2\n00:00:03,000 --> 00:00:04,000\nGoodbye\n"),
         ("verbose_json", VERBOSE),
     ],
 )
@@ -71,9 +71,9 @@ def test_deltas_join_to_the_text(uploading: ExactService, file_first: bool) -> N
     *events, last, empty = content.split("\n\n")
     assert (last, empty) == ("data: [DONE]", "")
     told = [json.loads(event.removeprefix("data: ")) for event in events]
-    assert told.pop() == {"type": "transcript.text.done", "text": "hello world goodbye"}
+    assert told.pop() == {"type": "transcript.text.done", "text": "Hello world Goodbye"}
     assert {event["type"] for event in told} == {"transcript.text.delta"}
-    assert "".join(event["delta"] for event in told) == "hello world goodbye"
+    assert "".join(event["delta"] for event in told) == "Hello world Goodbye"
 
 
 def test_options_that_mean_nothing_here_are_ignored(uploading: ExactService) -> None:
