@@ -21,6 +21,7 @@ END = -1
 NOTHING = -2
 
 _MARKS = list(Mark)
+_COMMA = _MARKS.index(Mark.COMMA)
 _ENDS = [number for number, mark in enumerate(_MARKS) if mark.ends_sentence]
 
 
@@ -45,6 +46,8 @@ class Hearing:
     timeless_share: float = 0.3  # of the pieces, without any pause
     hesitant_share: float = 0.3
     ending_share: float = 0.75  # of the pieces, up to the end of a segment
+    sentence_end_share: float = 0.88  # of the ends of segments; who pauses for a second has mostly ended a sentence
+    comma_end_share: float = 0.06  # the others are anywhere
     silent_end_share: float = 0.7  # of the ends of segments, after a long pause
     mean_words: float = 28.0
     most_words: int = 96
@@ -76,14 +79,13 @@ class HeardText:
         if dice.random() < 0.85:  # a stream mostly begins with a sentence
             begins = np.flatnonzero(text.begins[start : start + hearing.most_words])
             start += int(begins[0]) if len(begins) else 0
-        length = min(2 + int(dice.exponential(hearing.mean_words)), hearing.most_words)
-        found = text.part(start, start + length)
+        found = text.part(start, start + hearing.most_words)
         breaks = np.flatnonzero(found.begins[1:] == 2)
         if len(breaks):
             found = found.part(0, int(breaks[0]) + 1)
+        length = min(2 + int(dice.exponential(hearing.mean_words)), len(found))
         ends = dice.random() < hearing.ending_share
-        if ends:
-            found = found.part(0, self._segment_end(found))
+        found = found.part(0, self._segment_end(found, length) if ends else length)
         words, marks, cases = self._misheard(found)
         pauses = self._paused(marks)
         if ends:
@@ -107,12 +109,20 @@ class HeardText:
         parts.append([np.full(left, fill) for fill in (NOTHING, 0, UNTOLD, UNTOLD)])
         return HeardPiece(*(np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)))
 
-    def _segment_end(self, found: LabelledText) -> int:
-        """After how many words the segment ends: mostly at the end of a sentence, or else at a comma or anywhere."""
-        choice = self._dice.random()
-        kinds = _ENDS if choice < 0.7 else [1] if choice < 0.85 else []
-        places = np.flatnonzero(np.isin(found.marks, kinds))
-        return int(places[-1]) + 1 if len(places) else len(found)
+    def _segment_end(self, found: LabelledText, length: int) -> int:
+        """After how many words the segment ends, about `length`: mostly at the end of a sentence."""
+        choice, hearing = self._dice.random(), self._hearing
+        if choice < hearing.sentence_end_share:
+            kinds = _ENDS
+        elif choice < hearing.sentence_end_share + hearing.comma_end_share:
+            kinds = [_COMMA]
+        else:
+            return length
+        places = np.flatnonzero(np.isin(found.marks, kinds)) + 1
+        if not len(places):
+            return length
+        later = places[places >= length]
+        return int(later[0] if len(later) else places[-1])
 
     def _misheard(self, found: LabelledText) -> tuple[Integers, Integers, Integers]:
         dice, hearing = self._dice, self._hearing

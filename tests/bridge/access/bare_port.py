@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import http.client
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge.access.keys import make_key
 from streamer.bridge.access.port_policy import PortPolicy
@@ -48,7 +49,8 @@ async def outcome(url: str, headers: dict[str, str] | None = None, **settings: A
 
 
 async def started(websocket: ClientConnection) -> tuple[str, int | None]:
-    await websocket.send(START)
+    with suppress(ConnectionClosed):  # a caller that is not admitted may be told before it has sent anything
+        await websocket.send(START)
     (error,) = await rest(websocket)
     assert (error["type"], error["fatal"]) == ("error", True)
     assert len(error["message"].split()) > 5
