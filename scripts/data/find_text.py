@@ -18,8 +18,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from streamer.engine.language.language_model import LanguageError
-from streamer.engine.language.lexicon import LexiconError
+from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.training.data.corpus import CorpusError
 from streamer.training.labelling.labelling import Sources, label
@@ -46,7 +45,7 @@ def main() -> int:
         sources = Sources(options.bundle, options.sentences, options.dev, options.beam)
         tell = partial(print, flush=True)
         label(options.recordings, options.work, options.name, options.output, sources, Thresholds(), tell)
-    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
+    except (BundleError, CorpusError, ModelFileError, OSError, ValueError) as error:
         print(f"find_text: {error}", file=sys.stderr)
         return 1
     return 0

@@ -20,8 +20,9 @@ import numpy as np
 import torch
 
 from streamer.engine.bundle import load_recogniser
+from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import BundleError
-from streamer.engine.punctuation.punctuation_model import PunctuationError, PunctuationModel
+from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.training.data.corpus import Corpus, CorpusError
 from streamer.training.language.text_sources import LeakGuard
 from streamer.training.punctuation.labelled_text import MOST_WORDS, read_texts, tell_first_cases
@@ -65,7 +66,7 @@ def main() -> int:
         model = PunctuationModel.load(options.bundle)
         measure_text(model, options.text, options.words, options.measured)
         measure_speech(model, options.text, options.work, options.bundle, options.recordings)
-    except (BundleError, CorpusError, PunctuationError, OSError) as error:
+    except (BundleError, CorpusError, ModelFileError, OSError) as error:
         print(f"punctuation: {error}", file=sys.stderr)
         return 1
     return 0

@@ -14,7 +14,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from streamer.engine.language.language_model import LanguageError
+from streamer.engine.model_file import ModelFileError
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.lexicon_building import build
 from streamer.training.language.pronunciation import cmu_dictionary
@@ -28,7 +28,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         build(options.bundle, cmu_dictionary(), partial(print, flush=True), letters_only=options.letters_only)
-    except (CorpusError, LanguageError) as error:
+    except (CorpusError, ModelFileError) as error:
         print(f"build_lexicon: {error}", file=sys.stderr)
         return 1
     return 0

@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from streamer.engine.bundle import LEXICON_FILE
-from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError, LanguageModel
-from streamer.engine.language.lexicon import Lexicon, LexiconError
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.model_file import ModelFileError
 from streamer.training.data.corpus import CorpusError
 from streamer.training.language.text_sources import LeakGuard, read_transcripts
 from streamer.training.punctuation.fitting import Fit, fit
@@ -55,7 +56,7 @@ def main() -> int:
         chosen = habits.vocabulary(texts.words, frozenset(language.words), settings.vocabulary)
         vocabulary = [texts.words[number] for number in chosen]
         fit(texts.words, vocabulary, habits.of(chosen), heard, settings, tell).save(options.to)
-    except (CorpusError, LanguageError, LexiconError, OSError) as error:
+    except (CorpusError, ModelFileError, OSError) as error:
         print(f"train_punctuation: {error}", file=sys.stderr)
         return 1
     return 0

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError
+from streamer.engine.language.language_model import LANGUAGE_FILE
 from streamer.engine.language.neural_model import NEURAL_FILE
+from streamer.engine.model_file import ModelFileError
 from streamer.training.data.corpus import CorpusError
 from streamer.training.rescoring.neural_training import NeuralRecipe, train
 
@@ -46,7 +47,7 @@ def main() -> int:
         )  # fmt: skip
         output = options.output or options.bundle / NEURAL_FILE
         train(recipe, options.bundle / LANGUAGE_FILE, output, partial(print, flush=True))
-    except (CorpusError, LanguageError, OSError) as error:
+    except (CorpusError, ModelFileError, OSError) as error:
         print(f"train_rescoring: {error}", file=sys.stderr)
         return 1
     return 0

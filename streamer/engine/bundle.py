@@ -15,13 +15,14 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageError, LanguageModel
+from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
-from streamer.engine.language.lexicon import Lexicon, LexiconError
-from streamer.engine.language.neural_model import NEURAL_FILE, NeuralError, NeuralModel
+from streamer.engine.language.lexicon import Lexicon
+from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
 from streamer.engine.language.rescoring import Rescorer
+from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
-from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationError, PunctuationModel
+from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_options import BeamOptions
 from streamer.engine.search.beam_search import BeamSearch
@@ -63,7 +64,7 @@ def load_recogniser(
         beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters, rescorer=rescorer)
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
-    except (LexiconError, LanguageError, NeuralError, PunctuationError, OSError, TypeError, ValueError) as error:
+    except (ModelFileError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
     return Recogniser(

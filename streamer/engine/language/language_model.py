@@ -8,7 +8,6 @@ stored as multiples of a step. The error is at most 1/64 for trigrams, 1/128 for
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +15,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from streamer.engine.language.ngram_table import Integers, NgramTable
+from streamer.engine.model_file import ModelFileKind
 
 LANGUAGE_FILE = "language.safetensors"
 RESERVED = ("<unk>", "<s>", "</s>")
 SENTENCE_END = RESERVED.index("</s>")
-FORMAT = 1
+_FILE = ModelFileKind("language model", "language", 1, "build_language_model.py")
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,10 +33,6 @@ _BIGRAM_BITS, _BIGRAM_STEP = 10, 1 / 64
 _TRIGRAM_BITS, _TRIGRAM_STEP = 9, 1 / 32
 # Back-off weights of bigrams are one byte, from -6 to 1.97.
 _BACK_OFF_STEP, _BACK_OFF_ZERO = 1 / 32, 192
-
-
-class LanguageError(Exception):
-    """A file cannot be used as a language model. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -74,25 +68,14 @@ class LanguageModel:
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> LanguageModel:
         """Read a model. On the CPU its tables are memory-mapped, so all processes that read them share the memory."""
-        if not Path(path).is_file():
-            raise LanguageError(f"{path} is missing: build it with scripts/train/build_language_model.py")
-        try:
-            with safe_open(path, framework="pt", device=str(device)) as file:
-                header = json.loads((file.metadata() or {}).get("language", "{}"))
-                if header.get("format") != FORMAT:
-                    raise LanguageError(f"{path} is not a language model of format {FORMAT}")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, ValueError) as error:
-            raise LanguageError(f"{path} cannot be read as a language model: {error}") from error
-        try:
+        header, tensors = _FILE.read(path, device)
+        with _FILE.parts(path):
             return cls(
                 bytes(tensors["words"].cpu().numpy()).decode().split("\n"),
                 tensors["unigrams"], tensors["back_offs"], tensors["pair_back_offs"],
                 NgramTable.unpack("bigrams", tensors, header["bigrams"]),
                 NgramTable.unpack("trigrams", tensors, header["trigrams"]),
             )  # fmt: skip
-        except (KeyError, TypeError) as error:
-            raise LanguageError(f"{path} lacks a part of a language model: {error}") from error
 
     @staticmethod
     def size(words: Sequence[str], bigrams: int, trigrams: int) -> int:
@@ -112,15 +95,7 @@ class LanguageModel:
             **self._bigrams.tensors("bigrams"),
             **self._trigrams.tensors("trigrams"),
         }
-        header = {"format": FORMAT, "bigrams": self._bigrams.numbers(), "trigrams": self._trigrams.numbers()}
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            save_file({name: part.cpu() for name, part in tensors.items()}, partial, {"language": json.dumps(header)})
-            partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        _FILE.write(path, tensors, {"bigrams": self._bigrams.numbers(), "trigrams": self._trigrams.numbers()})
 
     @classmethod
     def build(cls, words: Sequence[str], ngrams: Mapping[tuple[str, ...], tuple[float, float]]) -> LanguageModel:

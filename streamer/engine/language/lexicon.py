@@ -6,33 +6,27 @@ if `parent` at that index equals `node`. Looking up any number of children takes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
+from streamer.engine.model_file import ModelFileKind
 from streamer.engine.work import Work, finish
 
 ROOT = 0
 NO_NODE = -1
 MOST_UNITS = 64  # of a head; there is as much room after the last base, so that any unit can be looked up
-_FORMAT = "streamer-lexicon-1"
+_FILE = ModelFileKind("lexicon", "lexicon", "streamer-lexicon-1", "build_lexicon.py")
 # The sizes of the parts in which a lexicon is built: each part takes some tenths of a millisecond.
 _PRONUNCIATIONS_A_PART = 16
 _NODES_A_PART = 256
 
 Pronunciation = tuple[int, Sequence[int]]
 """The number of a word, and the units of one of its pronunciations."""
-
-
-class LexiconError(Exception):
-    """A lexicon cannot be used. The message says what is wrong with which file."""
 
 
 class Lexicon:
@@ -119,31 +113,15 @@ class Lexicon:
 
     def save(self, path: Path | str) -> None:
         """Write the lexicon, replacing the file as a whole."""
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        described = {"format": _FORMAT, "nodes": len(self), "pronunciations": len(self.words)}
-        described["vocabulary"] = self.vocabulary
-        try:
-            save_file(self._tensors, partial, {"lexicon": json.dumps(described)})
-            partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        described = {"nodes": len(self), "pronunciations": len(self.words), "vocabulary": self.vocabulary}
+        _FILE.write(path, self._tensors, described)
 
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> Lexicon:
         """Read a lexicon that `save` wrote."""
-        if not Path(path).is_file():
-            raise LexiconError(f"{path} is missing: build it with scripts/train/build_lexicon.py")
-        try:
-            with safe_open(path, framework="pt") as file:
-                described = json.loads((file.metadata() or {}).get("lexicon", "{}"))
-                if described.get("format") != _FORMAT:
-                    raise LexiconError(f"{path} is not a lexicon of the format {_FORMAT}")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                return cls(tensors, device, described.get("vocabulary", ""))
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise LexiconError(f"{path} is damaged: {error}") from error
+        described, tensors = _FILE.read(path)
+        with _FILE.parts(path):
+            return cls(tensors, device, described.get("vocabulary", ""))
 
     def child(self, nodes: Tensor, units: Tensor) -> Tensor:
         """The child of each node by each unit, or NO_NODE."""

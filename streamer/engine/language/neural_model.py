@@ -7,27 +7,21 @@ row of the tables as whole numbers of one byte and a scale.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from streamer.engine.language.language_model import RESERVED, SENTENCE_END, LanguageModel
+from streamer.engine.model_file import ModelFileKind
 
 NEURAL_FILE = "rescoring.safetensors"
-FORMAT = 1
 OTHERS = RESERVED.index("<unk>")
 SENTENCE_START = RESERVED.index("<s>")
 _LARGEST = 127  # of a byte with a sign
 _SCALES = ".scales"
-
-
-class NeuralError(Exception):
-    """A file cannot be used as a neural language model. The message says why."""
+_FILE = ModelFileKind("neural language model", "neural", 1, "train_rescoring.py")
 
 
 class NeuralModel(nn.Module):
@@ -85,34 +79,17 @@ class NeuralModel(nn.Module):
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> NeuralModel:
         """Read a model from its file."""
-        try:
-            with safe_open(path, framework="pt", device="cpu") as file:
-                header = json.loads((file.metadata() or {}).get("neural", "{}"))
-                if header.get("format") != FORMAT:
-                    raise NeuralError(f"{path} is not a neural language model of format {FORMAT}")
-                packed = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, ValueError) as error:
-            raise NeuralError(f"{path} cannot be read as a neural language model: {error}") from error
-        try:
+        header, packed = _FILE.read(path)
+        with _FILE.parts(path):
             size, vector, memory = header["sizes"]
             model = cls(size, vector, memory, header["vocabulary"])
             model.load_state_dict(_unpacked(packed))
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise NeuralError(f"{path} lacks a part of a neural language model: {error}") from error
         return model.to(device).eval()
 
     def save(self, path: Path | str) -> None:
         """Write the model, replacing the file as a whole."""
         sizes = [self.size, self.vectors.embedding_dim, self.recall.hidden_size]
-        header = {"format": FORMAT, "sizes": sizes, "vocabulary": self.vocabulary}
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            save_file(_packed(self.state_dict()), partial, {"neural": json.dumps(header)})
-            partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        _FILE.write(path, _packed(self.state_dict()), {"sizes": sizes, "vocabulary": self.vocabulary})
 
 
 def check_vocabulary(model: NeuralModel, language: LanguageModel) -> None:

@@ -6,31 +6,25 @@ it. So it is the same however the audio was divided, and whichever other streams
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
+from streamer.engine.model_file import ModelFileKind
 from streamer.engine.punctuation.mark_network import BLOCK, MarkNetwork, NetworkShape, pause_number
 from streamer.engine.punctuation.marks import Case, HeardWord, Mark, MarkedWord
 from streamer.engine.punctuation.word_rows import AFFIXES, WordRows
 
 PUNCTUATION_FILE = "punctuation.safetensors"
-_FORMAT = "streamer-punctuation-1"
+_FILE = ModelFileKind("punctuation model", "punctuation", "streamer-punctuation-1", "train_punctuation.py")
 _MARKS = tuple(Mark)
 _CASES = tuple(Case)
 _NO_WORD = (0,) * (1 + AFFIXES)
 _REMEMBERED = 8192  # words whose rows are remembered
 _HALF_LIMIT = 60_000  # the greatest value of a weight in half precision, about
-
-
-class PunctuationError(Exception):
-    """A file cannot be used as a punctuation model. The message says why."""
 
 
 class PunctuationModel:
@@ -105,31 +99,14 @@ class PunctuationModel:
         tensors = {f"network.{name}": _half(part) for name, part in self._network.state_dict().items()}
         tensors["words"] = torch.frombuffer(bytearray("\n".join(self._words).encode()), dtype=torch.uint8)
         tensors["rows"], tensors["scales"] = self._rows, self._scales
-        described = {"format": _FORMAT, "shape": self._network.shape.values()}
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            save_file(tensors, partial, {"punctuation": json.dumps(described)})
-            partial.chmod(0o644)  # it was created for its owner only, but a server may run as another user
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        _FILE.write(path, tensors, {"shape": self._network.shape.values()})
 
     @classmethod
     def load(cls, folder: Path | str) -> PunctuationModel:
-        """Read the model of a bundle. PunctuationError says what is wrong with the file."""
+        """Read the model of a bundle."""
         path = Path(folder) / PUNCTUATION_FILE
-        if not path.is_file():
-            raise PunctuationError(f"{path} is missing: train it with scripts/train/train_punctuation.py")
-        try:
-            with safe_open(path, framework="pt") as file:
-                described = json.loads((file.metadata() or {}).get("punctuation", "{}"))
-                if described.get("format") != _FORMAT:
-                    raise PunctuationError(f"{path} is not a punctuation model of the format {_FORMAT}")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, ValueError) as error:
-            raise PunctuationError(f"{path} cannot be read as a punctuation model: {error}") from error
-        try:
+        described, tensors = _FILE.read(path)
+        with _FILE.parts(path):
             shape = NetworkShape.parse(described["shape"])
             words = bytes(tensors.pop("words").numpy()).decode().split("\n")
             rows, scales = tensors.pop("rows"), tensors.pop("scales")
@@ -137,8 +114,6 @@ class PunctuationModel:
                 raise ValueError(f"it has {tuple(rows.shape)} word vectors for {len(words)} words")
             network = MarkNetwork(shape)
             network.load_state_dict({name.removeprefix("network."): part.float() for name, part in tensors.items()})
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise PunctuationError(f"{path} lacks a part of a punctuation model: {error}") from error
         return cls(words, rows, scales, network)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 
-from streamer.engine.language.language_model import LanguageError
-from streamer.engine.language.lexicon import LexiconError
+from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.training.data.corpus import CorpusError
 
@@ -31,7 +30,7 @@ def run_script(work: Callable[[argparse.Namespace], None], parser: argparse.Argu
     torch.set_num_threads(1)
     try:
         work(options)
-    except (BundleError, CorpusError, LanguageError, LexiconError, OSError, ValueError) as error:
+    except (BundleError, CorpusError, ModelFileError, OSError, ValueError) as error:
         print(f"{Path(parser.prog).stem}: {error}", file=sys.stderr)
         return 1
     return 0

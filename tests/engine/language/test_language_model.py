@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from streamer.engine.language.language_model import RESERVED, LanguageError, LanguageModel
+from streamer.engine.language.language_model import RESERVED, LanguageModel
 from streamer.engine.language.ngram_table import NgramTable
+from streamer.engine.model_file import ModelFileError
 
 Grams = dict[tuple[str, ...], tuple[float, float]]
 # The steps of the file: half of them is what a trigram's and a backed-off bigram's score may be off.
@@ -122,16 +123,16 @@ def test_a_file_scores_as_the_model_that_wrote_it(tmp_path: Path) -> None:
 def test_odd_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     """Missing, damaged and foreign files are refused with the reason."""
     path = tmp_path / "language.safetensors"
-    with pytest.raises(LanguageError, match="is missing"):
+    with pytest.raises(ModelFileError, match="is missing"):
         LanguageModel.load(path)
     path.write_bytes(b"not a model")
-    with pytest.raises(LanguageError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         LanguageModel.load(path)
     save_file({"weights": torch.zeros(3)}, path)
-    with pytest.raises(LanguageError, match="not a language model"):
+    with pytest.raises(ModelFileError, match="not a language model"):
         LanguageModel.load(path)
     save_file({"weights": torch.zeros(3)}, path, {"language": '{"format": 1}'})
-    with pytest.raises(LanguageError, match="lacks a part"):
+    with pytest.raises(ModelFileError, match="lacks a part"):
         LanguageModel.load(path)
 
 

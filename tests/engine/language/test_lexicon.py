@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon, LexiconError
+from streamer.engine.language.lexicon import NO_NODE, ROOT, Lexicon
+from streamer.engine.model_file import ModelFileError
 
 
 def spoken(seed: int, words: int = 300) -> list[tuple[int, tuple[int, ...]]]:
@@ -75,10 +76,10 @@ def test_a_file_keeps_everything(tmp_path: Path) -> None:
 
 def test_what_is_no_lexicon_is_refused(tmp_path: Path) -> None:
     """Missing files, other files, and words without a pronunciation are refused."""
-    with pytest.raises(LexiconError, match="build_lexicon"):
+    with pytest.raises(ModelFileError, match="build_lexicon"):
         Lexicon.load(tmp_path / "none")
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(LexiconError, match="damaged"):
+    with pytest.raises(ModelFileError, match="cannot be read as a lexicon"):
         Lexicon.load(tmp_path / "text")
     for ways in ([], [(3, ())], [(3, (0,))], [(3, (99,))]):
         with pytest.raises(ValueError, match="pronunciation"):

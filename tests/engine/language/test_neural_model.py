@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from streamer.engine.language.neural_model import SENTENCE_START, NeuralError, NeuralModel
+from streamer.engine.language.neural_model import SENTENCE_START, NeuralModel
+from streamer.engine.model_file import ModelFileError
 
 SIZE = 12
 
@@ -66,14 +67,14 @@ def test_the_file_keeps_the_model(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     """The message names the file and says what is wrong."""
     path = tmp_path / "rescoring.safetensors"
-    with pytest.raises(NeuralError, match=r"rescoring\.safetensors"):
+    with pytest.raises(ModelFileError, match=r"rescoring\.safetensors"):
         NeuralModel.load(path)
     path.write_bytes(b"no tensors")
-    with pytest.raises(NeuralError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         NeuralModel.load(path)
     save_file({"a": torch.zeros(2)}, path)
-    with pytest.raises(NeuralError, match="format 1"):
+    with pytest.raises(ModelFileError, match="not a neural language model of the format 1"):
         NeuralModel.load(path)
     save_file({"a": torch.zeros(2)}, path, {"neural": '{"format": 1, "sizes": [4, 2, 2], "vocabulary": ""}'})
-    with pytest.raises(NeuralError, match="lacks a part"):
+    with pytest.raises(ModelFileError, match="lacks a part"):
         NeuralModel.load(path)

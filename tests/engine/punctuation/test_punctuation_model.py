@@ -12,9 +12,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from streamer.engine.model_file import ModelFileError
 from streamer.engine.punctuation.mark_network import MarkNetwork, NetworkShape
 from streamer.engine.punctuation.marks import HeardWord, MarkedWord
-from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationError, PunctuationModel
+from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 
 WORDS = [f"word{number}" for number in range(200)]
 PAUSES = (None, 0, 100, 300, 900)
@@ -94,7 +95,7 @@ def test_a_file_gives_the_model_again(model: PunctuationModel, tmp_path: Path) -
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """With the script that makes it."""
-    with pytest.raises(PunctuationError, match=r"punctuation\.safetensors is missing.*train_punctuation"):
+    with pytest.raises(ModelFileError, match=r"punctuation\.safetensors is missing.*train_punctuation"):
         PunctuationModel.load(tmp_path)
 
 
@@ -104,10 +105,10 @@ def test_a_damaged_file_is_named(model: PunctuationModel, tmp_path: Path) -> Non
     model.save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(PunctuationError, match="cannot be read as a punctuation model"):
+    with pytest.raises(ModelFileError, match="cannot be read as a punctuation model"):
         PunctuationModel.load(tmp_path)
     save_file({"rows": torch.zeros(2)}, path)
-    with pytest.raises(PunctuationError, match="not a punctuation model of the format"):
+    with pytest.raises(ModelFileError, match="not a punctuation model of the format"):
         PunctuationModel.load(tmp_path)
 
 
@@ -122,5 +123,5 @@ def test_a_file_without_a_part_is_named(model: PunctuationModel, tmp_path: Path,
     tensors.pop(lost, None)
     described.pop(lost, None)
     save_file(tensors, path, {"punctuation": json.dumps(described)})
-    with pytest.raises(PunctuationError, match="lacks a part of a punctuation model"):
+    with pytest.raises(ModelFileError, match="lacks a part of a punctuation model"):
         PunctuationModel.load(tmp_path)
