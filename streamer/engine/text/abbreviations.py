@@ -23,6 +23,8 @@ def abbreviation_at(words: TrackedWords, at: int) -> tuple[str, int] | None:
         letters += letter
     if letters in _LETTERS:
         return _LETTERS[letters], at + len(letters)
+    if len(letters) > 3 and letters[-1] == letters[-2] and letters[-1] in _PRONOUNS:
+        letters = letters[:-1]  # "the f b i | i think": the second one is a word
     # Three letters or more in a row are spelled, like FBI. "I" and "a" before them are words, unless two others follow.
     consonants = sum(letter not in _PRONOUNS for letter in letters)
     article = letters[:1] == "a" and letters[1:] in _LETTERS

@@ -19,6 +19,7 @@ from tests.engine.text.plain_form import written
         ("a ph d", "a ph d"),
         ("a p h d on t v in the e u", "a PhD on TV in the EU"),
         ("the f b i and i b m", "the FBI and IBM"),
+        ("the f b i i think", "the FBI I think"),
         ("the c i a", "the CIA"),
         ("plan b i think", "plan b I think"),
         ("mr smith", "Mr. smith"),
