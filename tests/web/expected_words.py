@@ -19,15 +19,16 @@ def words(told: list[dict[str, Any]]) -> str:
     return " ".join(event["text"] for event in of(told, "final"))
 
 
-async def undisturbed(url: str, name: str) -> list[Event]:
+async def undisturbed(url: str, name: str, **options: Any) -> list[Event]:
     """What the Python client gets for a recording from any service; all have the same model."""
-    if name not in _undisturbed:
-        told: list[Any] = [event async for event in transcribe([pcm(name)], url)]
-        _undisturbed[name] = told
-    return copy.deepcopy(_undisturbed[name])
+    asked = (name, *sorted(options.items()))
+    if asked not in _undisturbed:
+        told: list[Any] = [event async for event in transcribe([pcm(name)], url, options=options)]
+        _undisturbed[asked] = told
+    return copy.deepcopy(_undisturbed[asked])
 
 
-_undisturbed: dict[str, list[Event]] = {}
+_undisturbed: dict[tuple[Any, ...], list[Event]] = {}
 
 
 def alike(given: str, right: str) -> float:

@@ -108,27 +108,30 @@ async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPa
 
 @pytest.mark.parametrize(
     # After SIGTERM sessions may go on for some seconds. Then the service makes final what it has recognised.
-    ("how", "heard_ms"),
-    [(signal.SIGTERM, 8_500), (signal.SIGKILL, 16_500)],
+    # In the written form, marks and capitals are those of the words before the restart too.
+    ("how", "heard_ms", "options"),
+    [(signal.SIGTERM, 8_500, {}), (signal.SIGKILL, 16_500, {"written": True})],
+    ids=["ended", "killed"],
 )
 async def test_a_service_that_is_restarted(
-    served: RestartableService, open_bench: OpenPage, how: signal.Signals, heard_ms: int
+    served: RestartableService, open_bench: OpenPage, how: signal.Signals, heard_ms: int, options: dict[str, bool]
 ) -> None:
     """Another session recognises again what was not final: no word is lost, doubled or cut, and times go on."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(
-        """async (url) => {
-            globalThis.session = await begin({url});
+        """async ([url, options]) => {
+            globalThis.session = await begin({url, options});
             globalThis.over = speak(session, "talk", {faster: 2}).then(() => session.stop());
         }""",
-        served.site,
+        [served.site, options],
     )
     await bench.wait_for_function("(heard) => session.told.some(({audio_ms}) => audio_ms >= heard)", arg=heard_ms)
     await served.stop(how)
     await served.start()
     await bench.evaluate("over")
     told = await bench.evaluate("session.told")
-    expected = [event for event in await undisturbed(served.site, "talk.flac") if event["type"] == "final"]
+    undivided = await undisturbed(served.site, "talk.flac", **options)
+    expected = [event for event in undivided if event["type"] == "final"]
     finals = of(told, "final")
     assert [final["text"] for final in finals] == [final["text"] for final in expected]
     assert [final["segment"] for final in finals] == list(range(len(finals)))
