@@ -61,6 +61,7 @@ export class Microphone extends EventTarget {
     /**
      * Asks the user for permission, opens the microphone and begins. Call it when a button is pressed.
      * Rejects with a StreamerError.
+     * @param {object} [settings]
      * @param {string} [settings.deviceId] one of `devices()`, otherwise the browser's choice
      * @param {number} [settings.chunkMs] milliseconds of sound in an `audio` event, 20 to 100
      * @param {MediaTrackConstraints} [settings.constraints] such as `{noiseSuppression: false}`
