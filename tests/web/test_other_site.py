@@ -20,6 +20,16 @@ from tests.web.expected_words import alike, undisturbed
 DOCUMENT = DOCS / "how-to/javascript.md"
 AS_WRITTEN = "http://127.0.0.1:8080"
 PATIENCE_MS = 30_000
+# The header makes the browser ask first whether the page may send it.
+UPLOAD = """async (address) => {
+    try {
+        const headers = {Authorization: "Bearer none"};
+        const answer = await fetch(address, {method: "POST", body: await pcm("airplane"), headers});
+        return (await answer.json()).text;
+    } catch (error) {
+        return error.name;
+    }
+}"""
 
 
 async def test_the_example_of_the_document(
@@ -56,15 +66,17 @@ async def test_a_site_has_to_be_allowed(
     policy = PortPolicy(AccessRules(origins=[origin] if allowed else []))
     browser = await open_browser(flags=["--host-resolver-rules=MAP elsewhere.localtest 127.0.0.1"])
     async with serving(triton, policy=policy) as service:
+        site = service.url.replace("ws", "http").rpartition("/v1/")[0]
         bench = await open_bench(
-            browser=browser,
-            site=service.url.replace("ws", "http").rpartition("/v1/")[0],
-            expected=["spoke to http://elsewhere"],
+            browser=browser, site=site, expected=["spoke to http://elsewhere", "CORS", "ERR_FAILED"]
         )
         await bench.goto(f"{origin}/bench.html")
         error = await bench.evaluate("async () => failure((await begin()).ready)")
+        answer = await bench.evaluate(UPLOAD, f"{site}/v1/transcribe?encoding=pcm_s16le&sample_rate=16000")
     if allowed:
         assert error is None
+        assert "graceful" in answer
     else:
+        assert answer == "TypeError"  # the browser says no more to a page
         assert (error["code"], error["reported"]) == ("refused", "bad_origin")
         assert "elsewhere.localtest" in error["message"]

@@ -50,6 +50,14 @@ class AccessRules:
         """Raise Denied if a websocket with this request would be refused."""
         self._allowances.check(self._admitted(request))
 
+    def admits_page(self, request: Request) -> bool:
+        """Whether the page that sent this request may use the service. A client that is no browser is not a page."""
+        try:
+            self._check_origin(request.headers, request.peer)
+        except Denied:
+            return False
+        return True
+
     def check_metrics(self, request: Request) -> None:
         """Raise Denied if this request may not read the metrics."""
         if not self._open_metrics:

@@ -161,6 +161,8 @@ class Connection(Channel):
             self._terms.failures.report("a request failed", error)
             failed = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The service failed; its log says why.")
             response = _complaint(failed, request, route)
+        if route is not None and request is not None:
+            response.headers.update(route.permission(request))
         try:
             return await self._answer(response, request, body)
         finally:

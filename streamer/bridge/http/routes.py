@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -14,6 +15,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 # How long each kibibyte of a body may take; a slower client is answered with 408. Live audio, even well compressed,
 # fills a kibibyte about every second.
 BODY_PACE_S = 20.0
+# For how long a browser may remember which requests a page of another site may send.
+REMEMBERED_S = 600
+_HEADER_NAMES = re.compile(r"[A-Za-z0-9-]+(\s*,\s*[A-Za-z0-9-]+)*")
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,12 @@ class Route:
     largest_body: int = 0  # bytes
     complain: Callable[[HttpError], Response] | None = None  # writes errors of this path in the form of its protocol
     body_pace_s: float = BODY_PACE_S
+    shared: Callable[[Request], bool] | None = None  # whether the page that sent a request may read the answer
 
     def handler(self, request: Request) -> Handler:
         """Return the handler for this request. HttpError if its method is not allowed."""
+        if request.method == "OPTIONS" and self.shared is not None:
+            return self._permit
         method = "GET" if request.method == "HEAD" else request.method
         if (found := self.methods.get(method)) is not None:
             return found
@@ -47,6 +54,27 @@ class Route:
             f"{request.path} accepts only {allowed or 'websockets'}.",
             {"Allow": allowed},
         )
+
+    def permission(self, request: Request) -> dict[str, str]:
+        """Return the header fields with which a browser lets a page of another site read the answer."""
+        if self.shared is None:
+            return {}
+        fields = {"Vary": "Origin"}
+        if (origins := request.headers.all("Origin")) and self.shared(request):
+            fields["Access-Control-Allow-Origin"] = origins[0]
+            fields["Access-Control-Expose-Headers"] = "Retry-After"
+        return fields
+
+    async def _permit(self, request: Request) -> Response:
+        """Tell a browser which requests it may send for a page of another site. It asks before it sends them."""
+        if "Access-Control-Allow-Origin" not in self.permission(request):
+            return Response(HTTPStatus.NO_CONTENT)
+        fields = {"Access-Control-Allow-Methods": ", ".join(self.methods), "Access-Control-Max-Age": str(REMEMBERED_S)}
+        # The clients of other services send header fields of their own, which mean nothing here.
+        wanted = ",".join(request.headers.all("Access-Control-Request-Headers"))
+        if _HEADER_NAMES.fullmatch(wanted):
+            fields["Access-Control-Allow-Headers"] = wanted
+        return Response(HTTPStatus.NO_CONTENT, fields)
 
 
 class Routes:

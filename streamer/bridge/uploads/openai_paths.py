@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote
@@ -34,11 +35,12 @@ class OpenAIPaths:
         yield openai_upload.PATH, recordings
         refusing = {"POST": self._refuse}
         # A body is allowed, so that the answer is the refusal and not that the body is too large.
-        yield openai_upload.TRANSLATIONS, Route(refusing, None, recordings.largest_body, recordings.complain)
-        yield openai_upload.MODELS, Route({"GET": self._list}, complain=recordings.complain)
+        yield openai_upload.TRANSLATIONS, replace(recordings, methods=refusing)
+        informing = replace(recordings, largest_body=0)
+        yield openai_upload.MODELS, replace(informing, methods={"GET": self._list})
         for name in names:
             one = partial(self._show, name)
-            yield f"{openai_upload.MODELS}/{quote(name, safe='')}", Route({"GET": one}, complain=recordings.complain)
+            yield f"{openai_upload.MODELS}/{quote(name, safe='')}", replace(informing, methods={"GET": one})
 
     async def _refuse(self, request: Request) -> Response:
         self._admit(request)

@@ -51,6 +51,7 @@ class Uploads:
             {"POST": partial(self._answer, make)},
             largest_body=self._limits.largest,
             complain=lambda error: _refused(make(), Problem(error.code, error.message), error.status),
+            shared=self._access.admits_page,
         )
 
     def drain(self) -> None:
