@@ -53,6 +53,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     # What has a recording and a session together.
     "streamer.bridge.uploads": (*("streamer.audio", "streamer.bridge", "streamer.triton", "streamer.wire"),),
+    # What has a dialect and a session together.
+    "streamer.bridge.dialects": ("streamer.bridge", "streamer.wire"),
     "streamer.bridge.server": ("streamer.bridge", "streamer.wire"),
     "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton"),
     # The valid values of a setting are known where it is used: origins, and the formats of the log.

@@ -11,6 +11,7 @@ from streamer import __version__
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
+from streamer.bridge.dialects.dialects import Dialects
 from streamer.bridge.freed_memory import FreedMemory
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.counts import ConnectionCounts
@@ -65,6 +66,8 @@ class BridgeServer:
         self._policy = policy or PortPolicy()
         self._sessions = Sessions(self.admission, models, metrics, limits)
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
+        places = self._uploads.places
+        self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
