@@ -11,7 +11,7 @@ from streamer import __version__
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
-from streamer.bridge.dialects.dialects import Dialects
+from streamer.bridge.dialects.dialects import Dialects, new_id, now
 from streamer.bridge.freed_memory import FreedMemory
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.counts import ConnectionCounts
@@ -30,6 +30,8 @@ from streamer.bridge.uploads.uploads import Uploads
 from streamer.bridge.upstreams.admission import Admission
 from streamer.bridge.upstreams.models import Models
 from streamer.wire import native_upload
+from streamer.wire.dialects import deepgram_live
+from streamer.wire.dialects.deepgram_recorded import DeepgramRecorded
 from streamer.wire.events import Error, render
 from streamer.wire.native import PATH
 
@@ -147,9 +149,16 @@ class BridgeServer:
             routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
             routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
+        routes.add([(deepgram_live.PATH, self._dialects.route(deepgram_live.DeepgramLive, self._deepgram_recorded()))])
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
         return routes
+
+    def _deepgram_recorded(self) -> Route | None:
+        names = self._models.names
+        if not self._policy.uploads.most:
+            return None
+        return self._uploads.route(lambda: DeepgramRecorded(names, new_id(), now()))
 
     async def _converse(self, websocket: WebSocket) -> None:
         access, visit, barred = self._policy.access, None, None
