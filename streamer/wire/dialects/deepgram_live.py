@@ -122,15 +122,7 @@ class DeepgramLive(Dialect):
         """Write a message of the session."""
         self._audio_ms = max(self._audio_ms, getattr(message, "audio_ms", 0))
         if isinstance(message, (Partial, FinalMessage, Speech)):
-            channel = self._channels[message.channel or 0]
-            if isinstance(message, Partial):
-                yield from channel.partial(message)
-            elif isinstance(message, FinalMessage):
-                yield from channel.final(message, hold=self._flushes > 0)
-            elif message.state is SpeechState.START:
-                yield from channel.speech_started(message.at_ms)
-            if not isinstance(message, Speech):
-                yield from channel.utterance_end(message.audio_ms)
+            yield from self._tell_result(self._channels[message.channel or 0], message)
         elif isinstance(message, Heard):
             for channel in self._channels:
                 yield from channel.heard(message.audio_ms)
@@ -148,6 +140,18 @@ class DeepgramLive(Dialect):
                 yield from channel.release()
             if message.code == "odd_bytes":  # the client has ended its audio all the same
                 yield from self._finish(self._audio_ms)
+
+    def _tell_result(self, channel: ChannelResults, message: Partial | FinalMessage | Speech) -> Iterator[str]:
+        if isinstance(message, Partial):
+            yield from channel.utterance_end(message.start_ms)
+            yield from channel.partial(message)
+        elif isinstance(message, FinalMessage):
+            yield from channel.utterance_end(message.start_ms)
+            yield from channel.final(message, hold=self._flushes > 0)
+            yield from channel.utterance_end(message.audio_ms)
+        elif message.state is SpeechState.START:
+            yield from channel.utterance_end(message.at_ms)
+            yield from channel.speech_started(message.at_ms)
 
     def close(self, code: int, reason: str) -> tuple[int, str]:
         """Return the code and the reason of the close for those of the native protocol."""

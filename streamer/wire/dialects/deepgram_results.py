@@ -120,6 +120,7 @@ class ChannelResults:
     def finish(self, audio_ms: int) -> Iterator[str]:
         """Write the end, so that the finals cover all of the audio."""
         yield from self.release()
+        yield from self.utterance_end(audio_ms)
         if audio_ms > self._begin_ms:
             yield self._final(audio_ms, _Held(audio_ms, False, NOTHING))
 

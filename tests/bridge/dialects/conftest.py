@@ -1,0 +1,20 @@
+"""A service that recognises exactly, for clients in foreign formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.upload_limits import UploadLimits
+from streamer.testing.exact_service import ExactService
+
+SLOTS = 4
+
+
+@pytest.fixture(scope="package")
+def exact() -> Iterator[ExactService]:
+    """Provide the service."""
+    with ExactService(slots=SLOTS, policy=PortPolicy(uploads=UploadLimits(most=2))) as service:
+        yield service
