@@ -132,7 +132,7 @@ class DeepgramOptions:
         self.written = self.punctuated or self._flag("numerals")
         self.dictation = self._flag("dictation")
         self.utterances = self._flag("utterances")
-        self.keyterms = tuple(term for term in self._given.get("keyterm", ()) if term)
+        self.keyterms = tuple(self._switched_on("keyterm"))
         self.hotwords = self._hotwords()
         self.speech_final, self.after_text_ms = self._endpointing()
         self.utterance_end_ms = self._utterance_end_ms()
@@ -155,14 +155,13 @@ class DeepgramOptions:
 
     def _refuse(self) -> None:
         for option in OPTIONS:
-            values = [value for value in self._given.get(option.name, ()) if value.lower() not in _OFF]
-            if option.treatment is Treatment.REFUSED and values:
+            if option.treatment is Treatment.REFUSED and self._switched_on(option.name):
                 why = option.meaning[0].upper() + option.meaning[1:]
                 raise bad("bad_option", f"'{option.name}' is not supported: {why}. Leave it out.")
 
     def _check_language(self) -> None:
-        for value in self._given.get("language", ()):
-            if value.lower() not in _OFF and value.lower().partition("-")[0] != "en":
+        for value in self._switched_on("language"):
+            if value.lower().partition("-")[0] != "en":
                 why = f"the recogniser knows only English, not {shown(value)}"
                 raise bad("bad_option", f"'language' must be en: {why}.")
 
@@ -195,7 +194,7 @@ class DeepgramOptions:
 
     def _hotwords(self) -> tuple[Mapping[str, Any], ...]:
         found: list[Mapping[str, Any]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
-        for value in self._given.get("keywords", ()):
+        for value in self._switched_on("keywords"):
             text, colon, boost = value.rpartition(":")
             weight = _float(boost) if colon else None
             if weight is None:
@@ -204,6 +203,9 @@ class DeepgramOptions:
                 found.append({"text": text, "weight": min(HEAVIEST_HOTWORD, weight)})
         # A hint that cannot be heard is no reason to refuse a client.
         return tuple(each for each in found if _is_hotword(each))[:MOST_HOTWORDS]
+
+    def _switched_on(self, name: str) -> list[str]:
+        return [value for value in self._given.get(name, ()) if value.lower() not in _OFF]
 
     def _text(self, name: str) -> str:
         return self._given.get(name, [""])[-1]

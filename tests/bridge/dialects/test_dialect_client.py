@@ -12,8 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
-from streamer.testing.exact_speech import silence
-from tests.bridge.dialects.conftest import SLOTS
+from tests.bridge.dialects.conftest import SESSIONS
 from tests.bridge.dialects.deepgram_client import (
     CLOSE,
     FINALIZE,
@@ -29,12 +28,18 @@ from tests.bridge.dialects.deepgram_client import (
     text,
     until,
 )
-from tests.bridge.uploads.uploading import sentences
+from tests.bridge.service_client import eventually
+from tests.bridge.uploads.uploading import post, sentences
 
 TALK = sentences(say("hello world"), say("goodbye"))
 AUDIO = TALK.astype("<i2").tobytes()
 PIECES = [AUDIO[place : place + 3201] for place in range(0, len(AUDIO), 3201)]
 TEXT = "hello world goodbye"
+
+
+def sequences(service: ExactService) -> int:
+    """How many slots are taken."""
+    return int(json.loads(post(service.url, "/readyz", method="GET")[2])["sequences"])
 
 
 def transcript(message: Message) -> str:
@@ -155,16 +160,16 @@ async def test_half_a_sample_at_the_end_is_no_error(exact: ExactService) -> None
 
 async def test_a_client_that_only_leaves(exact: ExactService) -> None:
     """Its slot is free again."""
-    for _ in range(6):
+    for _ in range(SESSIONS):
         async with connect(address(exact.url, LINEAR)) as websocket:
             await websocket.send(AUDIO[:6400])
-    messages, code, _ = await listen(exact.url, LINEAR, [silence(100).tobytes()])
-    assert (code, text(messages)) == (1000, "")
+    await eventually(lambda: sequences(exact) == 0)
 
 
 async def test_refusals_come_before_the_upgrade(exact: ExactService) -> None:
     """When all slots are taken, and for options that cannot be; the JSON is Deepgram's."""
-    taken = [await connect(address(exact.url, LINEAR)) for _ in range(SLOTS)]
+    await eventually(lambda: sequences(exact) == 0)
+    taken = [await connect(address(exact.url, LINEAR)) for _ in range(SESSIONS)]
     for websocket in taken:
         await websocket.send(FINALIZE)
         await receive(websocket)
