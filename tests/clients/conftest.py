@@ -1,0 +1,31 @@
+"""A service, and the Python that has the clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.testing import say
+from streamer.testing.exact_service import ExactService
+from tests.bridge.uploads.uploading import recording, sentences
+
+CLIENTS = os.environ.get("STREAMER_CLIENTS", "")
+collect_ignore_glob = [] if CLIENTS else ["test_*.py"]
+
+
+@pytest.fixture(scope="package")
+def exact() -> Iterator[ExactService]:
+    """Provide a service that recognises exactly."""
+    with ExactService(slots=4) as service:
+        yield service
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    """Provide a recording of two sentences: hello world, goodbye."""
+    path = tmp_path / "talk.wav"
+    path.write_bytes(recording(sentences(say("hello world"), say("goodbye"))))
+    return path
