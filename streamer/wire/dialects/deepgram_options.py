@@ -100,7 +100,7 @@ OPTIONS: Final = (
 # Encodings of samples without a container, by their names in the native protocol.
 ENCODINGS: Final = {"linear16": "pcm_s16le", "linear32": "pcm_f32le", "mulaw": "mulaw", "alaw": "alaw"}
 # These are found in the data itself, as if no encoding were named. Without a container of their own, they are not read.
-CONTAINED: Final = ("flac", "opus", "ogg-opus")
+CONTAINED: Final = ("flac", "mp3", "opus", "ogg-opus")
 REFUSED_ENCODINGS: Final = ("amr-nb", "amr-wb", "speex", "g729")
 
 

@@ -12,6 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
+from streamer.wire.dialects.deepgram_live import DeepgramLive
 from tests.bridge.dialects.conftest import SESSIONS
 from tests.bridge.dialects.deepgram_client import (
     CLOSE,
@@ -150,6 +151,16 @@ async def test_a_killed_recogniser_is_only_a_pause(exact: ExactService) -> None:
     assert text(messages) == "before it dies while it is dead after it is back"
     assert covered(messages) == len(said) / 16_000
     assert sum(message.get("from_finalize", False) for message in messages) == 1
+
+
+async def test_a_silent_client_is_told_why(exact: ExactService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither audio nor `KeepAlive`: the close has the reason that clients know, after the last words."""
+    monkeypatch.setattr(DeepgramLive, "idle_s", 0.5)
+    async with connect(address(exact.url, LINEAR)) as websocket:
+        await websocket.send(say("hello").astype("<i2").tobytes())
+        messages = await rest(websocket)
+        assert (websocket.close_code, websocket.close_reason) == (1011, "NET-0001")
+    assert text(messages) == "hello"
 
 
 async def test_half_a_sample_at_the_end_is_no_error(exact: ExactService) -> None:

@@ -16,6 +16,7 @@ from streamer.wire.dialects.deepgram_options import (
     Treatment,
 )
 from streamer.wire.errors import WireError
+from tests.project import DOCS
 
 
 def options(*query: tuple[str, str]) -> DeepgramOptions:
@@ -102,6 +103,15 @@ def test_what_cannot_be_is_refused_with_a_sentence(name: str, value: str, words:
     audio = [] if name == "encoding" else [("encoding", "linear16"), ("sample_rate", "16000")]
     with pytest.raises(WireError, match=words):
         options(*audio, (name, value))
+
+
+def test_the_documentation_lists_every_option() -> None:
+    """With what becomes of it, in the same words and order."""
+    page = (DOCS / "reference" / "compatibility.md").read_text(encoding="utf-8")
+    rows = [f"| `{option.name}` | {option.treatment.value} | {option.meaning} |" for option in OPTIONS]
+    assert "\n".join(rows) in page
+    for name in (*ENCODINGS, *CONTAINED, *REFUSED_ENCODINGS):
+        assert f"`{name}`" in page.partition("### Audio")[2]
 
 
 def test_hotwords_have_a_bound() -> None:
