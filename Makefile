@@ -77,12 +77,14 @@ coverage: $(STAMP)
 	$(PY) scripts/measure/coverage_by_room.py build/coverage.json
 
 CLIENTS := build/clients
+CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0
 clients: $(STAMP) $(CLIENTS)/.installed
 	STREAMER_CLIENTS=$(CLIENTS) $(PY) -m pytest tests/clients $(ARGS)
 
 $(CLIENTS)/.installed: tests/clients/requirements.txt
 	$(PY) -m venv --clear $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check --requirement tests/clients/requirements.txt
+	if command -v npm >/dev/null; then npm install --silent --prefix $(CLIENTS) $(CLIENTS_IN_JAVASCRIPT); fi
 	@touch $@
 
 check: $(STAMP)

@@ -145,7 +145,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
     "tests/client/test_restart.py",
-    "tests/clients/test_deepgram_sdk.py",
+    "tests/clients/test_deepgram_clients.py",
     "tests/engine/test_marks.py",
     "tests/engine/search/test_rescored_search.py",
     "tests/engine/test_pauses.py",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from streamer.testing import say
@@ -21,6 +22,14 @@ def exact() -> Iterator[ExactService]:
     """Provide a service that recognises exactly."""
     with ExactService(slots=4) as service:
         yield service
+
+
+@pytest.fixture
+def turn(tmp_path: Path) -> Path:
+    """Provide the same, but it ends with its last word."""
+    path = tmp_path / "turn.wav"
+    path.write_bytes(recording(np.concatenate([sentences(say("hello world")), say("goodbye")])))
+    return path
 
 
 @pytest.fixture

@@ -60,7 +60,8 @@ class Dialects:
         """Return the route for this dialect. `posted`: what the same path does with a POST."""
         methods = {"GET": self._explain, **(posted.methods if posted is not None else {})}
         largest_body = posted.largest_body if posted is not None else 0
-        return Route(methods, partial(self._admit, kind), largest_body, _complaints(kind))
+        shared = self._policy.access.admits_page
+        return Route(methods, partial(self._admit, kind), largest_body, _complaints(kind), shared=shared)
 
     def opening(self, request: Request) -> Opening:
         """Describe a request to its dialect. HttpError if it has too many options."""

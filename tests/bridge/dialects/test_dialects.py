@@ -64,6 +64,15 @@ async def test_a_plain_request() -> None:
         assert (status, json.loads(text)["err_code"]) == (426, "UPGRADE_REQUIRED")
 
 
+async def test_a_page_that_is_allowed(keys: KeyFile) -> None:
+    """Its browser asks first whether it may send a recording with a key."""
+    async with listening(AccessRules(keys, origins=["https://elsewhere.example"])) as server:
+        asked = {"Origin": "https://elsewhere.example", "Access-Control-Request-Headers": "authorization"}
+        status, headers, _ = await ask(server, "/v1/listen", method="OPTIONS", **asked)
+        assert (status, headers["Access-Control-Allow-Methods"]) == (204, "GET, POST")
+        assert headers["Access-Control-Allow-Origin"] == "https://elsewhere.example"
+
+
 async def test_too_many_options() -> None:
     """They are refused before anything is done with them."""
     async with listening() as server:

@@ -1,0 +1,76 @@
+"""Clients of Deepgram, with only the address changed: its SDKs, LiveKit's plugin, and pipecat's service."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from streamer.testing.exact_service import ExactService
+from tests.clients.conftest import CLIENTS
+
+PATIENCE_S = 120
+
+
+def run(program: str, service: ExactService, recording: Path) -> Any:
+    """Run a program of this folder, in the environment with the clients. Returns what it printed."""
+    folder = Path(CLIENTS).resolve()
+    interpreter = "node" if program.endswith(".cjs") else folder / "bin" / "python"
+    command = (interpreter, Path(__file__).with_name(program), urlsplit(service.url).netloc, recording)
+    environment = {**os.environ, "NODE_PATH": str(folder / "node_modules")}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def finals(messages: list[Any]) -> str:
+    """The final text of live messages."""
+    results = [message for message in messages if message["type"] == "Results" and message["is_final"]]
+    return " ".join(filter(None, (each["channel"]["alternatives"][0]["transcript"] for each in results)))
+
+
+def test_the_sdk_for_python(exact: ExactService, talk: Path) -> None:
+    """It knows every message as what it is; `Finalize` is answered, and the close is a normal one."""
+    told = run("deepgram_program.py", exact, talk)
+    classes = {f"ListenV1{kind}" for kind in ("SpeechStarted", "Results", "UtteranceEnd", "Metadata")}
+    assert {message["class"] for message in told["live"]} == classes
+    assert finals(told["live"]) == "Hello world Goodbye"
+    assert told["live"][-1]["duration"] == 5.4
+    [channel] = told["recorded"]["results"]["channels"]
+    assert channel["alternatives"][0]["transcript"] == "Hello world Goodbye"
+    assert len(told["recorded"]["results"]["utterances"]) == 2
+    assert told["refused"] == ["BadRequestError", 400]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+def test_the_sdk_for_javascript(exact: ExactService, talk: Path) -> None:
+    """It does not connect again after the end."""
+    told = run("deepgram_program.cjs", exact, talk)
+    assert (told["code"], told["opened"], finals(told["live"])) == (1000, 1, "Hello world Goodbye")
+    [channel] = told["recorded"]["results"]["channels"]
+    assert channel["alternatives"][0]["transcript"] == "Hello world Goodbye"
+
+
+def test_livekit(exact: ExactService, talk: Path) -> None:
+    """Each turn begins and ends, and its stream ends when it closes it."""
+    told = run("livekit_program.py", exact, talk)
+    events = [event for event in told["events"] if event[0] not in ("interim_transcript", "recognition_usage")]
+    assert events == [
+        *(["start_of_speech", ""], ["final_transcript", "Hello world"], ["end_of_speech", ""]),
+        *(["start_of_speech", ""], ["final_transcript", "Goodbye"], ["end_of_speech", ""]),
+    ]
+    assert any(event[0] == "interim_transcript" for event in told["events"])
+    assert told["recorded"] == "Hello world Goodbye"
+
+
+def test_pipecat(exact: ExactService, turn: Path) -> None:
+    """When the user stops talking, the last words come at once, and are known to end the turn."""
+    assert run("pipecat_program.py", exact, turn) == {"heard": [["Hello world", False], ["Goodbye", True]]}
