@@ -22,6 +22,8 @@ _MOST_WAITING: Final = 4
 # A flush is about all audio that was sent. A decoder that has given nothing for so long has decoded what it can.
 _QUIET_S: Final = 0.25
 _LONGEST_SETTLING_S: Final = 2.0
+# Some formats are decoded only when all of them has come. Meanwhile their client is not idle.
+_STIR_EVERY_S: Final = 2.0
 
 
 class ContainerFeed:
@@ -34,6 +36,7 @@ class ContainerFeed:
         self._tasks: list[asyncio.Task[None]] = []
         self._decoding: Decoding | None = None
         self._decoded_at = 0.0
+        self._stirred_at = 0.0
         self._over = False  # the decoder gives nothing more
         self._failure: BaseException | None = None
 
@@ -94,6 +97,10 @@ class ContainerFeed:
             self._begin(self._decode(self._decoding, dialect))
         with suppress(NotTaken):  # it has ended, and has said why
             await self._decoding.feed(data)
+        now = asyncio.get_running_loop().time()
+        if now - max(self._decoded_at, self._stirred_at) >= _STIR_EVERY_S:
+            self._stirred_at = now
+            await self._put(dialect.waiting())
 
     async def _decode(self, decoding: Decoding, dialect: Dialect) -> None:
         """Take what the decoder gives."""

@@ -69,8 +69,7 @@ class DialectClient:
 
     async def drop(self, code: CloseCode, reason: str) -> None:
         """Close the websocket, whatever is under way."""
-        found, why = self._dialect.close(code, reason)
-        await self._websocket.drop(found, why)
+        await self._websocket.drop(*self._dialect.close(code, reason))
 
     async def until_closed(self) -> None:
         """Wait until it is closed, if close() was called."""

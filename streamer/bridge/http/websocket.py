@@ -184,7 +184,7 @@ class WebSocket(Channel):
         """Wait until the connection is lost."""
         await asyncio.wait({self._lost})
 
-    async def drop(self, code: CloseCode, reason: str) -> None:
+    async def drop(self, code: int, reason: str) -> None:
         """Close the websocket, whatever is under way."""
         self.interrupt()
         if self._closing is not None:

@@ -108,6 +108,10 @@ class DeepgramLive(Dialect):
             yield self._begin(channels, {})
             yield from [FLUSH] * self._waiting_flushes
 
+    def waiting(self) -> Iterable[Step]:
+        """Keep the session open, if there is one already."""
+        return (KEEPALIVE,) if self._started else ()
+
     def undecodable(self, problem: Problem) -> Iterator[Step]:
         """End. A stream that was cut off by its own client is not damaged."""
         if not self._started:

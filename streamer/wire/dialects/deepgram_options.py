@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -216,7 +216,7 @@ class DeepgramOptions:
             raise bad("bad_option", f"'{name}' must be true or false, not {shown(value)}.")
         return value in _ON
 
-    def _number(self, name: str, kind: Callable[[str], Any]) -> Any:
+    def _number(self, name: str, kind: type[int] | type[float]) -> Any:
         text = self._text(name)
         if text.lower() in (*_OFF[:2], *_OFF[3:]):
             return None

@@ -88,6 +88,10 @@ class Dialect(ABC):
         """Take the number of streams of a container; the decoder has read its header."""
         return ()
 
+    def waiting(self) -> Iterable[Step]:
+        """Note that audio came, but that nothing of its container was decoded for a while."""
+        return (KEEPALIVE,)
+
     def undecodable(self, problem: Problem) -> Iterable[Step]:
         """End, because a container cannot be decoded, or not any further."""
         return (STOP,)
