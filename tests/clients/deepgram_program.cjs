@@ -13,8 +13,8 @@ async function main(host, path) {
   const pcm = audio.subarray(44);
   const messages = [];
   let opened = 0;
-  const options = { model: "nova-3", encoding: "linear16", sample_rate: 16000, interim_results: "true", punctuate: "true" };
-  const connection = await client.listen.v1.connect(options);
+  const options = { encoding: "linear16", sample_rate: 16000, interim_results: "true", punctuate: "true" };
+  const connection = await client.listen.v1.connect({ model: "nova-3", ...options });
   connection.on("open", () => (opened += 1));
   connection.on("message", (message) => messages.push(message));
   const closed = new Promise((resolve) => connection.on("close", (event) => setTimeout(resolve, 1500, event.code)));
