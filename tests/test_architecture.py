@@ -144,6 +144,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_flow.py",
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
+    "tests/bridge/uploads/test_deepgram.py",
     "tests/client/test_restart.py",
     "tests/clients/test_deepgram_clients.py",
     "tests/engine/test_marks.py",
