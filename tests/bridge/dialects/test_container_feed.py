@@ -9,9 +9,11 @@ import subprocess
 import numpy as np
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
+from tests.bridge.dialects.conftest import DECODERS
 from tests.bridge.dialects.deepgram_client import (
     CLOSE,
     FINALIZE,
@@ -26,7 +28,7 @@ from tests.bridge.dialects.deepgram_client import (
     until,
 )
 from tests.bridge.service_client import eventually
-from tests.bridge.uploads.uploading import decoders, recording, sentences
+from tests.bridge.uploads.uploading import decoders, post, recording, sentences
 
 TALK = sentences(say("hello world"), say("goodbye"))
 TEXT = "hello world goodbye"
@@ -111,6 +113,18 @@ async def test_nothing_at_all(exact: ExactService) -> None:
     for query in ("", "multichannel=true", LINEAR):
         messages, code, _ = await listen(exact.url, query, [])
         assert (code, [message["type"] for message in messages]) == (1000, ["Metadata"])
+
+
+async def test_decoders_have_a_bound(exact: ExactService) -> None:
+    """It holds for uploads and live sessions together, and is told before the upgrade."""
+    opened = [await connect(address(exact.url, "")) for _ in range(DECODERS)]
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(address(exact.url, ""))
+    assert refused.value.response.status_code == 429
+    assert post(exact.url, "/v1/listen", WAV)[0] == 429
+    for websocket in opened:
+        await websocket.close()
+    await eventually(lambda: post(exact.url, "/v1/listen", WAV)[0] == 200)
 
 
 async def test_a_client_that_leaves_takes_its_decoder_with_it(exact: ExactService) -> None:

@@ -169,6 +169,15 @@ async def test_half_a_sample_at_the_end_is_no_error(exact: ExactService) -> None
     assert (code, text(messages), messages[-1]["type"]) == (1000, TEXT, "Metadata")
 
 
+async def test_metrics_know_the_format(exact: ExactService) -> None:
+    """So that an operator sees who uses it."""
+    async with connect(address(exact.url, LINEAR)) as websocket:
+        await websocket.send(FINALIZE)
+        await receive(websocket)
+        metrics = post(exact.url, "/metrics", method="GET")[2].decode()
+    assert 'streamer_sessions_by_state{protocol="deepgram",state="streaming"} 1.0' in metrics
+
+
 async def test_a_client_that_only_leaves(exact: ExactService) -> None:
     """Its slot is free again."""
     for _ in range(SESSIONS):
