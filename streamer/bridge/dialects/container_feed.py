@@ -38,6 +38,7 @@ class ContainerFeed:
         self._decoded_at = 0.0
         self._stirred_at = 0.0
         self._over = False  # the decoder gives nothing more
+        self._ending = False  # the client has ended its audio
         self._failure: BaseException | None = None
 
     async def next(self, websocket: WebSocket, dialect: Dialect) -> Step:
@@ -77,6 +78,7 @@ class ContainerFeed:
                 if isinstance(step, bytes):
                     await self._take(step, dialect)
                 elif step == STOP and self._decoding is not None and not self._over:
+                    self._ending = True
                     self._decoding.end()  # `stop` follows when the rest is decoded
                 else:
                     if step == FLUSH:
@@ -116,7 +118,7 @@ class ContainerFeed:
                 self._over = True
                 if isinstance(frame, DecoderProblem):
                     await self._put(dialect.undecodable(Problem(frame.code.value, frame.message)))
-                else:
+                elif self._ending:  # otherwise the recording knows its own length, and its client has yet to say so
                     await self._steps.put(STOP)
                 return
 

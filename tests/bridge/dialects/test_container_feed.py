@@ -96,6 +96,21 @@ async def test_channels_of_a_container(exact: ExactService) -> None:
     assert [message["from_finalize"] for message in messages[:2]] == [True, True]
 
 
+async def test_only_the_client_ends_its_stream(exact: ExactService) -> None:
+    """A recording that is complete does not close the websocket, and what follows it is ignored."""
+    async with connect(address(exact.url, "")) as websocket:
+        await websocket.send(WAV)
+        await until(websocket, is_final=True)
+        await eventually(lambda: decoders() == 0)
+        await websocket.send(b"more")
+        await websocket.send(FINALIZE)
+        messages = await until(websocket, from_finalize=True)
+        assert text(messages) == "goodbye"
+        await websocket.send(CLOSE)
+        assert [message["type"] for message in await rest(websocket)] == ["Metadata"]
+        assert websocket.close_code == 1000
+
+
 @pytest.mark.parametrize("query", ["", "multichannel=true", "encoding=opus"])
 async def test_what_is_no_container_is_told_by_the_close(exact: ExactService, query: str) -> None:
     """With the code and the reason that clients know, and without `Metadata`."""

@@ -25,8 +25,9 @@ def answered(*query: tuple[str, str], channels: int = 1, finals: tuple[Final, ..
     format.look(b"RIFF")
     format.look(b"more")
     format.start(channels)
-    for message in (*finals, Done(1500)):
-        format.add(message)
+    for final in finals:
+        format.add(final)
+    format.add(Done(1500))
     return format.document()[1]
 
 
