@@ -90,7 +90,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
 
 # What the pure parts may import from outside: no sockets, no clocks, no threads.
 PURE = {
-    "streamer.wire": {"hashlib", "json", "math", "re"},
+    "streamer.wire": {"base64", "hashlib", "json", "math", "re"},
     "streamer.bridge.session": {"numpy"},
     "streamer.cues": {"textwrap"},
 }

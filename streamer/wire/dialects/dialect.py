@@ -58,6 +58,9 @@ class Dialect(ABC):
     subprotocols: ClassVar[tuple[str, ...]] = ()  # the answer selects the first one that the client offers
     largest_message: ClassVar[int | None] = None  # bytes, if it is not that of native messages
     idle_s: ClassVar[float | None] = None  # how long a client may send nothing, if that is shorter than usual
+    # Whether a step STOP does not end the websocket: the next `start` begins another session behind it. Such a dialect
+    # also has rest() and fail().
+    successive: ClassVar[bool] = False
 
     @abstractmethod
     def __init__(self, opening: Opening) -> None: ...
@@ -96,7 +99,15 @@ class Dialect(ABC):
         """End, because a container cannot be decoded, or not any further."""
         return (STOP,)
 
+    def rest(self) -> Iterable[Step]:
+        """End the session, because the client has sent nothing for a while. Only if it is `successive`."""
+        return ()
+
     # What the client gets
+
+    def fail(self, code: str, message: str) -> Iterable[str]:
+        """Say why the service closes the websocket while it has no session. Only if the dialect is `successive`."""
+        return ()
 
     @abstractmethod
     def tell(self, message: ServerMessage) -> Iterable[str]:

@@ -1,0 +1,169 @@
+"""OpenAI's realtime transcription as a dialect: one websocket, with one session of ours after another behind it.
+
+A session of ours begins with the first audio, because the settings come before it. It ends when settings change that it
+was started with, or when no audio comes for a while; the next audio begins another one. The client notices nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streamer.limits import DEFAULT_MODEL
+from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Opening, Reply, Step, start
+from streamer.wire.dialects.openai_realtime.client_events import (
+    LARGEST_MESSAGE,
+    Append,
+    Clear,
+    Commit,
+    Update,
+    parse,
+    read,
+)
+from streamer.wire.dialects.openai_realtime.mistakes import Mistake
+from streamer.wire.dialects.openai_realtime.server_events import ServerEvents
+from streamer.wire.dialects.openai_realtime.settings import Settings
+from streamer.wire.dialects.openai_realtime.turns import Turns
+from streamer.wire.errors import CloseCode
+from streamer.wire.events import Error, ServerMessage
+from streamer.wire.native import encode
+from streamer.wire.openai_upload import error_of
+from streamer.wire.upload import Problem
+
+PATH: Final = "/v1/realtime"
+# Paths that give browsers a key for a short time.
+KEY_PATHS: Final = (f"{PATH}/client_secrets", f"{PATH}/transcription_sessions", f"{PATH}/sessions")
+SUBPROTOCOL: Final = "realtime"
+KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
+_OLD_HEADER: Final = "realtime=v1"
+_OLD_SUBPROTOCOL: Final = "openai-beta.realtime-v1"
+
+
+class OpenAIRealtime(Dialect):
+    """One websocket of a client of OpenAI."""
+
+    protocol = "openai_realtime"
+    subprotocols = (SUBPROTOCOL,)
+    largest_message = LARGEST_MESSAGE
+    successive = True
+
+    def __init__(self, opening: Opening) -> None:
+        offered = opening.headers.get("sec-websocket-protocol", "")
+        old = opening.headers.get("openai-beta", "").strip() == _OLD_HEADER or _OLD_SUBPROTOCOL in offered
+        name = opening.request_id.replace("-", "")
+        asked = dict(opening.query).get("model", "")
+        self._models = opening.models
+        self._model = asked if asked in opening.models else DEFAULT_MODEL
+        self._session = f"sess_{name}"
+        self._settings = Settings(transcription={"model": asked or self._model})
+        self._events = ServerEvents(name, flat=old)
+        self._turns = Turns(self._events, name)
+        self._start = ""  # of the session of ours that is running
+        self._base_ms = 0  # where the audio in the present format begins
+        self._bytes = 0  # of audio in the present format
+        self._rest = b""  # an incomplete sample
+
+    @staticmethod
+    def refusal(code: str, message: str, status: int, request_id: str) -> tuple[int, str]:
+        """Return the status and the JSON of a refused request."""
+        return status, encode({"error": error_of(code, message, status)})
+
+    # What the client sends
+
+    def greet(self) -> Iterator[Step]:
+        """Show the session at once: clients wait for it before they send anything."""
+        yield self._show("created", flat=self._events.flat)
+
+    def receive(self, message: str | bytes) -> Iterator[Step]:
+        """Take an event of the client. What is wrong with it is answered by an error, and changes nothing."""
+        event_id = None
+        try:
+            if isinstance(message, bytes):
+                raise Mistake("Audio must be sent as base64 in 'input_audio_buffer.append', not in binary messages.")
+            content, event_id = parse(message)
+            event = read(content, len(message))
+            if isinstance(event, Update):
+                yield from self._update(event)
+            elif isinstance(event, Append):
+                yield from self._append(event.audio)
+            elif isinstance(event, Commit):
+                told = self._turns.commit(self._now_ms, flush=bool(self._start))
+                yield from map(Reply, told)
+                yield from (FLUSH,) if self._start else ()
+            elif isinstance(event, Clear):
+                flush = self._turns.clear(self._now_ms, flush=bool(self._start))
+                yield Reply(self._events.cleared())
+                yield from (FLUSH,) if flush else ()
+        except Mistake as mistake:
+            yield Reply(self._events.error(mistake.shown(event_id)))
+
+    def rest(self) -> Iterator[Step]:
+        """End the session of ours, because no audio comes. The next audio begins another one."""
+        if self._start:
+            self._start = ""
+            yield STOP
+
+    # What the client gets
+
+    def tell(self, message: ServerMessage) -> list[str]:
+        """Write a message of the session."""
+        if not isinstance(message, Error):
+            return self._turns.take(message)
+        if not message.fatal:
+            return []
+        return self.fail(message.code, message.message)
+
+    def fail(self, code: str, message: str) -> list[str]:
+        """Say why the websocket is about to be closed by the service."""
+        error = error_of(code, message, Problem(code, message).status)
+        return [*self._turns.fail(error), self._events.error({**error, "event_id": None})]
+
+    def close(self, code: int, reason: str) -> tuple[int, str]:
+        """Return the code and the reason of the close. Codes of the native protocol mean nothing to these clients."""
+        return (code if code < CloseCode.BAD_MESSAGE else CloseCode.REFUSED), reason
+
+    # Inside
+
+    @property
+    def _now_ms(self) -> int:
+        """How much audio was appended."""
+        format = self._settings.format
+        return self._base_ms + self._bytes * 1000 // (format.rate * format.sample_bytes)
+
+    def _show(self, what: str, *, flat: bool) -> Reply:
+        if flat:
+            return Reply(self._events.write(f"transcription_session.{what}", session=self._shown(flat=True)))
+        return Reply(self._events.write(f"session.{what}", session=self._shown(flat=False)))
+
+    def _shown(self, *, flat: bool) -> dict[str, object]:
+        return self._settings.shown_flat(self._session) if flat else self._settings.shown(self._session)
+
+    def _update(self, update: Update) -> Iterator[Step]:
+        settings = self._settings.updated(update.session)
+        if settings.format != self._settings.format:
+            self._base_ms, self._bytes, self._rest = self._now_ms, 0, b""
+        self._settings = settings
+        self._events.flat = self._events.flat or update.flat
+        yield self._show("updated", flat=update.flat)
+        if self._start and self._start != self._wanted():
+            self._start = ""
+            yield STOP
+        elif self._start:
+            self._turns.adjust(settings.turn_detection)
+
+    def _append(self, audio: bytes) -> Iterator[Step]:
+        audio = self._rest + audio
+        whole = len(audio) - len(audio) % self._settings.format.sample_bytes
+        audio, self._rest = audio[:whole], audio[whole:]
+        if not audio:
+            return
+        if not self._start:
+            self._start = self._wanted()
+            self._turns.begin(self._settings.turn_detection, self._now_ms)
+            yield self._start
+        self._bytes += len(audio)
+        yield audio
+
+    def _wanted(self) -> str:
+        """Return the `start` of the session of ours for the present settings."""
+        return start(**self._settings.start(self._models, self._model))
