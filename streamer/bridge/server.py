@@ -12,6 +12,7 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
 from streamer.bridge.dialects.dialects import Dialects, new_id, now
+from streamer.bridge.dialects.openai_realtime_paths import OpenAIRealtimePaths
 from streamer.bridge.freed_memory import FreedMemory
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.counts import ConnectionCounts
@@ -116,6 +117,7 @@ class BridgeServer:
         self._listener.close()
         self._sessions.drain()
         self._uploads.drain()
+        self._dialects.drain()
         await self._wait(FINALS_LIMIT_S)
         self._sessions.cut_off()
         hurried = self._hurried.is_set()
@@ -150,6 +152,7 @@ class BridgeServer:
             routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
         routes.add([(deepgram_live.PATH, self._dialects.route(deepgram_live.DeepgramLive, self._deepgram_recorded()))])
+        routes.add(OpenAIRealtimePaths(self._dialects, policy.access).routes())
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
         return routes

@@ -41,6 +41,11 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._drivers)
 
+    @property
+    def idle_s(self) -> float:
+        """How long a client may send nothing."""
+        return self._limits.idle_s
+
     def may_return(self, key: str) -> bool:
         """Whether a caller with this key may resume one of its sessions although it may not open one."""
         return self._resumption.knows(key) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING

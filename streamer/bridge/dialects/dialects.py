@@ -14,6 +14,7 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Admittance, Denied
 from streamer.bridge.dialects.container_feed import ContainerFeed
 from streamer.bridge.dialects.dialect_client import DialectClient
+from streamer.bridge.dialects.successive import Successions
 from streamer.bridge.http.messages import upgrade_required
 from streamer.bridge.http.probes import refusal
 from streamer.bridge.http.request import Request
@@ -55,6 +56,11 @@ class Dialects:
         self._models = models
         self._places = places
         self._metrics = metrics
+        self._successions = Successions(sessions)
+
+    def drain(self) -> None:
+        """Close the websockets that have no session now, because the service shuts down."""
+        self._successions.drain()
 
     def route(self, kind: type[Dialect], posted: Route | None = None) -> Route:
         """Return the route for this dialect. `posted`: what the same path does with a POST."""
@@ -91,6 +97,8 @@ class Dialects:
         try:
             dialect = kind(self.opening(request))
             self._admission.check(dialect.slots)
+            if dialect.successive:
+                self._successions.check()
             if dialect.container and not self._places.take(visit):
                 raise Refused(self._places.full.code, self._places.full.message)
         except (WireError, Refused) as refused:
@@ -105,6 +113,12 @@ class Dialects:
         return Endpoint(handler, largest, dialect.subprotocols, dialect.headers)
 
     async def _converse(self, dialect: Dialect, visit: Admittance, websocket: WebSocket) -> None:
+        if dialect.successive:
+            try:
+                await self._successions.converse(websocket, dialect, visit)
+            finally:
+                visit.leave()
+            return
         try:
             limits = self._policy.uploads
             feed = ContainerFeed(limits, separate=dialect.separate) if dialect.container else None

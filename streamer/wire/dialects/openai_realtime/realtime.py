@@ -24,6 +24,7 @@ from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.server_events import ServerEvents
 from streamer.wire.dialects.openai_realtime.settings import Settings
 from streamer.wire.dialects.openai_realtime.turns import Turns
+from streamer.wire.dialects.openai_realtime.updates import updated
 from streamer.wire.errors import CloseCode
 from streamer.wire.events import Error, ServerMessage
 from streamer.wire.native import encode
@@ -34,7 +35,6 @@ PATH: Final = "/v1/realtime"
 # Paths that give browsers a key for a short time.
 KEY_PATHS: Final = (f"{PATH}/client_secrets", f"{PATH}/transcription_sessions", f"{PATH}/sessions")
 SUBPROTOCOL: Final = "realtime"
-KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
 _OLD_HEADER: Final = "realtime=v1"
 _OLD_SUBPROTOCOL: Final = "openai-beta.realtime-v1"
 
@@ -50,7 +50,7 @@ class OpenAIRealtime(Dialect):
     def __init__(self, opening: Opening) -> None:
         offered = opening.headers.get("sec-websocket-protocol", "")
         old = opening.headers.get("openai-beta", "").strip() == _OLD_HEADER or _OLD_SUBPROTOCOL in offered
-        name = opening.request_id.replace("-", "")
+        name = opening.request_id.replace("-", "")[:20]
         asked = dict(opening.query).get("model", "")
         self._models = opening.models
         self._model = asked if asked in opening.models else DEFAULT_MODEL
@@ -139,7 +139,7 @@ class OpenAIRealtime(Dialect):
         return self._settings.shown_flat(self._session) if flat else self._settings.shown(self._session)
 
     def _update(self, update: Update) -> Iterator[Step]:
-        settings = self._settings.updated(update.session)
+        settings = updated(self._settings, update.session)
         if settings.format != self._settings.format:
             self._base_ms, self._bytes, self._rest = self._now_ms, 0, b""
         self._settings = settings
@@ -167,3 +167,9 @@ class OpenAIRealtime(Dialect):
     def _wanted(self) -> str:
         """Return the `start` of the session of ours for the present settings."""
         return start(**self._settings.start(self._models, self._model))
+
+
+def keyless() -> Problem:
+    """Make the problem of every request for a key that is valid for a short time."""
+    why = f"There are no keys for a short time here: open the websocket {PATH} with a key of this service instead."
+    return Problem("unsupported", why)
