@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from websockets.sync.client import ClientConnection, connect
 
-from streamer.testing.exact_speech import Audio, silence
+from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, Audio, silence
 from streamer.wire.dialects.openai_realtime.realtime import PATH
 
 Event = dict[str, Any]
@@ -73,6 +73,12 @@ def realtime(url: str, query: str = "intent=transcription", **settings: Any) -> 
         client = RealtimeClient(websocket)
         client.receive()
         yield client
+
+
+def slowly(text: str, rate: int) -> Audio:
+    """Speech whose letters are so long that they are steady at any rate."""
+    units = [unit for letter in text + " " for unit in (*[UNITS.index(letter)] * 4, 0, 0)]
+    return np.repeat(np.array(units, dtype=np.int16) * LEVEL, FRAME * rate // 16_000)
 
 
 def spoken(*said: Audio, pause_ms: int = 1500) -> Audio:

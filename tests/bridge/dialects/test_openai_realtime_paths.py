@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-import numpy as np
 import pytest
 import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -23,9 +22,9 @@ from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
-from streamer.testing.exact_speech import FRAME, LEVEL, UNITS, Audio
+from streamer.testing.exact_speech import Audio
 from streamer.wire.dialects.openai_realtime.realtime import KEY_PATHS, PATH
-from tests.bridge.dialects.realtime_client import COMPLETED, DELTA, Event, RealtimeClient, realtime, spoken
+from tests.bridge.dialects.realtime_client import COMPLETED, DELTA, Event, RealtimeClient, realtime, slowly, spoken
 from tests.bridge.service_client import eventually
 from tests.bridge.uploads.uploading import post
 
@@ -42,12 +41,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExactService]:
     access = AccessRules(KeyFile(keys), shares=QuotaLimits(per_key=2), open_metrics=True)
     with ExactService(slots=3, policy=PortPolicy(access)) as exact:
         yield exact
-
-
-def slowly(text: str, rate: int) -> Audio:
-    """Speech whose letters are so long that they are steady at any rate."""
-    units = [unit for letter in text + " " for unit in (*[UNITS.index(letter)] * 4, 0, 0)]
-    return np.repeat(np.array(units, dtype=np.int16) * LEVEL, FRAME * rate // 16_000)
 
 
 def g711(audio: Audio, subtype: str) -> bytes:
