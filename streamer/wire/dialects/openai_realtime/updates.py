@@ -115,7 +115,9 @@ def _transcription(param: str, value: Any, now: Mapping[str, Any] | None) -> Map
         if known and not any(_is_english(each) for each in known):
             what = f"'{param}.{name}' must be en: the recogniser knows only English, not {shown(asked)}."
             raise Mistake(what, param=f"{param}.{name}")
-    changed = {name: _plain(f"{param}.{name}", given[name]) for name in _OF_TRANSCRIPTION if name in given}
+    changed: dict[str, Any] = {
+        name: _plain(f"{param}.{name}", given[name]) for name in _OF_TRANSCRIPTION if name in given
+    }
     return {**(now or {}), **changed}
 
 
