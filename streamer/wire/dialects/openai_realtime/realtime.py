@@ -7,7 +7,7 @@ was started with, or when no audio comes for a while; the next audio begins anot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from streamer.limits import DEFAULT_MODEL
 from streamer.wire.dialects.dialect import FLUSH, STOP, Dialect, Opening, Reply, Step, start
@@ -35,6 +35,8 @@ PATH: Final = "/v1/realtime"
 # Paths that give browsers a key for a short time.
 KEY_PATHS: Final = (f"{PATH}/client_secrets", f"{PATH}/transcription_sessions", f"{PATH}/sessions")
 SUBPROTOCOL: Final = "realtime"
+# From this status on, a problem is one of the service, and may be over soon.
+_OF_THE_SERVICE: Final = 500
 _OLD_HEADER: Final = "realtime=v1"
 _OLD_SUBPROTOCOL: Final = "openai-beta.realtime-v1"
 
@@ -114,9 +116,15 @@ class OpenAIRealtime(Dialect):
         return self.fail(message.code, message.message)
 
     def fail(self, code: str, message: str) -> list[str]:
-        """Say why the websocket is about to be closed by the service."""
-        error = error_of(code, message, Problem(code, message).status)
-        return [*self._turns.fail(error), self._events.error({**error, "event_id": None})]
+        """Say why the websocket is about to be closed by the service.
+
+        Where another connection helps, only the close says it: some clients connect again after a close, but give up
+        after an error.
+        """
+        status = Problem(code, message).status
+        error = error_of(code, message, status)
+        told = self._turns.fail(error)
+        return told if status >= _OF_THE_SERVICE else [*told, self._events.error(_unasked(error))]
 
     def close(self, code: int, reason: str) -> tuple[int, str]:
         """Return the code and the reason of the close. Codes of the native protocol mean nothing to these clients."""
@@ -167,6 +175,11 @@ class OpenAIRealtime(Dialect):
     def _wanted(self) -> str:
         """Return the `start` of the session of ours for the present settings."""
         return start(**self._settings.start(self._models, self._model))
+
+
+def _unasked(error: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of an error that is not about an event of the client."""
+    return {**error, "event_id": None}
 
 
 def keyless() -> Problem:

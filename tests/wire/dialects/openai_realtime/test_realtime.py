@@ -213,18 +213,29 @@ def test_the_older_shape(headers: dict[str, str]) -> None:
 
 
 def test_the_end_of_the_service_is_told() -> None:
-    """Items that are not complete have failed, and the error says what to do."""
+    """Items that are not complete have failed. The close says why: after an error, LiveKit would not connect again."""
     client = dialect()
     update(client, turn_detection=None)
     append(client, SECOND)
     does(client, "input_audio_buffer.commit")
     assert client.tell(Error("after_stop", "Ignored.", fatal=False)) == []
-    failed, error = map(json.loads, client.tell(Error("failed", "It failed; open a new session.", fatal=True)))
+    [failed] = map(json.loads, client.tell(Error("failed", "It failed; open a new session.", fatal=True)))
     content = {"message": "It failed; open a new session.", "type": "server_error", "param": None, "code": "failed"}
     assert (failed["item_id"], failed["error"]) == ("item_ab12_1", content)
-    assert error["error"] == {**content, "event_id": None}
     assert client.close(1011, "why") == (1011, "why")
     assert client.close(4000, "why") == (1008, "why")
+
+
+def test_a_used_quota_is_an_error() -> None:
+    """Another connection would not help."""
+    [error] = map(json.loads, dialect().tell(Error("audio_used_up", "Continue in 60 s.", fatal=True)))
+    assert error["error"] == {
+        "message": "Continue in 60 s.",
+        "type": "rate_limit_error",
+        "param": None,
+        "code": "rate_limit_exceeded",
+        "event_id": None,
+    }
 
 
 @pytest.mark.parametrize(
