@@ -6,7 +6,7 @@ was started with, or when no audio comes for a while; the next audio begins anot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from streamer.limits import DEFAULT_MODEL
@@ -89,13 +89,9 @@ class OpenAIRealtime(Dialect):
             elif isinstance(event, Append):
                 yield from self._append(event.audio)
             elif isinstance(event, Commit):
-                told = self._turns.commit(self._now_ms, flush=bool(self._start))
-                yield from map(Reply, told)
-                yield from (FLUSH,) if self._start else ()
+                yield from _flushing(*self._turns.commit(self._now_ms, event_id, running=bool(self._start)))
             elif isinstance(event, Clear):
-                flush = self._turns.clear(self._now_ms, flush=bool(self._start))
-                yield Reply(self._events.cleared())
-                yield from (FLUSH,) if flush else ()
+                yield from _flushing(*self._turns.clear(self._now_ms, running=bool(self._start)))
         except Mistake as mistake:
             yield Reply(self._events.error(mistake.shown(event_id)))
 
@@ -175,6 +171,13 @@ class OpenAIRealtime(Dialect):
     def _wanted(self) -> str:
         """Return the `start` of the session of ours for the present settings."""
         return start(**self._settings.start(self._models, self._model))
+
+
+def _flushing(told: Iterable[str], flush: bool) -> Iterator[Step]:
+    """Answer a commit or a clear as far as that is possible now. The rest follows with the answer of the flush."""
+    yield from map(Reply, told)
+    if flush:
+        yield FLUSH
 
 
 def _unasked(error: dict[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,16 @@
 """Divides what is recognised into items: by the pauses of the speaker, or where the client commits.
 
 An item collects text until it is committed. A client's commit, or clear, is also a flush in the session. Until the
-session has answered it, everything that comes still belongs to the audio before it: to the committed item, or to none.
+session has answered it, everything that comes still belongs to the audio before it. Without turn detection that is one
+item, so the client is answered at once. With it, pauses may still divide that audio, so the client is answered later.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from streamer.limits import LONGEST_SEGMENT_MS, STEP_MS, WITHOUT_TEXT_MS
@@ -26,6 +29,9 @@ _UNSETTLED_MS: Final = WITHOUT_TEXT_MS + 5_000
 _LONG_MS: Final = LONGEST_SEGMENT_MS // 2
 # If somebody still speaks but nothing is understood for so long, it was noise.
 _NOISE_MS: Final = 5_000
+# A segment that ends so close to a flush ended because of it: a pause ends one further back. A resampler holds back up
+# to 30 ms.
+_OF_FLUSH_MS: Final = 60
 
 
 @dataclass
@@ -37,6 +43,13 @@ class _Item:
     segment: str = ""  # of this, the text of the running segment
     begun: bool = False  # the client was told that speech started
     final_ms: int = 0  # when its last segment became final
+
+
+@dataclass
+class _Flush:
+    at_ms: int
+    answered: Callable[[], None]
+    item: _Item | None = None  # what the text until then belongs to, without turn detection
 
 
 class Turns:
@@ -51,7 +64,7 @@ class Turns:
         self._detection: TurnDetection = None
         self._base_ms = 0  # where the present session of ours begins
         self._open: _Item | None = None  # collects text, and is not committed
-        self._flushes: deque[_Item | None] = deque()  # what each flush under way completes; None: cleared audio
+        self._flushes: deque[_Flush] = deque()  # those under way
         self._end_ms = 0  # of the last item, or of cleared audio
         self._previous: str | None = None  # the last committed item
         self._heard_ms = 0
@@ -80,45 +93,45 @@ class Turns:
         elif isinstance(message, (Heard, Flushed, Done)):
             self._hear(message.audio_ms)
         if isinstance(message, Flushed) and self._flushes:
-            self._complete(self._flushes.popleft())
-        turn = self._open if self._detection is not None and not self._flushes else None
+            self._flushes.popleft().answered()
+        turn = self._open if self._detection is not None else None
         if turn is not None and (isinstance(message, Done) or self._overdue(turn)):
             self._end_turn(turn, self._heard_ms)
         return self._take_told()
 
-    def commit(self, at_ms: int, *, flush: bool) -> list[str]:
-        """Make an item of the audio until now. Mistake if it is too short.
+    def commit(self, at_ms: int, event_id: str | None, *, running: bool) -> tuple[list[str], bool]:
+        """Make an item of the audio until now. If that is too short, an error comes instead.
 
-        `flush`: a flush follows, and its answer completes the item. Otherwise its text is complete already.
+        `running`: results may be under way. Returns whether a flush must follow, whose answer brings the rest.
         """
-        length_ms = max(0, at_ms - self._end_ms)
-        if length_ms < SHORTEST_COMMIT_MS:
-            what = f"A commit needs at least {SHORTEST_COMMIT_MS} ms of audio, but the buffer has only {length_ms} ms."
-            raise Mistake(what, code=COMMIT_EMPTY)
-        item = self._open or self._new(self._end_ms)
-        self._open = None
-        if item.begun:
-            self._say(self._events.speech_stopped(item.name, at_ms))
-        self._commit(item, at_ms)
-        if flush:
-            self._flushes.append(item)
+        if running and self._detection is not None:
+            self._flushes.append(_Flush(at_ms, partial(self._commit_rest, at_ms, event_id)))
+            return self._take_told(), True
+        if not self._long_enough(at_ms, event_id):
+            return self._take_told(), False
+        item = self._commit_open(at_ms)
+        if running:
+            self._flushes.append(_Flush(at_ms, partial(self._complete, item), item))
         else:
             self._complete(item)
-        return self._take_told()
+        return self._take_told(), running
 
-    def clear(self, at_ms: int, *, flush: bool) -> bool:
-        """Drop the audio since the last item. Returns whether a flush must follow. `flush`: whether one is possible."""
-        dropped, self._open = at_ms > self._end_ms, None
-        self._end_ms = max(self._end_ms, at_ms)
-        if dropped and flush:
-            self._flushes.append(None)
-        return dropped and flush
+    def clear(self, at_ms: int, *, running: bool) -> tuple[list[str], bool]:
+        """Drop the audio since the last item. Returns whether a flush must follow, whose answer brings the rest."""
+        flush = running and (self._detection is not None or at_ms > self._end_ms)
+        if running and self._detection is not None:
+            self._flushes.append(_Flush(at_ms, partial(self._drop, at_ms)))
+        else:
+            self._drop(at_ms)
+            if flush:
+                self._flushes.append(_Flush(at_ms, lambda: None))
+        return self._take_told(), flush
 
     def fail(self, error: dict[str, Any]) -> list[str]:
         """Note that what is under way will never be known."""
-        for item in self._flushes:
-            if item is not None:
-                self._say(self._events.failed(item.name, error))
+        for flush in self._flushes:
+            if flush.item is not None:
+                self._say(self._events.failed(flush.item.name, error))
         self._flushes.clear()
         self._open = None
         return self._take_told()
@@ -131,9 +144,10 @@ class Turns:
         self._speaking = speech.state is SpeechState.START
         if not self._speaking:
             self._quiet_ms = at_ms
-            if self._open is not None and self._open.final_ms and not self._open.segment and not self._flushes:
-                self._end_turn(self._open, max(self._open.final_ms, at_ms))
-        elif self._detection is not None and not self._flushes:
+            turn = self._open if self._detection is not None else None
+            if turn is not None and turn.final_ms and not turn.segment and not self._of_flush(turn.final_ms):
+                self._end_turn(turn, max(turn.final_ms, at_ms))
+        elif self._detection is not None:
             self._begin_turn(at_ms)
 
     def _add(self, text: str, start_ms: int, audio_ms: int) -> None:
@@ -141,10 +155,11 @@ class Turns:
         self._hear(audio_ms)
         if not text:
             return
-        if self._flushes:
-            item = self._flushes[0]
-        elif self._detection is not None:
+        item: _Item | None
+        if self._detection is not None:
             item = self._begin_turn(self._base_ms + start_ms)
+        elif self._flushes:
+            item = self._flushes[0].item
         else:
             item = self._open = self._open or self._new(self._end_ms)
         if item is None or len(text) <= len(item.segment):
@@ -157,15 +172,18 @@ class Turns:
 
     def _settle(self, final: FinalMessage) -> None:
         """Note that a segment is complete, which ends a turn unless the speaker goes on."""
-        item = self._flushes[0] if self._flushes else self._open
+        item = self._flushes[0].item if self._flushes and self._detection is None else self._open
         if item is None:
             return
-        item.segment = ""
-        item.final_ms = self._heard_ms
+        cut_ms = self._base_ms + max(final.audio_ms if final.cut_ms is None else final.cut_ms, final.end_ms)
+        item.segment, item.final_ms = "", cut_ms
         long = final.audio_ms - final.start_ms >= _LONG_MS
-        if self._detection is not None and not self._flushes and not (self._speaking and long):
-            cut_ms = final.audio_ms if final.cut_ms is None else final.cut_ms
-            self._end_turn(item, self._base_ms + max(cut_ms, final.end_ms))
+        if self._detection is not None and not (self._speaking and long) and not self._of_flush(cut_ms):
+            self._end_turn(item, cut_ms)
+
+    def _of_flush(self, cut_ms: int) -> bool:
+        """Whether a segment ended because of a flush. Then its answer says what becomes of the item."""
+        return bool(self._flushes) and cut_ms >= self._flushes[0].at_ms - _OF_FLUSH_MS
 
     def _hear(self, audio_ms: int) -> None:
         self._heard_ms = max(self._heard_ms, self._base_ms + audio_ms)
@@ -202,14 +220,38 @@ class Turns:
         self._number += 1
         return _Item(f"item_{self._name}_{self._number}", start_ms)
 
+    def _long_enough(self, at_ms: int, event_id: str | None) -> bool:
+        """Whether there is audio for an item. If not, say so."""
+        length_ms = max(0, at_ms - self._end_ms)
+        if length_ms >= SHORTEST_COMMIT_MS:
+            return True
+        what = f"A commit needs at least {SHORTEST_COMMIT_MS} ms of audio, but the buffer has only {length_ms} ms."
+        self._say(self._events.error(Mistake(what, code=COMMIT_EMPTY).shown(event_id)))
+        return False
+
+    def _commit_rest(self, at_ms: int, event_id: str | None) -> None:
+        """Commit what no pause has ended: all text of it is there."""
+        if self._long_enough(at_ms, event_id):
+            self._complete(self._commit_open(at_ms))
+
+    def _commit_open(self, at_ms: int) -> _Item:
+        item, self._open = self._open or self._new(self._end_ms), None
+        if item.begun:
+            self._say(self._events.speech_stopped(item.name, at_ms))
+        self._commit(item, at_ms)
+        return item
+
+    def _drop(self, at_ms: int) -> None:
+        self._open, self._end_ms = None, max(self._end_ms, at_ms)
+        self._say(self._events.cleared())
+
     def _commit(self, item: _Item, at_ms: int) -> None:
         item.end_ms = self._end_ms = at_ms
         self._told += self._events.committed(item.name, self._previous)
         self._previous = item.name
 
-    def _complete(self, item: _Item | None) -> None:
-        if item is not None:
-            self._say(self._events.completed(item.name, item.text, item.end_ms - item.start_ms))
+    def _complete(self, item: _Item) -> None:
+        self._say(self._events.completed(item.name, item.text, item.end_ms - item.start_ms))
 
     def _say(self, event: str) -> None:
         self._told.append(event)

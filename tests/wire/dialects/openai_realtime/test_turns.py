@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.server_events import ServerEvents
 from streamer.wire.dialects.openai_realtime.settings import ServerVad, TurnDetection
 from streamer.wire.dialects.openai_realtime.turns import Turns
@@ -23,6 +20,8 @@ SHORT = {
     "conversation.item.input_audio_transcription.delta": "delta",
     "conversation.item.input_audio_transcription.completed": "completed",
     "conversation.item.input_audio_transcription.failed": "failed",
+    "input_audio_buffer.cleared": "cleared",
+    "error": "error",
 }
 
 
@@ -30,9 +29,10 @@ def brief(texts: list[str]) -> list[tuple[Any, ...]]:
     """Each event as its short name, the number of its item, and what it says."""
     found = []
     for event in map(json.loads, texts):
-        item = event.get("item_id") or event["item"]["id"]
+        item = event.get("item_id") or event.get("item", {}).get("id", "_0")
         names = ("audio_start_ms", "audio_end_ms", "previous_item_id", "delta", "transcript")
         said = [event[name] for name in names if name in event]
+        said += [event["error"]["code"], event["error"]["event_id"]] if event["type"] == "error" else []
         found.append((SHORT[event["type"]], int(item.rpartition("_")[2]), *said))
     return [event for event in found if event[0] not in ("added", "done")]
 
@@ -47,8 +47,11 @@ class Talk:
     def take(self, *messages: ServerMessage) -> list[tuple[Any, ...]]:
         return brief([text for message in messages for text in self.turns.take(message)])
 
-    def commit(self, at_ms: int, *, flush: bool = True) -> list[tuple[Any, ...]]:
-        return brief(self.turns.commit(at_ms, flush=flush))
+    def commit(self, at_ms: int, *, running: bool = True) -> list[tuple[Any, ...]]:
+        return brief(self.turns.commit(at_ms, "mine", running=running)[0])
+
+    def clear(self, at_ms: int, *, running: bool = True) -> list[tuple[Any, ...]]:
+        return brief(self.turns.clear(at_ms, running=running)[0])
 
 
 def begins(at_ms: int) -> Speech:
@@ -168,44 +171,64 @@ def test_segments_of_an_item_are_joined() -> None:
 
 
 def test_a_commit_ends_a_turn() -> None:
-    """Everything up to the answer of its flush belongs to it, also what ends by a pause meanwhile."""
+    """Once everything before it is recognised: pauses may still divide that."""
     talk = Talk(VAD)
     talk.take(begins(500), partial("Hello", audio_ms=900))
-    assert talk.commit(2000) == [("stopped", 1, 2000), ("committed", 1, None)]
-    assert talk.take(final("Hello there", 500, 1500, 1800), ends(1500)) == [("delta", 1, " there")]
-    assert talk.take(Flushed(2000), Heard(9000)) == [("completed", 1, "Hello there")]
-    assert talk.take(begins(3000)) == [("started", 2, 2700)]
+    assert talk.commit(4000) == []
+    assert talk.take(final("Hello there", 500, 1500, 1800), ends(1500)) == [
+        *(("delta", 1, " there"), ("stopped", 1, 1800), ("committed", 1, None), ("completed", 1, "Hello there")),
+    ]
+    assert talk.take(begins(3000), final("Bye", 3000, 3900, 3985), ends(3900)) == [
+        *(("started", 2, 2700), ("delta", 2, "Bye")),
+    ]
+    assert talk.take(Flushed(3985)) == [("stopped", 2, 4000), ("committed", 2, PREVIOUS), ("completed", 2, "Bye")]
+    assert talk.take(Heard(9000), begins(9000)) == [("started", 3, 8700)]
 
 
 def test_a_commit_of_silence_is_an_empty_item() -> None:
-    """Its words might still have been under way."""
+    """Audio was committed, whatever is in it."""
     talk = Talk(VAD)
-    assert talk.commit(200) == [("committed", 1, None)]
-    assert talk.take(Flushed(200)) == [("completed", 1, "")]
+    talk.commit(200)
+    assert talk.take(Flushed(200)) == [("committed", 1, None), ("completed", 1, "")]
 
 
-@pytest.mark.parametrize("detection", [VAD, None])
-def test_a_commit_needs_audio(detection: TurnDetection) -> None:
-    """At least 100 ms since the last item, whoever ended that."""
-    talk = Talk(detection)
-    with pytest.raises(Mistake, match="only 99 ms") as caught:
-        talk.commit(99)
-    assert caught.value.code == "input_audio_buffer_commit_empty"
-    talk.commit(1000)
-    with pytest.raises(Mistake, match="only 0 ms"):
-        talk.commit(1000)
-    if detection is not None:
-        talk.take(Flushed(1000), final("Late", 1500, 1600, 2000))
-        with pytest.raises(Mistake, match="only 50 ms"):
-            talk.commit(2050)
+def test_a_commit_of_a_turn_without_words() -> None:
+    """What was told to have started is told to have stopped."""
+    talk = Talk(VAD)
+    talk.take(begins(500))
+    talk.commit(900)
+    assert talk.take(ends(900), Flushed(900)) == [("stopped", 1, 900), ("committed", 1, None), ("completed", 1, "")]
+
+
+EMPTY = [("error", 0, "input_audio_buffer_commit_empty", "mine")]
+
+
+def test_a_commit_needs_audio() -> None:
+    """At least 100 ms since the last item."""
+    talk = Talk()
+    assert talk.commit(99) == EMPTY
+    assert talk.turns.commit(99, None, running=True)[1] is False
+    assert talk.commit(1000) == [("committed", 1, None)]
+    assert talk.commit(1000) == EMPTY
+    assert talk.take(Flushed(1000)) == [("completed", 1, "")]
+
+
+def test_a_pause_may_leave_nothing_to_commit() -> None:
+    """The error comes when that is known, before the answer to a clear that came later."""
+    talk = Talk(VAD)
+    assert talk.commit(2050) == []
+    assert talk.clear(2050) == []
+    talk.take(final("Late", 1500, 1600, 1980))
+    assert talk.take(Flushed(2050)) == EMPTY
+    assert talk.take(Flushed(2050)) == [("cleared", 0)]
 
 
 def test_cleared_audio_is_in_no_item() -> None:
     """Whatever of it was under way. Its item is given up, and its times still count."""
     talk = Talk()
     assert talk.take(partial("Forget", audio_ms=800)) == [("delta", 1, "Forget")]
-    assert talk.turns.clear(1000, flush=True)
-    assert not talk.turns.clear(1000, flush=True)
+    assert talk.turns.clear(1000, running=True)[1] is True
+    assert talk.turns.clear(1000, running=True)[1] is False
     assert talk.take(final("Forget it", 0, 900, 1000), Flushed(1000)) == []
     assert talk.take(final("Keep", 1100, 1500, 1600)) == [("delta", 2, "Keep")]
     assert talk.commit(2000) == [("committed", 2, None)]
@@ -213,11 +236,18 @@ def test_cleared_audio_is_in_no_item() -> None:
 
 
 def test_a_cleared_turn_never_ends() -> None:
-    """The next one is another item, which begins where the audio was cleared."""
+    """Turns that ended by a pause before do, and the next one begins where the audio was cleared."""
     talk = Talk(VAD)
-    talk.take(begins(500))
-    assert talk.turns.clear(1000, flush=True)
-    assert talk.take(final("Forget", 500, 900, 1000), ends(900), Flushed(1000), begins(1100)) == [("started", 2, 1000)]
+    talk.take(begins(100))
+    talk.clear(2000)
+    assert [event[0] for event in talk.take(final("Keep", 100, 500, 900), ends(500))][1:] == [
+        *("stopped", "committed", "completed"),
+    ]
+    talk.take(begins(1500))
+    assert talk.take(final("Forget", 1500, 1900, 2000), ends(1900), Flushed(2000)) == [
+        *(("delta", 2, "Forget"), ("cleared", 0)),
+    ]
+    assert talk.take(begins(2100)) == [("started", 3, 2000)]
 
 
 def test_sessions_in_a_row() -> None:
@@ -240,17 +270,16 @@ def test_a_commit_between_sessions_is_complete_at_once() -> None:
     """Nothing is under way."""
     talk = Talk()
     talk.take(final("All", 0, 500, 600), Done(700))
-    assert talk.commit(700, flush=False) == [("committed", 1, None), ("completed", 1, "All")]
-    assert not talk.turns.clear(900, flush=False)
-    with pytest.raises(Mistake):
-        talk.commit(950, flush=False)
+    assert talk.commit(700, running=False) == [("committed", 1, None), ("completed", 1, "All")]
+    assert talk.turns.clear(900, running=False)[1] is False
+    assert talk.commit(950, running=False) == EMPTY
 
 
 def test_the_duration_is_that_of_the_item() -> None:
     """In seconds of audio."""
     turns = Turns(ServerEvents("s", flat=True), "s")
     turns.begin(None, 0)
-    turns.commit(1250, flush=True)
+    turns.commit(1250, None, running=True)
     [completed] = map(json.loads, turns.take(Flushed(1250)))
     assert completed["usage"] == {"type": "duration", "seconds": 1.25}
 
@@ -259,7 +288,7 @@ def test_every_committed_item_ends() -> None:
     """If the session fails, with a failure; and cleared audio with nothing."""
     talk = Talk()
     talk.commit(1000)
-    talk.turns.clear(2000, flush=True)
+    talk.clear(2000)
     talk.commit(3000)
     assert [event[:2] for event in brief(talk.turns.fail({"code": "failed"}))] == [("failed", 1), ("failed", 2)]
     assert talk.turns.fail({}) == []
