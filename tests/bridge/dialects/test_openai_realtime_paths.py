@@ -55,11 +55,9 @@ def sessions(url: str) -> float:
     return float(dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))["streamer_sessions"])
 
 
-def closed(client: RealtimeClient, text: str = "") -> int | None:
-    """Receive everything until the connection is closed, after a last message. Returns the code of the close."""
+def closed(client: RealtimeClient) -> int | None:
+    """Receive everything until the connection is closed. Returns the code of the close."""
     with suppress(ConnectionClosed):
-        if text:
-            client.websocket.send(text)
         while True:
             client.receive()
     return client.websocket.close_code
@@ -176,7 +174,7 @@ def test_settings_may_change_at_any_time(service: ExactService) -> None:
 
 
 def test_messages_may_be_large(service: ExactService) -> None:
-    """Audio of more than 15 MiB is an error, as at OpenAI. A message that cannot be read at all ends the connection."""
+    """Larger than those of other paths; audio of more than 15 MiB is an error, as at OpenAI."""
     with realtime(service.url, additional_headers=KEY) as client:
         client.update(format={"type": "audio/pcm", "rate": 192_000}, turn_detection=None)
         client.append(bytes(1_920_000), piece=1_920_000)
@@ -184,7 +182,6 @@ def test_messages_may_be_large(service: ExactService) -> None:
         assert client.receive()["error"]["event_id"] == "large"
         client.send("input_audio_buffer.commit")
         assert client.until(COMPLETED)["usage"]["seconds"] == 5
-        assert closed(client, "A" * (21 * 2**20)) == 1009
 
 
 def test_a_killed_recogniser_is_only_a_pause(service: ExactService) -> None:
