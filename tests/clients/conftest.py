@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import pytest
 from streamer.testing import say
 from streamer.testing.exact_service import ExactService
 from tests.bridge.uploads.uploading import recording, sentences
+from tests.clients.running import CLIENTS
 
-CLIENTS = os.environ.get("STREAMER_CLIENTS", "")
 collect_ignore_glob = [] if CLIENTS else ["test_*.py"]
 
 

@@ -1,7 +1,8 @@
 """OpenAI's realtime transcription as a dialect: one websocket, with one session of ours after another behind it.
 
 A session of ours begins with the first audio, because the settings come before it. It ends when settings change that it
-was started with, or when no audio comes for a while; the next audio begins another one. The client notices nothing.
+was started with (where possible not within an item), or when no audio comes for a while. The next audio begins another
+one, and the client notices nothing.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class OpenAIRealtime(Dialect):
         self._events = ServerEvents(name, flat=old)
         self._turns = Turns(self._events, name)
         self._start = ""  # of the session of ours that is running
+        self._outdated = False  # it should be another one, but may end its item first
         self._base_ms = 0  # where the audio in the present format begins
         self._bytes = 0  # of audio in the present format
         self._rest = b""  # an incomplete sample
@@ -96,9 +98,9 @@ class OpenAIRealtime(Dialect):
             yield Reply(self._events.error(mistake.shown(event_id)))
 
     def rest(self) -> Iterator[Step]:
-        """End the session of ours, because no audio comes. The next audio begins another one."""
+        """End the session of ours. The next audio begins another one."""
         if self._start:
-            self._start = ""
+            self._start, self._outdated = "", False
             yield STOP
 
     # What the client gets
@@ -143,17 +145,19 @@ class OpenAIRealtime(Dialect):
         return self._settings.shown_flat(self._session) if flat else self._settings.shown(self._session)
 
     def _update(self, update: Update) -> Iterator[Step]:
-        settings = updated(self._settings, update.session)
-        if settings.format != self._settings.format:
+        settings, former = updated(self._settings, update.session), self._settings
+        detected = (settings.turn_detection is None, former.turn_detection is None)
+        urgent = settings.format != former.format or len(set(detected)) > 1
+        if settings.format != former.format:
             self._base_ms, self._bytes, self._rest = self._now_ms, 0, b""
         self._settings = settings
         self._events.flat = self._events.flat or update.flat
         yield self._show("updated", flat=update.flat)
-        if self._start and self._start != self._wanted():
-            self._start = ""
-            yield STOP
-        elif self._start:
+        self._outdated = bool(self._start) and self._start != self._wanted()
+        if self._start and not urgent:
             self._turns.adjust(settings.turn_detection)
+        if self._outdated and (urgent or not self._turns.busy):
+            yield from self.rest()
 
     def _append(self, audio: bytes) -> Iterator[Step]:
         audio = self._rest + audio
@@ -161,6 +165,8 @@ class OpenAIRealtime(Dialect):
         audio, self._rest = audio[:whole], audio[whole:]
         if not audio:
             return
+        if self._outdated and not self._turns.busy:
+            yield from self.rest()
         if not self._start:
             self._start = self._wanted()
             self._turns.begin(self._settings.turn_detection, self._now_ms)

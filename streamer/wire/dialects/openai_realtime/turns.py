@@ -71,6 +71,11 @@ class Turns:
         self._speaking = False
         self._quiet_ms = 0  # since when nobody speaks
 
+    @property
+    def busy(self) -> bool:
+        """Whether text is being collected, or a flush is under way."""
+        return self._open is not None or bool(self._flushes)
+
     def begin(self, detection: TurnDetection, at_ms: int) -> None:
         """Note that another session of ours goes on here. Its messages come next."""
         self._detection = detection

@@ -163,6 +163,21 @@ def test_an_update_that_matters_begins_another_session() -> None:
     assert steps[-1] == FLUSH
 
 
+def test_an_update_does_not_divide_an_item() -> None:
+    """Other words to listen for, or another pause, wait for the end of the turn. The format cannot wait."""
+    client = dialect()
+    append(client, SECOND)
+    client.tell(Speech(SpeechState.START, 400))
+    assert update(client, transcription={"keywords": ["Ada"]})[1:] == []
+    assert append(client, SECOND) == [SECOND]
+    client.tell(Final(0, "Hello", 400, 1000, 1700, 0.9, cut_ms=1500))
+    stop, start, _ = append(client, SECOND)
+    assert (stop, json.loads(str(start))["hotwords"]) == (STOP, ["Ada"])
+    client.tell(Done(2000))
+    client.tell(Speech(SpeechState.START, 100))
+    assert update(client, format={"type": "audio/pcma"})[1:] == [STOP]
+
+
 def test_a_client_that_is_silent_gives_its_session_back() -> None:
     """Once; and what it said before is still an item when it commits."""
     client = dialect()
