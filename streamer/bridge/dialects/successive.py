@@ -147,6 +147,7 @@ class Successions:
         self._sessions = sessions
         self._resting: set[Talk] = set()
         self._ends: set[asyncio.Task[None]] = set()
+        self._draining = False
 
     def check(self) -> None:
         """Raise Refused if too many rest already."""
@@ -167,15 +168,21 @@ class Successions:
 
     def drain(self) -> None:
         """Close those that rest, because the service shuts down. The others are closed at the end of their sessions."""
-        ending = shutting_down()
+        self._draining = True
         for talk in list(self._resting):
-            end = asyncio.create_task(talk.end(ending.code, ending.message, ending.close_code, ending.close.reason))
-            self._ends.add(end)
-            end.add_done_callback(self._ends.discard)
+            self._dismiss(talk)
+
+    def _dismiss(self, talk: Talk) -> None:
+        ending = shutting_down()
+        end = asyncio.create_task(talk.end(ending.code, ending.message, ending.close_code, ending.close.reason))
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
 
     async def _next_start(self, talk: Talk) -> str:
         """Wait for the start of the next session. ConnectionEnded if none comes."""
         self._resting.add(talk)
+        if self._draining:
+            self._dismiss(talk)
         try:
             step = await talk.next(LONGEST_REST_S)
         except asyncio.TimeoutError:

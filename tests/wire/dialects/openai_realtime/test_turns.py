@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import deque
 from typing import Any
+
+import pytest
 
 from streamer.wire.dialects.openai_realtime.server_events import ServerEvents
 from streamer.wire.dialects.openai_realtime.settings import ServerVad, TurnDetection
@@ -299,3 +303,60 @@ def test_the_older_shape_has_its_own_name_of_an_item() -> None:
     events = ServerEvents("s", flat=True)
     names = [json.loads(text)["type"] for text in events.committed("item_1", None)]
     assert names == ["input_audio_buffer.committed", "conversation.item.created"]
+
+
+@pytest.mark.parametrize("detection", [VAD, None])
+@pytest.mark.parametrize("seed", range(40))
+def test_any_conversation(detection: TurnDetection, seed: int) -> None:
+    """Whatever is said, committed and cleared: the items follow each other, and their deltas are their transcripts."""
+    chance = random.Random(seed)
+    talk, told = Talk(detection), []
+    sent_ms = heard_ms = began_ms = 0
+    words: list[str] = []
+    flushes: deque[int] = deque()
+
+    def finish(cut_ms: int, message: ServerMessage | None = None) -> None:
+        nonlocal began_ms
+        if words:
+            told.extend(talk.take(final(" ".join(words), began_ms, cut_ms - 1, cut_ms), ends(cut_ms)))
+        began_ms = cut_ms
+        words.clear()
+        if message is not None:
+            told.extend(talk.take(message))
+
+    for _ in range(300):
+        sent_ms += chance.randrange(400)
+        heard_ms = min(heard_ms + chance.randrange(500), sent_ms)
+        if flushes and heard_ms >= flushes[0]:
+            heard_ms = flushes.popleft()
+            finish(heard_ms, Flushed(heard_ms))
+            continue
+        act = chance.random()
+        if act < 0.4:
+            told.extend(talk.take(begins(heard_ms)) if not words else [])
+            words.append(chance.choice(["one", "two", "three"]))
+            text = " ".join(words)
+            told.extend(talk.take(partial(text, len(" ".join(words[:-1])), began_ms, heard_ms)))
+        elif act < 0.6:
+            finish(max(began_ms, heard_ms - 300))
+        elif act < 0.7:
+            told.extend(talk.take(Heard(heard_ms)))
+        elif act < 0.9:
+            texts, flush = (talk.turns.commit if act < 0.8 else _clear(talk))(sent_ms, None, running=True)
+            told.extend(brief(texts))
+            flushes.extend([sent_ms] if flush else [])
+    while flushes:
+        heard_ms = flushes.popleft()
+        finish(heard_ms, Flushed(heard_ms))
+    finish(sent_ms, Done(sent_ms))
+    committed = [event[1] for event in told if event[0] == "committed"]
+    assert [event[1] for event in told if event[0] == "completed"] == committed == sorted(committed)
+    assert len(committed) > 3
+    for _, item, transcript in (event for event in told if event[0] == "completed"):
+        assert transcript == "".join(event[2] for event in told if event[:2] == ("delta", item))
+    times = [event[2] for event in told if event[0] in ("started", "stopped")]
+    assert times == sorted(times)
+
+
+def _clear(talk: Talk) -> Any:
+    return lambda at_ms, _, running: talk.turns.clear(at_ms, running=running)
