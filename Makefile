@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help system system-run install run test coverage check check-js docs lock nox wheel weights-changed clean
+.PHONY: help system system-run install run test coverage clients check check-js docs lock nox wheel weights-changed clean
 
 STAMP := .venv/.installed
 # Less is needed for running: neither browsers nor sound servers, and no tools.
@@ -20,6 +20,7 @@ DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 ##               says what it installs (5 GB, once), and that is only what running needs
 ## make test     all tests (ARGS=tests/wire chooses some); installs what they need besides
 ## make coverage  which parts of streamer/ the tests run, by room (ARGS=tests/wire chooses some)
+## make clients  original clients of other services against this one (needs the network, once)
 ## make check    lint, format, types, and the documentation
 ## make check-js  types of the JavaScript, from its JSDoc (needs Node.js 20 and the network)
 ## make docs     the documentation as a site, into site/
@@ -74,6 +75,17 @@ coverage: $(STAMP)
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage json --quiet -o build/coverage.json
 	$(PY) scripts/measure/coverage_by_room.py build/coverage.json
+
+CLIENTS := build/clients
+CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0
+clients: $(STAMP) $(CLIENTS)/.installed
+	STREAMER_CLIENTS=$(CLIENTS) $(PY) -m pytest tests/clients $(ARGS)
+
+$(CLIENTS)/.installed: tests/clients/requirements.txt
+	$(PY) -m venv --clear $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check --requirement tests/clients/requirements.txt
+	if command -v npm >/dev/null; then npm install --silent --prefix $(CLIENTS) $(CLIENTS_IN_JAVASCRIPT); fi
+	@touch $@
 
 check: $(STAMP)
 	$(PY) -m ruff check .

@@ -11,6 +11,8 @@ from streamer import __version__
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import Denied
 from streamer.bridge.access.rules import SUBPROTOCOL
+from streamer.bridge.dialects.dialects import Dialects, new_id, now
+from streamer.bridge.dialects.openai_realtime_paths import OpenAIRealtimePaths
 from streamer.bridge.freed_memory import FreedMemory
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.counts import ConnectionCounts
@@ -29,6 +31,8 @@ from streamer.bridge.uploads.uploads import Uploads
 from streamer.bridge.upstreams.admission import Admission
 from streamer.bridge.upstreams.models import Models
 from streamer.wire import native_upload
+from streamer.wire.dialects import deepgram_live
+from streamer.wire.dialects.deepgram_recorded import DeepgramRecorded
 from streamer.wire.events import Error, render
 from streamer.wire.native import PATH
 
@@ -65,6 +69,8 @@ class BridgeServer:
         self._policy = policy or PortPolicy()
         self._sessions = Sessions(self.admission, models, metrics, limits)
         self._uploads = Uploads(self._policy.access, self._sessions, self.admission, self._policy.uploads, metrics)
+        places = self._uploads.places
+        self._dialects = Dialects(self._policy, self._sessions, self.admission, models, places, metrics)
         self._turned_away = 0
         self._hurried = asyncio.Event()
 
@@ -111,6 +117,7 @@ class BridgeServer:
         self._listener.close()
         self._sessions.drain()
         self._uploads.drain()
+        self._dialects.drain()
         await self._wait(FINALS_LIMIT_S)
         self._sessions.cut_off()
         hurried = self._hurried.is_set()
@@ -144,9 +151,17 @@ class BridgeServer:
             routes.add(OpenAIPaths(uploads, self._models, policy.access).routes())
             routes.add(Documentation(policy.uploads).routes())
         routes.add([(PATH, Route({"GET": probes.key_check}, native))])
+        routes.add([(deepgram_live.PATH, self._dialects.route(deepgram_live.DeepgramLive, self._deepgram_recorded()))])
+        routes.add(OpenAIRealtimePaths(self._dialects, policy.access).routes())
         routes.add(probes.routes())
         routes.add(StaticFiles().routes())
         return routes
+
+    def _deepgram_recorded(self) -> Route | None:
+        names = self._models.names
+        if not self._policy.uploads.most:
+            return None
+        return self._uploads.route(lambda: DeepgramRecorded(names, new_id(), now()))
 
     async def _converse(self, websocket: WebSocket) -> None:
         access, visit, barred = self._policy.access, None, None

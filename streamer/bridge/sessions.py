@@ -41,6 +41,11 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._drivers)
 
+    @property
+    def idle_s(self) -> float:
+        """How long a client may send nothing."""
+        return self._limits.idle_s
+
     def may_return(self, key: str) -> bool:
         """Whether a caller with this key may resume one of its sessions although it may not open one."""
         return self._resumption.knows(key) and sum(other.barred for other in self._drivers.values()) < MOST_RETURNING
@@ -54,9 +59,13 @@ class Sessions:
         barred: Denied | None = None,
         protocol: str = "native",
         resumable: bool = True,
+        idle_s: float | None = None,
     ) -> SessionDriver:
-        """Open a session for a connection, in the context of its task. Then call the driver's read()."""
-        limits = self._limits if resumable else replace(self._limits, resume_s=0.0)
+        """Open a session for a connection, in the context of its task. Then call the driver's read().
+
+        `idle_s`: how long its client may send nothing at most, also before `start`, if that is shorter than usual.
+        """
+        limits = self._limits if resumable else _unresumable(self._limits, idle_s)
         number, token = secrets.token_hex(8), secrets.token_urlsafe(24)
         session = Session(number, token, self._models.names, time.monotonic(), limits)
         # Set in this connection's context, from which the pump's task inherits.
@@ -92,3 +101,9 @@ class Sessions:
         waiting: Iterable[asyncio.Task[None]] = set(self._drivers)
         if self._drivers:
             await asyncio.wait(waiting, timeout=limit_s)
+
+
+def _unresumable(limits: Limits, idle_s: float | None) -> Limits:
+    """The limits of a session that ends with its connection. Its format decides when it sends `start`."""
+    idle_s = limits.idle_s if idle_s is None else min(idle_s, limits.idle_s)
+    return replace(limits, resume_s=0.0, idle_s=idle_s, start_s=idle_s)

@@ -180,7 +180,7 @@ class ServeSettings:
     uploads: int = setting(
         Whole(*MOST_UPLOADS_BOUNDS, metavar="N"),
         _SHARES,
-        "The most recordings that are uploaded at a time, by all callers together; 0 switches uploads off.",
+        "The most recordings that are decoded at a time, for uploads and live sessions together; 0: no uploads.",
         MOST_UPLOADS,
     )
     max_upload: int = setting(

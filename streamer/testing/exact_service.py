@@ -78,6 +78,12 @@ class ExactService:
         os.kill(self._triton.pid, signal.SIGKILL)
 
     @property
+    def triton_address(self) -> str:
+        """Where the Triton of this service is reached, for another service in front of the same recogniser."""
+        assert self._triton is not None
+        return self._triton.grpc_address
+
+    @property
     def _way(self) -> FaultyProxy:
         assert self._proxy is not None
         return self._proxy

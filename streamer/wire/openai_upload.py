@@ -170,12 +170,18 @@ def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _error(problem: Problem) -> dict[str, Any]:
-    kind = "server_error" if problem.status >= 500 else "invalid_request_error"
-    code = "invalid_api_key" if problem.code == "unauthorized" else problem.code
-    if problem.status == 429:
+def error_of(code: str, message: str, status: int) -> dict[str, Any]:
+    """Return the content of an error in OpenAI's form. `status`: that of HTTP, which says what kind of error it is."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    if code == "unauthorized":
+        code = "invalid_api_key"
+    elif status == 429:
         kind, code = "rate_limit_error", "rate_limit_exceeded"
-    return {"error": {"message": problem.message, "type": kind, "param": None, "code": code}}
+    return {"message": message, "type": kind, "param": None, "code": code}
+
+
+def _error(problem: Problem) -> dict[str, Any]:
+    return {"error": error_of(problem.code, problem.message, problem.status)}
 
 
 def _data(told: dict[str, Any]) -> bytes:

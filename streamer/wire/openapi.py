@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from streamer.limits import ALTERNATIVES, MOST_ALTERNATIVES, MOST_CHANNELS, SEARCHES, STABILITIES, STEPS_MS
 from streamer.wire import native_upload, openai_upload
+from streamer.wire.dialects import deepgram_live
+from streamer.wire.dialects.deepgram_options import OPTIONS, Treatment
 from streamer.wire.options import ENCODINGS, SAMPLE_RATES
 from streamer.wire.upload import EVENTS, JSON
 
@@ -83,6 +85,7 @@ def document(version: str, largest: int, longest_s: float) -> dict[str, Any]:
             openai_upload.PATH: {"post": _openai()},
             openai_upload.TRANSLATIONS: {"post": _refused()},
             openai_upload.MODELS: {"get": _told("List the models.", "Models")},
+            deepgram_live.PATH: {"post": _deepgram()},
             "/readyz": {"get": _told("Whether the service can recognise now.", None)},
         },
         "components": {
@@ -133,6 +136,24 @@ def _openai() -> dict[str, Any]:
     }
 
 
+def _deepgram() -> dict[str, Any]:
+    used = [option for option in OPTIONS if option.treatment is Treatment.USED and "live:" not in option.meaning]
+    parameters = [
+        {"name": option.name, "in": "query", "required": False, "schema": _TEXT, "description": option.meaning}
+        for option in used
+    ]
+    problems = {status: why for status, why in _PROBLEMS.items() if status not in ("415", "422")}
+    content = {JSON: {"schema": {"type": "object"}}}
+    return {
+        "operationId": "deepgramTranscription",
+        "summary": "Transcribe a recording for a client of Deepgram.",
+        "description": "Other options are ignored. Live speech is the websocket at the same path.",
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": {kind: {"schema": _BINARY} for kind in _MEDIA}},
+        "responses": {"200": _answer("The transcript.", content), **_problems("DeepgramProblem", problems)},
+    }
+
+
 def _refused() -> dict[str, Any]:
     refusal = {"400": "There is no model for translations here."}
     return {
@@ -160,6 +181,7 @@ def _schemas() -> dict[str, Any]:
         "Problem": _object(error=_object(code=_TEXT, message=_TEXT)),
         "OpenAITranscription": _object(text=_TEXT),
         "OpenAIProblem": _object(error=openai_error),
+        "DeepgramProblem": _object(err_code=_TEXT, err_msg=_TEXT, request_id=_TEXT),
         "Models": _object(object=_TEXT, data={"type": "array", "items": _object(id=_TEXT, object=_TEXT)}),
     }
 

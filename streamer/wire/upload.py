@@ -107,6 +107,10 @@ class UploadFormat(ABC):
     def settle(self) -> None:
         """Note that no more options can come. WireError if they do not go together."""
 
+    def look(self, data: bytes) -> None:
+        """Look at the next part of the recording, before it is decoded. WireError if it is none."""
+        return
+
     @property
     @abstractmethod
     def streams(self) -> bool | None:

@@ -170,9 +170,20 @@ class Admittance:
         """The caller's name for the recogniser, which only tells which streams have the same caller."""
         return self._allowances.pseudonym(self.caller)
 
+    def lend(self) -> Admittance:
+        """Return the admittance of one of several sessions in a row. Together they count as one session."""
+        return _Lent(self._allowances, self.caller)
+
     def leave(self) -> None:
         """Note that the session has ended. Call this once."""
         self._allowances.left(self.caller)
+
+
+class _Lent(Admittance):
+    """A part of another admittance, which goes on."""
+
+    def leave(self) -> None:
+        """The caller is still there."""
 
 
 class _Audio:

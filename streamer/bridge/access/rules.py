@@ -14,6 +14,9 @@ from streamer.bridge.http.request import Headers, Request
 # accepts, and one that is made of the second and its key.
 SUBPROTOCOL = "streamer"
 KEY_SUBPROTOCOL = "streamer.key."
+# Browser clients of OpenAI and Deepgram offer their keys so: behind a prefix, or behind the name of a scheme.
+KEY_PREFIXES = (KEY_SUBPROTOCOL, "openai-insecure-api-key.")
+KEY_SCHEMES = ("bearer", "token")  # also those of the header
 ANY_ORIGIN = "*"
 _PORTS = {"http": 80, "https": 443}
 
@@ -123,11 +126,15 @@ def _presented(request: Request) -> str:
     """Return the key of a request. Of several, take the one from the most private place."""
     for header in request.headers.all("Authorization"):
         scheme, _, key = header.partition(" ")
-        if scheme.lower() == "bearer":
+        if scheme.lower() in KEY_SCHEMES:
             return key.strip()
-    for offered in ",".join(request.headers.all("Sec-WebSocket-Protocol")).split(","):
-        if offered.strip().startswith(KEY_SUBPROTOCOL):
-            return offered.strip().removeprefix(KEY_SUBPROTOCOL)
+    offers = [offer.strip() for offer in ",".join(request.headers.all("Sec-WebSocket-Protocol")).split(",")]
+    for place, offer in enumerate(offers):
+        for prefix in KEY_PREFIXES:
+            if offer.startswith(prefix):
+                return offer.removeprefix(prefix)
+        if offer in KEY_SCHEMES and place + 1 < len(offers):
+            return offers[place + 1]
     return parse_qs(request.query).get("key", [""])[0]
 
 

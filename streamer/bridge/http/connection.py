@@ -13,10 +13,10 @@ from typing import Final
 from streamer.bridge.http.channel import NOT_READ, Channel
 from streamer.bridge.http.counts import ANSWERING, IDLE, WEBSOCKET, ConnectionCounts, CountedConnection
 from streamer.bridge.http.framing import Framing, Head, Mark
-from streamer.bridge.http.messages import Handshake
+from streamer.bridge.http.messages import Handshake, check_handshake
 from streamer.bridge.http.request import Headers, Request, split_target
 from streamer.bridge.http.response import HttpError, Response
-from streamer.bridge.http.routes import Endpoint, Route, Routes
+from streamer.bridge.http.routes import Admission, Endpoint, Route, Routes
 from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
 from streamer.bridge.telemetry.failures import Failures
 from streamer.wire.errors import CloseCode
@@ -292,14 +292,17 @@ class Connection(Channel):
             return False
         return True
 
-    async def _converse(self, request: Request, endpoint: Endpoint) -> None:
+    async def _converse(self, request: Request, endpoint: Endpoint | Admission) -> None:
         """Turn the connection into a websocket, and run its handler."""
-        handshake = Handshake(request, endpoint.subprotocols)
+        check_handshake(request)
         if self._framing.left != 0 or self._framing.next() is not Mark.END:
             raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "A request for a websocket must not have a body.")
         if self._ended or self.lost or self._transport is None:
             raise _Cut
-        said, data = self._framing.switch([*handshake.headers, ("Server", "streamer")])
+        # From here on nothing is refused any more, except by the endpoint itself.
+        endpoint = endpoint if isinstance(endpoint, Endpoint) else endpoint(request)
+        handshake = Handshake(request, endpoint.subprotocols)
+        said, data = self._framing.switch([*handshake.headers, *endpoint.headers.items(), ("Server", "streamer")])
         self._counted.move(WEBSOCKET)
         websocket = WebSocket(
             request,

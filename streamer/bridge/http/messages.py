@@ -70,6 +70,11 @@ class Handshake:
         self.headers = [(name, value) for name, value in response.headers.raw_items() if name.lower() != "date"]
 
 
+def check_handshake(request: Request) -> None:
+    """Raise HttpError if the request for a websocket is not valid."""
+    Handshake(request, ())
+
+
 class _Protocol(ServerProtocol):
     """After invalid input, this protocol can still send. It closes only when it is told to."""
 

@@ -27,6 +27,11 @@ class Endpoint:
     handler: Callable[[WebSocket], Awaitable[None]]
     largest_message: int  # bytes
     subprotocols: tuple[str, ...] = ()  # the first one that the client offers is used; without one it works as well
+    headers: Mapping[str, str] = field(default_factory=dict)  # further fields of the answer to the handshake
+
+
+# Chooses the endpoint for a request. HttpError refuses it before the upgrade. Otherwise the handler is called for sure.
+Admission = Callable[[Request], Endpoint]
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Route:
     """What is at one path. A path that allows GET also allows HEAD."""
 
     methods: Mapping[str, Handler] = field(default_factory=dict)
-    websocket: Endpoint | None = None
+    websocket: Endpoint | Admission | None = None
     largest_body: int = 0  # bytes
     complain: Callable[[HttpError], Response] | None = None  # writes errors of this path in the form of its protocol
     body_pace_s: float = BODY_PACE_S

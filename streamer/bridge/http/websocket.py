@@ -18,6 +18,8 @@ from streamer.wire.native import close_reason
 
 # Messages that may wait for the reader. At the high mark the socket is not read any further, until the low mark.
 FRAMES_HIGH, FRAMES_LOW = 4, 1
+# So much in messages counts like the high mark, because some formats have messages of many MiB.
+LENGTH_HIGH = 4 * 1024 * 1024
 # So many bytes are parsed before the marks are checked again, because the messages of tiny frames are larger than
 # these frames.
 _SLICE = 16 * 1024
@@ -184,7 +186,7 @@ class WebSocket(Channel):
         """Wait until the connection is lost."""
         await asyncio.wait({self._lost})
 
-    async def drop(self, code: CloseCode, reason: str) -> None:
+    async def drop(self, code: int, reason: str) -> None:
         """Close the websocket, whatever is under way."""
         self.interrupt()
         if self._closing is not None:
@@ -243,6 +245,12 @@ class WebSocket(Channel):
             return True
         return (self.lost or not self._clogged) and not (self._full and self._frames.open)
 
+    @property
+    def _overfull(self) -> bool:
+        """Whether so much waits for the reader that no more should be parsed."""
+        waiting = self._messages
+        return len(waiting) >= FRAMES_HIGH or (len(waiting) > 0 and sum(map(len, waiting)) > LENGTH_HIGH)
+
     def _parse(self) -> None:
         while self._unread and self._may_parse:
             piece = bytes(self._unread[:_SLICE])
@@ -266,7 +274,7 @@ class WebSocket(Channel):
             messages = []
         if listening:
             self._messages.extend(messages)
-            self._full = self._full or len(self._messages) >= FRAMES_HIGH
+            self._full = self._full or self._overfull
         self._flush()
         if self._messages or self._frames.over:
             self._stir_reader()

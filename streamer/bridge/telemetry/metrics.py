@@ -25,7 +25,7 @@ from streamer.wire.failures import FailureCode
 if TYPE_CHECKING:
     from streamer.bridge.telemetry.traces import Tracing
 
-PROTOCOLS: Final = ("native", "http", "openai")
+PROTOCOLS: Final = ("native", "http", "openai", "openai_realtime", "deepgram")
 OTHER: Final = "other"
 PARKED: Final = ClientState.PARKED.value
 STATES: Final = (*(state.value for state in State), PARKED)

@@ -131,6 +131,7 @@ class Upload:
         try:
             with suppress(NotTaken):
                 async for data in self._file():
+                    self._format.look(data)
                     if self._decoding is None:
                         await self._begin_decoding()
                     assert self._decoding is not None

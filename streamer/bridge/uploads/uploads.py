@@ -19,8 +19,9 @@ from streamer.bridge.sessions import Sessions
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.telemetry.metrics import HTTP, Metrics
+from streamer.bridge.uploads.decoder_places import DecoderPlaces
 from streamer.bridge.uploads.upload import SHUTTING_DOWN, Stopped, Surroundings, Upload
-from streamer.bridge.upstreams.admission import Admission
+from streamer.bridge.upstreams.admission import Admission, Refused
 from streamer.triton.link import origin
 from streamer.wire.errors import WireError
 from streamer.wire.upload import JSON, Problem, UploadFormat, problem_of
@@ -37,6 +38,7 @@ class Uploads:
     def __init__(
         self, access: AccessRules, sessions: Sessions, admission: Admission, limits: UploadLimits, metrics: Metrics
     ) -> None:
+        self.places = DecoderPlaces(limits.most)
         self._access = access
         self._admission = admission
         self._limits = limits
@@ -73,7 +75,7 @@ class Uploads:
         self._metrics.uploads.set(len(self._running))
         release = self._release_once(upload)
         try:
-            self._check_room()
+            self._check_room(upload)
             _read_query(format, request.query)
             response = await upload.respond()
         except Stopped as stopped:
@@ -94,6 +96,7 @@ class Uploads:
     def _release_once(self, upload: Upload) -> Callable[[], Awaitable[None]]:
         async def release() -> None:
             self._running.discard(upload)
+            self.places.give_back(upload)
             self._metrics.uploads.set(len(self._running))
             reason = upload.ended_by or VANISHED
             self._count(reason)
@@ -105,18 +108,16 @@ class Uploads:
 
         return release
 
-    def _check_room(self) -> None:
+    def _check_room(self, upload: Upload) -> None:
         """Raise Stopped if there is no room now. The session takes its slot later, once the recording is known."""
         if self._draining:
             raise Stopped(SHUTTING_DOWN)
-        if len(self._running) > self._limits.most:
-            why = f"{self._limits.most} recordings are being uploaded already, the maximum; try again later."
-            raise Stopped(Problem("busy", why))
-        if not self._admission.ready:
-            raise Stopped(Problem("not_ready", "The recogniser is not ready; try again in a few seconds."))
-        if self._admission.taken >= self._admission.most:
-            why = f"All {self._admission.most} sessions are taken; try again when one has ended."
-            raise Stopped(Problem("full", why))
+        if not self.places.take(upload):
+            raise Stopped(self.places.full)
+        try:
+            self._admission.check()
+        except Refused as refused:
+            raise Stopped(Problem(refused.code, refused.message)) from None
 
     def _count(self, reason: str) -> None:
         self._metrics.uploads_ended.labels(reason).inc()

@@ -89,6 +89,15 @@ class Admission:
         if self._states.now is not AdmissionState.CLOSED:
             self._states.become(AdmissionState.CLOSED)
 
+    def check(self, number: int = 1) -> None:
+        """Raise Refused if a session with so many slots would not be admitted now. It takes none."""
+        if self._states.now is AdmissionState.CLOSED:
+            raise Refused("shutting_down", "The service is shutting down; try again later.")
+        if not self.ready:
+            raise Refused("not_ready", "The recogniser is not ready; try again in a few seconds.")
+        if self.taken + number > self.most:
+            raise Refused("full", f"All {self.most} sessions are taken; try again when one has ended.")
+
     def take(self, options: Mapping[str, Any], number: int = 1, name: str = DEFAULT_MODEL) -> list[Reservation]:
         """Take all slots of a session, at the model with this public name; Refused if there are too few.
 

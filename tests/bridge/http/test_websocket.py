@@ -20,6 +20,7 @@ from streamer.wire.errors import CloseCode
 from streamer.wire.events import Heard
 from tests.bridge.http.reader import HANDSHAKE, Port
 from tests.bridge.http.websocket_handler import LARGEST_MESSAGE, Handler, masked, raw, stop_reading
+from tests.bridge.service_client import eventually
 
 
 async def test_messages(sockets: Port) -> None:
@@ -298,6 +299,26 @@ async def test_what_came_before_a_loss(sockets: Port, handler: Handler) -> None:
     go_on.set()
     await handler.ended.wait()
     assert heard == 2000
+
+
+async def test_large_messages_wait_alone(sockets: Port, handler: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one waits for the handler, the socket is not read any further."""
+    monkeypatch.setattr(websocket, "LENGTH_HIGH", 1000)
+    go_on = asyncio.Event()
+
+    async def act(websocket: WebSocket) -> None:
+        await go_on.wait()
+        for _ in range(2):
+            assert len(await websocket.receive()) == 2000
+
+    handler.act = act
+    peer = await raw(sockets, masked(Opcode.BINARY, bytes(2000)) * 2)
+    assert handler.websocket is not None
+    opened = handler.websocket
+    await eventually(lambda: not opened.wants_more)
+    go_on.set()
+    await asyncio.wait_for(handler.ended.wait(), 60)
+    peer.close()
 
 
 async def test_a_pause_ends_with_the_connection(sockets: Port, handler: Handler) -> None:

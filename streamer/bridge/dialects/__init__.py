@@ -1,0 +1,1 @@
+"""Websockets in the formats of other services: each becomes a session like any other."""

@@ -1,0 +1,160 @@
+"""The paths for dialects: who may open a websocket there, and how refusals are written before the upgrade."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timezone
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qsl
+
+from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.quotas import Admittance, Denied
+from streamer.bridge.dialects.container_feed import ContainerFeed
+from streamer.bridge.dialects.dialect_client import DialectClient
+from streamer.bridge.dialects.successive import Successions
+from streamer.bridge.http.messages import upgrade_required
+from streamer.bridge.http.probes import refusal
+from streamer.bridge.http.request import Request
+from streamer.bridge.http.response import HttpError, Response, content
+from streamer.bridge.http.routes import Endpoint, Route
+from streamer.bridge.http.websocket import WebSocket
+from streamer.bridge.sessions import Sessions
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.telemetry.metrics import Metrics
+from streamer.bridge.uploads.decoder_places import DecoderPlaces
+from streamer.bridge.upstreams.admission import Admission, Refused
+from streamer.bridge.upstreams.models import Models
+from streamer.wire.dialects.dialect import Dialect, Opening
+from streamer.wire.errors import WireError
+from streamer.wire.upload import JSON, Problem
+
+log = Log("streamer.bridge")
+
+# More options than there are, with all hotwords.
+_MOST_OPTIONS: Final = 400
+
+
+class Dialects:
+    """All websockets of a port that speak a dialect."""
+
+    def __init__(
+        self,
+        policy: PortPolicy,
+        sessions: Sessions,
+        admission: Admission,
+        models: Models,
+        places: DecoderPlaces,
+        metrics: Metrics,
+    ) -> None:
+        """`places`: for the decoders of containers."""
+        self._policy = policy
+        self._sessions = sessions
+        self._admission = admission
+        self._models = models
+        self._places = places
+        self._metrics = metrics
+        self._successions = Successions(sessions)
+
+    def drain(self) -> None:
+        """Close the websockets that have no session now, because the service shuts down."""
+        self._successions.drain()
+
+    def route(self, kind: type[Dialect], posted: Route | None = None) -> Route:
+        """Return the route for this dialect. `posted`: what the same path does with a POST."""
+        methods = {"GET": self._explain, **(posted.methods if posted is not None else {})}
+        largest_body = posted.largest_body if posted is not None else 0
+        shared = self._policy.access.admits_page
+        return Route(methods, partial(self._admit, kind), largest_body, _complaints(kind), shared=shared)
+
+    def opening(self, request: Request) -> Opening:
+        """Describe a request to its dialect. HttpError if it has too many options."""
+        try:
+            query = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MOST_OPTIONS, errors="replace")
+        except ValueError:
+            raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "The query has too many options.") from None
+        headers = {name.lower(): value for name, value in request.headers}
+        return Opening(tuple(query), headers, tuple(self._models.names), new_id(), now())
+
+    async def _explain(self, request: Request) -> Response:
+        """Answer a plain request at the path of a websocket."""
+        try:
+            self._policy.access.check(request)
+        except Denied as denied:
+            raise refusal(denied) from None
+        raise upgrade_required()
+
+    def _admit(self, kind: type[Dialect], request: Request) -> Endpoint:
+        """Admit a session before the upgrade, or raise HttpError. An admitted one holds its visit and its decoder."""
+        policy = self._policy
+        try:
+            visit = policy.access.enter(request)
+        except Denied as denied:
+            self._count(denied.code)
+            raise refusal(denied) from None
+        try:
+            dialect = kind(self.opening(request))
+            self._admission.check(dialect.slots)
+            if dialect.successive:
+                self._successions.check()
+            if dialect.container and not self._places.take(visit):
+                raise Refused(self._places.full.code, self._places.full.message)
+        except (WireError, Refused) as refused:
+            visit.leave()
+            self._count(refused.code)
+            raise _refused(Problem(refused.code, refused.message)) from None
+        except BaseException:
+            visit.leave()
+            raise
+        handler = partial(self._converse, dialect, visit)
+        largest = dialect.largest_message or policy.largest_message
+        return Endpoint(handler, largest, dialect.subprotocols, dialect.headers)
+
+    async def _converse(self, dialect: Dialect, visit: Admittance, websocket: WebSocket) -> None:
+        if dialect.successive:
+            try:
+                await self._successions.converse(websocket, dialect, visit)
+            finally:
+                visit.leave()
+            return
+        try:
+            limits = self._policy.uploads
+            feed = ContainerFeed(limits, separate=dialect.separate) if dialect.container else None
+            client = DialectClient(websocket, dialect, feed)
+            key, protocol = visit.caller.key, dialect.protocol
+            driver = self._sessions.open(client, visit, key, protocol=protocol, resumable=False, idle_s=dialect.idle_s)
+            try:
+                await driver.read(client)
+            finally:
+                await client.release()
+        finally:
+            self._places.give_back(visit)
+
+    def _count(self, code: str) -> None:
+        self._metrics.refusals.labels(code).inc()
+        log.info("refused", reason=code)
+
+
+def new_id() -> str:
+    """Make a random name for a request."""
+    return str(uuid.uuid4())
+
+
+def now() -> str:
+    """The present time, in the form of JSON."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _refused(problem: Problem) -> HttpError:
+    headers = {"Retry-After": str(problem.retry_s)} if problem.retry_s else {}
+    return HttpError(HTTPStatus(problem.status), problem.code, problem.message, headers)
+
+
+def _complaints(kind: type[Dialect]) -> Callable[[HttpError], Response]:
+    def complain(error: HttpError) -> Response:
+        status, text = kind.refusal(error.code, error.message, error.status, new_id())
+        return content(HTTPStatus(status), JSON, text.encode())
+
+    return complain

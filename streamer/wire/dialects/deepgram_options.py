@@ -1,0 +1,248 @@
+"""The options of Deepgram's clients: which of them mean something here, and what they become in a native session. Pure.
+
+`OPTIONS` and `ENCODINGS` are the only lists of them. `docs/reference/compatibility.md` shows both, and a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, HEAVIEST_HOTWORD, HOTWORD_WEIGHT, MOST_HOTWORDS
+from streamer.wire.errors import WireError, bad, shown
+from streamer.wire.options import hotword
+
+SHORTEST_UTTERANCE_END_MS: Final = 1000
+ENDPOINTING_MS: Final = 10
+UTTERANCE_SPLIT_S: Final = 0.8
+_OFF: Final = ("", "false", "0", "none", "null", "undefined")
+_ON: Final = ("true", "1")
+
+
+class Treatment(Enum):
+    """What becomes of an option."""
+
+    USED = "used"
+    IGNORED = "ignored"  # whatever its value is
+    REFUSED = "refused"  # with status 400, unless it is switched off
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of the query."""
+
+    name: str
+    treatment: Treatment
+    meaning: str
+
+
+def _used(name: str, meaning: str) -> Option:
+    return Option(name, Treatment.USED, meaning)
+
+
+def _ignored(name: str, meaning: str) -> Option:
+    return Option(name, Treatment.IGNORED, meaning)
+
+
+def _refused(name: str, meaning: str) -> Option:
+    return Option(name, Treatment.REFUSED, meaning)
+
+
+OPTIONS: Final = (
+    _used("model", "the public name of a model of the service; any other name means `default`"),
+    _used("language", "English (`en`, `en-US` …); any other language is refused"),
+    _used("encoding", "see below"),
+    _used("sample_rate", "8000 to 192000; needed with samples that have no container"),
+    _used("channels", "1 to 8; a container says it itself"),
+    _used("multichannel", "each channel is recognised separately; otherwise they are mixed"),
+    _used("interim_results", "live: text that may still change is sent"),
+    _used("endpointing", "live: the silence that ends a segment; below 400 ms means 400 ms. With `false`, "
+          "`speech_final` is never true"),
+    _used("utterance_end_ms", "live: `UtteranceEnd` after such a gap; needs `interim_results`. Below 1000 means 1000"),
+    _used("vad_events", "live: `SpeechStarted`"),
+    _used("punctuate", "the written form: marks, capitals, digits. It has one form only"),
+    _used("smart_format", "the same as `punctuate`"),
+    _used("numerals", "the written form in `transcript`, also with marks and capitals"),
+    _used("dictation", "spoken marks are written, in the written form"),
+    _used("keyterm", "a hotword"),
+    _used("keywords", "a hotword; a boost up to 5 is its weight, and one of 0 or less is ignored"),
+    _used("utterances", "recorded: `utterances` in the answer"),
+    _used("utt_split", "recorded: the silence between utterances in seconds, at least 0.4"),
+    _refused("diarize", "the service does not tell speakers apart"),
+    _refused("redact", "nothing is redacted, and a client that asks for it relies on it"),
+    _refused("callback", "the service calls no other one"),
+    _ignored("callback_method", "there is no callback"),
+    _ignored("diarize_model", "see `diarize`"),
+    _ignored("diarize_version", "see `diarize`"),
+    _ignored("profanity_filter", "every word is written as it was recognised"),
+    _ignored("filler_words", "the recogniser decides which of them it writes"),
+    _ignored("detect_entities", "nothing is added to the words"),
+    _ignored("detect_language", "the language is English"),
+    _ignored("search", "nothing is searched"),
+    _ignored("replace", "nothing is replaced"),
+    _ignored("paragraphs", "the answer has no paragraphs"),
+    _ignored("alternatives", "there is one alternative"),
+    _ignored("measurements", "the written form decides"),
+    _ignored("sentiment", "only words are recognised"),
+    _ignored("summarize", "only words are recognised"),
+    _ignored("topics", "only words are recognised"),
+    _ignored("intents", "only words are recognised"),
+    _ignored("no_delay", "text is never held back"),
+    _ignored("version", "a model has one version"),
+    _ignored("tier", "a model has one tier"),
+    _ignored("mip_opt_out", "nothing is kept in any case"),
+    _ignored("tag", "it only labels a request"),
+    _ignored("extra", "it only labels a request"),
+)  # fmt: skip
+
+# Encodings of samples without a container, by their names in the native protocol.
+ENCODINGS: Final = {"linear16": "pcm_s16le", "linear32": "pcm_f32le", "mulaw": "mulaw", "alaw": "alaw"}
+# These are found in the data itself, as if no encoding were named. Without a container of their own, they are not read.
+CONTAINED: Final = ("flac", "mp3", "opus", "ogg-opus")
+REFUSED_ENCODINGS: Final = ("amr-nb", "amr-wb", "speex", "g729")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """How to read samples without a container: encoding and rate as in the native protocol, and the channels."""
+
+    encoding: str
+    sample_rate: int
+    channels: int
+
+
+class DeepgramOptions:
+    """The options of one request. WireError if it cannot be served."""
+
+    def __init__(self, query: Iterable[tuple[str, str]], models: Collection[str]) -> None:
+        self._given: dict[str, list[str]] = {}
+        for name, value in query:
+            self._given.setdefault(name.removesuffix("[]"), []).append(value.strip())
+        self._refuse()
+        self._check_language()
+        model = self._text("model")
+        self.model = model if model in models else DEFAULT_MODEL
+        self.multichannel = self._flag("multichannel")
+        self.samples = self._samples()
+        self.interim_results = self._flag("interim_results")
+        self.vad_events = self._flag("vad_events")
+        self.punctuated = any([self._flag("punctuate"), self._flag("smart_format"), self._flag("dictation")])
+        self.written = self.punctuated or self._flag("numerals")
+        self.dictation = self._flag("dictation")
+        self.utterances = self._flag("utterances")
+        self.keyterms = tuple(self._switched_on("keyterm"))
+        self.hotwords = self._hotwords()
+        self.speech_final, self.after_text_ms = self._endpointing()
+        self.utterance_end_ms = self._utterance_end_ms()
+
+    @property
+    def split_ms(self) -> int:
+        """The silence between the utterances of a recording."""
+        seconds = self._number("utt_split", float)
+        return _clamped(round(1000 * (UTTERANCE_SPLIT_S if seconds is None else seconds)))
+
+    def session(self) -> dict[str, Any]:
+        """Return the options of the session that do not depend on the form of the audio."""
+        return {
+            "model": self.model,
+            "multichannel": self.multichannel,
+            "written": self.written,
+            "dictation": self.dictation,
+            "hotwords": list(self.hotwords),
+        }
+
+    def _refuse(self) -> None:
+        for option in OPTIONS:
+            if option.treatment is Treatment.REFUSED and self._switched_on(option.name):
+                why = option.meaning[0].upper() + option.meaning[1:]
+                raise bad("bad_option", f"'{option.name}' is not supported: {why}. Leave it out.")
+
+    def _check_language(self) -> None:
+        for value in self._switched_on("language"):
+            if value.lower().partition("-")[0] != "en":
+                why = f"the recogniser knows only English, not {shown(value)}"
+                raise bad("bad_option", f"'language' must be en: {why}.")
+
+    def _samples(self) -> Samples | None:
+        encoding = self._text("encoding").lower()
+        if encoding in (*_OFF, *CONTAINED):
+            return None
+        if encoding not in ENCODINGS:
+            known = ", ".join((*ENCODINGS, *CONTAINED))
+            why = f"'encoding' must be one of {known}, not {shown(encoding)}; without it, a container is expected."
+            raise bad("unsupported_audio", why)
+        rate = self._number("sample_rate", int)
+        if rate is None:
+            raise bad("bad_option", f"'sample_rate' is needed with 'encoding' {shown(encoding)}.")
+        return Samples(ENCODINGS[encoding], rate, self._number("channels", int) or 1)
+
+    def _endpointing(self) -> tuple[bool, int | None]:
+        """Return whether pauses end an utterance, and how long they are; None: as long as usual."""
+        text = self._text("endpointing").lower()
+        if text in ("false", "none", "null"):
+            return False, None
+        wanted = None if text in _ON[:1] else self._number("endpointing", int)
+        return True, _clamped(ENDPOINTING_MS if wanted is None else wanted)
+
+    def _utterance_end_ms(self) -> int | None:
+        text = self._text("utterance_end_ms").lower()
+        if text in _OFF or not self.interim_results:
+            return None
+        return max(SHORTEST_UTTERANCE_END_MS, self._number("utterance_end_ms", int) or 0)
+
+    def _hotwords(self) -> tuple[Mapping[str, Any], ...]:
+        found: list[Mapping[str, Any]] = [{"text": term, "weight": HOTWORD_WEIGHT} for term in self.keyterms]
+        for value in self._switched_on("keywords"):
+            text, colon, boost = value.rpartition(":")
+            weight = _float(boost) if colon else None
+            if weight is None:
+                found.append({"text": value, "weight": HOTWORD_WEIGHT})
+            elif weight > 0:
+                found.append({"text": text, "weight": min(HEAVIEST_HOTWORD, weight)})
+        # A hint that cannot be heard is no reason to refuse a client.
+        return tuple(each for each in found if _is_hotword(each))[:MOST_HOTWORDS]
+
+    def _switched_on(self, name: str) -> list[str]:
+        return [value for value in self._given.get(name, ()) if value.lower() not in _OFF]
+
+    def _text(self, name: str) -> str:
+        return self._given.get(name, [""])[-1]
+
+    def _flag(self, name: str) -> bool:
+        value = self._text(name).lower()
+        if value not in (*_ON, *_OFF):
+            raise bad("bad_option", f"'{name}' must be true or false, not {shown(value)}.")
+        return value in _ON
+
+    def _number(self, name: str, kind: type[int] | type[float]) -> Any:
+        text = self._text(name)
+        if text.lower() in (*_OFF[:2], *_OFF[3:]):
+            return None
+        value = _float(text)
+        if value is None or value < 0 or (kind is int and not value.is_integer()):
+            what = "a whole number" if kind is int else "a number"
+            raise bad("bad_option", f"'{name}' must be {what}, not {shown(text)}.")
+        return kind(value)
+
+
+def _clamped(silence_ms: int) -> int:
+    shortest, longest = AFTER_TEXT_BOUNDS_MS
+    return min(max(silence_ms, shortest), longest)
+
+
+def _float(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e9 else None  # also neither infinite nor no number at all
+
+
+def _is_hotword(entry: Mapping[str, Any]) -> bool:
+    try:
+        hotword(dict(entry))
+    except WireError:
+        return False
+    return True

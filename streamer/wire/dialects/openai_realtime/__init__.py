@@ -1,0 +1,1 @@
+"""OpenAI's format of realtime transcription: websocket `/v1/realtime`. Pure."""

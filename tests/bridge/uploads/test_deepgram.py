@@ -1,0 +1,47 @@
+"""Deepgram's format of recordings, with a real service and real sockets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from streamer.testing import say
+from streamer.testing.exact_service import ExactService
+from streamer.wire.dialects.deepgram_live import PATH
+from tests.bridge.uploads.uploading import post, recording, sentences
+
+TALK = sentences(say("hello world"), say("goodbye"))
+
+
+@pytest.mark.parametrize("kind", ["audio/wav", "application/json", ""])
+def test_a_recording_is_transcribed(uploading: ExactService, kind: str) -> None:
+    """Whatever its type is said to be."""
+    flac = recording(TALK, "FLAC")
+    query = "model=nova-3&smart_format=true&utterances=true&diarize=false"
+    status, headers, content = post(uploading.url, f"{PATH}?{query}", flac, Content_Type=kind)
+    told = json.loads(content)
+    assert (status, headers["content-type"]) == (200, "application/json")
+    assert told["metadata"]["sha256"] == hashlib.sha256(flac).hexdigest()
+    assert told["metadata"]["duration"] == 5.4
+    assert told["results"]["channels"][0]["alternatives"][0]["transcript"] == "Hello world Goodbye"
+    assert [each["transcript"] for each in told["results"]["utterances"]] == ["Hello world", "Goodbye"]
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "words"),
+    [
+        ("", b'{"url":"http://elsewhere.example/talk.wav"}', "fetches no address"),
+        ("diarize=true", b"RIFF", "does not tell speakers apart"),
+        ("language=de", b"RIFF", "knows only English"),
+        ("", b"a text", "cannot be read as audio"),
+        ("", b"", "holds no recording"),
+    ],
+)
+def test_refusals(uploading: ExactService, query: str, body: bytes, words: str) -> None:
+    """With a sentence, in the form of Deepgram."""
+    status, _, content = post(uploading.url, f"{PATH}?{query}", body)
+    told = json.loads(content)
+    assert (status, told["err_code"]) == (400, "Bad Request")
+    assert words in told["err_msg"]

@@ -1,0 +1,180 @@
+"""Updates of a realtime session in both shapes, and the options of a session of ours that they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamer.wire.dialects.openai_realtime.mistakes import Mistake
+from streamer.wire.dialects.openai_realtime.settings import AudioFormat, SemanticVad, ServerVad, Settings
+from streamer.wire.dialects.openai_realtime.updates import updated
+
+# What the plugins send at the beginning.
+AGENTS = {
+    "type": "transcription",
+    "audio": {
+        "input": {
+            "format": {"type": "audio/pcm", "rate": 24000},
+            "transcription": {"model": "gpt-4o-transcribe", "language": "en"},
+            "turn_detection": {"type": "semantic_vad"},
+        }
+    },
+}
+LIVEKIT = {
+    "type": "transcription",
+    "audio": {
+        "input": {
+            "format": {"type": "audio/pcm", "rate": 24000},
+            "transcription": {"model": "gpt-4o-mini-transcribe", "prompt": "", "language": "en"},
+            "turn_detection": {
+                "type": "server_vad",
+                "threshold": 0.5,
+                "prefix_padding_ms": 600,
+                "silence_duration_ms": 350,
+            },
+            "noise_reduction": {"type": "near_field"},
+        }
+    },
+}
+PIPECAT = {"type": "transcription", "audio": {"input": {"turn_detection": None}}}
+OLD = {
+    "input_audio_format": "g711_ulaw",
+    "input_audio_transcription": {"model": "whisper-1", "prompt": "", "language": ""},
+    "turn_detection": {"type": "server_vad", "silence_duration_ms": 800, "create_response": None},
+    "input_audio_noise_reduction": None,
+    "include": ["item.input_audio_transcription.logprobs"],
+}
+
+
+def after(*sessions: Any) -> Settings:
+    """The settings after these updates."""
+    settings = Settings()
+    for session in sessions:
+        settings = updated(settings, session)
+    return settings
+
+
+def below(**settings: Any) -> dict[str, Any]:
+    return {"audio": {"input": settings}}
+
+
+@pytest.mark.parametrize(
+    ("session", "format", "turns", "endpoint"),
+    [
+        ({}, AudioFormat(), ServerVad(), {"after_text_ms": 500}),
+        (AGENTS, AudioFormat(), SemanticVad("auto"), {"after_text_ms": 1000}),
+        (LIVEKIT, AudioFormat(), ServerVad(0.5, 600, 350), {"after_text_ms": 400}),
+        (PIPECAT, AudioFormat(), None, {}),
+        (OLD, AudioFormat("audio/pcmu", 8000), ServerVad(silence_duration_ms=800), {"after_text_ms": 800}),
+    ],
+)
+def test_what_clients_send_first(session: Any, format: AudioFormat, turns: Any, endpoint: dict[str, int]) -> None:
+    """Each of their updates is understood."""
+    settings = after(session)
+    assert (settings.format, settings.turn_detection) == (format, turns)
+    options = settings.start(["default"])
+    assert options["endpoint"] == endpoint
+    assert options["speech"] is (turns is not None)
+
+
+def test_only_what_is_named_changes() -> None:
+    """Also within an object, and null switches off."""
+    settings = after(LIVEKIT, below(transcription={"prompt": "Ada, Grace"}), below(turn_detection={"threshold": 0.9}))
+    assert settings.turn_detection == ServerVad(0.9, 600, 350)
+    assert settings.transcription == {"model": "gpt-4o-mini-transcribe", "prompt": "Ada, Grace", "language": "en"}
+    settings = after(LIVEKIT, below(turn_detection=None, noise_reduction=None, transcription=None, format=None))
+    assert (settings.turn_detection, settings.noise_reduction, settings.transcription) == (None, None, None)
+    assert settings.format == AudioFormat()
+    assert after(AGENTS, below(turn_detection={"type": "server_vad"})).turn_detection == ServerVad()
+    assert after(AGENTS, below(turn_detection={"eagerness": "low"})).turn_detection == SemanticVad("low")
+
+
+@pytest.mark.parametrize(
+    ("given", "encoding", "rate"),
+    [
+        ({"type": "audio/pcm", "rate": 24000}, "pcm_s16le", 24000),
+        ({"type": "audio/pcm"}, "pcm_s16le", 24000),
+        ({"type": "audio/pcm", "rate": 16000}, "pcm_s16le", 16000),
+        ({"type": "audio/pcmu"}, "mulaw", 8000),
+        ({"type": "audio/pcma", "rate": 8000}, "alaw", 8000),
+        ("pcm16", "pcm_s16le", 24000),
+        ("g711_alaw", "alaw", 8000),
+    ],
+)
+def test_formats(given: Any, encoding: str, rate: int) -> None:
+    """PCM at any rate that the recogniser takes, and G.711."""
+    options = after(below(format=given)).start(["default"])
+    assert (options["encoding"], options["sample_rate"]) == (encoding, rate)
+
+
+@pytest.mark.parametrize(
+    ("transcription", "hotwords"),
+    [
+        ({"keywords": ["Ada", "Grace Hopper", "", "a b c d e f g", "Ada"]}, ["Ada", "Grace Hopper"]),
+        ({"prompt": "Keywords: Ada, Grace Hopper.", "keywords": None}, ["Ada", "Grace Hopper"]),
+        ({"prompt": "Ada\nGrace Hopper; Kurt Gödel"}, ["Ada", "Grace Hopper", "Kurt Gödel"]),
+        ({"prompt": "Expect words related to technology."}, []),
+        ({"prompt": "Hello, this is the transcript of a call."}, []),
+        ({}, []),
+    ],
+)
+def test_hints_become_hotwords(transcription: dict[str, Any], hotwords: list[str]) -> None:
+    """Keywords, and a prompt that is a list of names. A text about the audio is ignored."""
+    assert after(below(transcription=transcription)).start(["default"])["hotwords"] == hotwords
+
+
+def test_models() -> None:
+    """A public name of the service chooses its model; all others mean the default one, or that of the address."""
+    settings = after(below(transcription={"model": "fine"}))
+    assert settings.start(["default", "fine"])["model"] == "fine"
+    assert settings.start(["default"])["model"] == "default"
+    assert after(AGENTS).start(["default", "fine"], "fine")["model"] == "fine"
+
+
+def test_shown_in_both_shapes() -> None:
+    """With the silence that really ends a turn."""
+    turns = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 600, "silence_duration_ms": 400}
+    settings = after(LIVEKIT)
+    shown = settings.shown("sess_1")
+    assert shown["audio"]["input"]["turn_detection"] == turns
+    assert shown["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24000}
+    flat = after(OLD).shown_flat("sess_1")
+    assert flat["input_audio_format"] == "g711_ulaw"
+    assert flat["include"] == OLD["include"]
+    assert after(PIPECAT).shown_flat("sess_1")["turn_detection"] is None
+
+
+@pytest.mark.parametrize(
+    ("session", "param", "says"),
+    [
+        (None, "session", "must be an object, not null"),
+        ({"audio": []}, None, ""),
+        ({"audio": [1]}, "session.audio", "not a list"),
+        (below(format="mp3"), "session.audio.input.format", "pcm16 or g711_ulaw"),
+        (below(format={"type": "audio/mp3"}), "session.audio.input.format.type", '"audio/mp3"'),
+        (below(format={"type": "audio/pcm", "rate": 4000}), "session.audio.input.format.rate", "8000 to 192000"),
+        (below(turn_detection="server_vad"), "session.audio.input.turn_detection", "not a string"),
+        ({"turn_detection": {"type": "none"}}, "session.turn_detection.type", "null switches it off"),
+        (below(turn_detection={"silence_duration_ms": "1"}), "session.audio.input.turn_detection.", "at least 0"),
+        (below(turn_detection={"threshold": float("nan")}), "session.audio.input.turn_detection.", "at least 0"),
+        (
+            below(turn_detection={"type": "semantic_vad", "eagerness": "x"}),
+            "session.audio.input.turn_detection.",
+            "low or",
+        ),
+        (below(transcription={"language": "de"}), "session.audio.input.transcription.language", "only English"),
+        (below(transcription={"languages": ["de", "fr"]}), "session.audio.input.transcription.", "only English"),
+        (below(transcription={"prompt": {"a": 1}}), "session.audio.input.transcription.prompt", "not an object"),
+        ({"include": [[]]}, "session.include", "list of strings"),
+    ],
+)
+def test_mistake(session: Any, param: str | None, says: str) -> None:
+    """The setting is named. An empty value of another kind is no setting."""
+    if param is None:
+        assert after(session) == Settings()
+        return
+    with pytest.raises(Mistake) as caught:
+        after(session)
+    assert str(caught.value.param).startswith(param)
+    assert says in caught.value.message

@@ -1,0 +1,247 @@
+"""Deepgram's live format, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from streamer import __version__
+from streamer.wire.dialects.deepgram_live import DeepgramLive
+from streamer.wire.dialects.dialect import FLUSH, KEEPALIVE, STOP, Hangup, Opening, Reply, Step
+from streamer.wire.errors import CloseCode, WireError
+from streamer.wire.events import Done, Error, Final, Flushed, Heard, Partial, ServerMessage, Speech, SpeechState, Word
+from streamer.wire.native import parse
+from streamer.wire.options import Endpoint, Start
+from streamer.wire.upload import Problem
+
+SAMPLES = (("encoding", "linear16"), ("sample_rate", "16000"))
+INFO = f'"model_info":{{"name":"default","version":"{__version__}","arch":"streamer"}}'
+HELLO = Word("Hello", 240, 600, 0.97, "hello")
+FINAL = Final(0, "Hello", 240, 600, 1280, 0.91, (HELLO,), cut_ms=920)
+
+
+def dialect(*query: tuple[str, str], samples: Iterable[tuple[str, str]] = SAMPLES) -> DeepgramLive:
+    """A session with these options."""
+    return DeepgramLive(Opening((*samples, *query), {}, ("default",), "request", "2026-01-31T12:00:00.000Z"))
+
+
+def started(dialect: DeepgramLive) -> Start:
+    """The native options of a session."""
+    [text] = dialect.greet()
+    assert isinstance(text, str)
+    message = parse(text)
+    assert isinstance(message, Start)
+    return message
+
+
+def told(dialect: DeepgramLive, *messages: ServerMessage) -> list[dict[str, Any]]:
+    """What the client gets for these messages."""
+    return [json.loads(text) for message in messages for text in dialect.tell(message)]
+
+
+def kinds(found: list[dict[str, Any]]) -> list[str]:
+    return [each["type"] for each in found]
+
+
+def steps(dialect: DeepgramLive, *messages: str | bytes) -> list[Step]:
+    """What is to be done for these messages of the client."""
+    return [step for message in messages for step in dialect.receive(message)]
+
+
+def test_a_result_byte_for_byte() -> None:
+    """Every field is always there, in the order of the original."""
+    speaking = dialect(("punctuate", "true"))
+    [text] = speaking.tell(FINAL)
+    uuid = json.loads(text)["metadata"]["model_uuid"]
+    assert len(uuid) == 36
+    assert text == (
+        '{"type":"Results","channel_index":[0,1],"duration":0.92,"start":0.0,"is_final":true,"speech_final":true,'
+        '"channel":{"alternatives":[{"transcript":"Hello","confidence":0.91,"words":[{"word":"hello","start":0.24,'
+        '"end":0.6,"confidence":0.97,"punctuated_word":"Hello"}]}]},'
+        f'"metadata":{{"request_id":"request",{INFO},"model_uuid":"{uuid}"}},"from_finalize":false}}'
+    )
+
+
+def test_the_end_byte_for_byte() -> None:
+    """An empty final covers the rest; then comes `Metadata` about all that was received."""
+    speaking = dialect()
+    assert steps(speaking, b"abcd", b"ef") == [b"abcd", b"ef"]
+    list(speaking.tell(FINAL))
+    rest, metadata = speaking.tell(Done(1500))
+    assert rest.startswith(
+        '{"type":"Results","channel_index":[0,1],"duration":0.58,"start":0.92,"is_final":true,"speech_final":false,'
+        '"channel":{"alternatives":[{"transcript":"","confidence":0.0,"words":[]}]}'
+    )
+    assert metadata == (
+        '{"type":"Metadata","transaction_key":"deprecated","request_id":"request",'
+        f'"sha256":"{hashlib.sha256(b"abcdef").hexdigest()}","created":"2026-01-31T12:00:00.000Z","duration":1.5,'
+        '"channels":1}'
+    )
+    assert speaking.close(1000, "done") == (1000, "")
+
+
+def test_the_options_of_the_session() -> None:
+    """As LiveKit and pipecat ask for them."""
+    livekit = dialect(
+        *(("model", "nova-3"), ("punctuate", "true"), ("endpointing", "25"), ("vad_events", "true")),
+        *(("interim_results", "true"), ("no_delay", "true"), ("filler_words", "true"), ("keyterm", "Ada")),
+    )
+    assert started(livekit) == Start(
+        sample_rate=16_000,
+        partial_words=True,
+        written=True,
+        endpoint=Endpoint(after_text_ms=400),
+        hotwords=started(livekit).hotwords,
+    )
+    assert [hotword.text for hotword in started(livekit).hotwords] == ["Ada"]
+    pipecat = dialect(("diarize", "false"), ("multichannel", "false"), ("endpointing", "false"))
+    assert started(pipecat) == Start(partials=False, speech=False)
+
+
+def test_words_without_marks() -> None:
+    """Without `punctuate` there is no `punctuated_word`."""
+    [found] = told(dialect(), Final(0, "hello", 240, 600, 1280, 0.9, (Word("hello", 240, 600, 0.9),), cut_ms=920))
+    [word] = found["channel"]["alternatives"][0]["words"]
+    assert word == {"word": "hello", "start": 0.24, "end": 0.6, "confidence": 0.9}
+
+
+def test_interim_results() -> None:
+    """They begin where the last final ended, and silence has an empty one."""
+    speaking = dialect(("interim_results", "true"))
+    partial = Partial(1, "go", 0, 1500, 1600, (Word("go", 1500, 1600),))
+    found = told(speaking, FINAL, Heard(1400), partial, Heard(1700))
+    assert [(each["start"], each["duration"], each["is_final"]) for each in found] == [
+        (0.0, 0.92, True),
+        (0.92, 0.48, False),
+        (0.92, 0.68, False),
+    ]
+    assert found[1]["channel"]["alternatives"] == [{"transcript": "", "confidence": 0.0, "words": []}]
+
+
+@pytest.mark.parametrize(
+    ("query", "final", "ended"),
+    [
+        ((), FINAL, True),
+        (("endpointing", "1000"), FINAL, False),  # the client, or the end, made it final
+        (("endpointing", "false"), FINAL, False),
+        ((), Final(0, "Hello", 240, 600, 20_000, 0.9, (HELLO,), cut_ms=19_000), False),  # it was too long
+    ],
+)
+def test_only_a_pause_ends_speech(query: tuple[str, str] | tuple[()], final: Final, ended: bool) -> None:
+    """A voice agent answers then."""
+    assert told(dialect(*[query] if query else []), final)[0]["speech_final"] is ended
+
+
+def test_a_final_waits_for_the_answer_to_finalize() -> None:
+    """So that the last words and `from_finalize` are in one message; later answers are empty."""
+    speaking = dialect()
+    finalize = '{"type":"Finalize"}'
+    assert steps(speaking, finalize, finalize) == [FLUSH, FLUSH]
+    assert told(speaking, FINAL) == []
+    second = Final(1, "you", 1000, 1200, 1300, 0.9, (), cut_ms=1250)
+    [first] = told(speaking, second)
+    assert (first["from_finalize"], first["duration"]) == (False, 0.92)
+    [answer] = told(speaking, Flushed(1300))
+    assert (answer["from_finalize"], answer["start"], answer["duration"]) == (True, 0.92, 0.38)
+    assert answer["channel"]["alternatives"][0]["transcript"] == "you"
+    [empty] = told(speaking, Flushed(1300))
+    assert (empty["from_finalize"], empty["start"], empty["duration"]) == (True, 1.3, 0.0)
+
+
+def test_the_end_of_an_utterance_comes_once_for_a_gap() -> None:
+    """Also if the next words come before anything else was said of the gap, and then before these."""
+    query = ("interim_results", "true"), ("utterance_end_ms", "1000"), ("vad_events", "true")
+    speaking = dialect(*query)
+    again = Partial(1, "go", 0, 2000, 2300)
+    assert kinds(told(speaking, FINAL, Speech(SpeechState.START, 2000), again)) == [
+        *("Results", "UtteranceEnd", "SpeechStarted", "Results"),
+    ]
+    silent = dialect(*query)
+    found = told(silent, FINAL, Heard(1500), Heard(1700), Heard(5000))
+    assert kinds(found) == ["Results", "Results", "Results", "UtteranceEnd", "Results"]
+    assert found[3] == {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.6}
+
+
+def test_channels_have_their_own_results() -> None:
+    """Each is a row of finals of its own."""
+    speaking = dialect(("channels", "2"), ("multichannel", "true"))
+    assert speaking.slots == 2
+    assert started(speaking).multichannel
+    second = Final(0, "you", 240, 600, 1280, 0.9, (), cut_ms=700, channel=1)
+    found = told(speaking, second, Done(1000))
+    assert [(each["channel_index"], each["start"]) for each in found[:-1]] == [
+        ([1, 2], 0.0),
+        ([0, 2], 0.0),
+        ([1, 2], 0.7),
+    ]
+    assert found[-1]["channels"] == 2
+
+
+def test_messages_of_the_client() -> None:
+    """After the end of the stream nothing counts any more."""
+    speaking = dialect()
+    assert steps(speaking, '{"type":"KeepAlive"}', b"ab") == [KEEPALIVE, b"ab"]
+    [reply] = steps(speaking, '{"type":"Configure","keyterms":["new"]}')
+    assert isinstance(reply, Reply)
+    failure = json.loads(reply.text)
+    assert (failure["type"], failure["request_id"], failure["code"]) == ("ConfigureFailure", "request", "UNSUPPORTED")
+    assert steps(speaking, '{"type":"CloseStream"}', b"cd", '{"type":"Finalize"}') == [STOP]
+
+
+def test_a_container_with_channels_waits_for_its_header() -> None:
+    """What the client asks for meanwhile is done then."""
+    speaking = dialect(("multichannel", "true"), samples=())
+    assert (speaking.container, speaking.separate, list(speaking.greet())) == (True, True, [])
+    assert steps(speaking, '{"type":"KeepAlive"}', '{"type":"Finalize"}', b"RIFF") == [b"RIFF"]
+    start, flush = speaking.opened(3)
+    assert isinstance(start, str)
+    assert (json.loads(start)["channels"], flush) == (3, FLUSH)
+    assert list(dialect(("multichannel", "true"), samples=()).undecodable(Problem("unknown_format", ""))) == [
+        Hangup(1008, "DATA-0000")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "found"),
+    [
+        ("idle", CloseCode.IDLE, (1011, "NET-0001")),
+        ("failed", CloseCode.FAILED, (1011, "why")),
+        ("full", CloseCode.TRY_LATER, (1013, "why")),
+        ("odd_bytes", CloseCode.BAD_MESSAGE, (1000, "")),
+        ("too_fast", CloseCode.TOO_FAST, (1008, "why")),
+        ("", CloseCode.IDLE, (1011, "why")),
+        ("", 1000, (1000, "")),
+    ],
+)
+def test_closes(error: str, code: int, found: tuple[int, str]) -> None:
+    """Codes of our own become those that clients of Deepgram know. Only the end that was asked for is a 1000."""
+    speaking = dialect()
+    if error:
+        told(speaking, Error(error, "why", fatal=True))
+    assert speaking.close(code, "why") == found
+
+
+def test_what_cannot_be_decoded_is_told_by_the_close() -> None:
+    """But a stream that its own client has cut off is whole."""
+    bad = dialect(samples=())
+    assert list(bad.undecodable(Problem("damaged_audio", "x"))) == [STOP]
+    assert (told(bad, Done(0)), bad.close(1000, "")) == ([], (1008, "DATA-0000"))
+    cut_off = dialect(samples=())
+    assert steps(cut_off, b"RIFF", '{"type":"CloseStream"}') == [b"RIFF", STOP]
+    assert list(cut_off.undecodable(Problem("damaged_audio", "x"))) == [STOP]
+    assert (kinds(told(cut_off, Done(0))), cut_off.close(1000, "")) == (["Metadata"], (1000, ""))
+
+
+def test_what_the_native_protocol_refuses_is_refused_at_once() -> None:
+    """So the client gets a status, and no session."""
+    for query in (("sample_rate", "100"), ("channels", "9")):
+        with pytest.raises(WireError):
+            dialect(query)
+    assert DeepgramLive.refusal("full", "All taken.", 503, "id") == (
+        429,
+        '{"err_code":"TOO_MANY_REQUESTS","err_msg":"All taken.","request_id":"id"}\n',
+    )
