@@ -145,6 +145,8 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/test_recovery.py",
     "tests/bridge/test_resumed_kinds.py",
     "tests/bridge/uploads/test_deepgram.py",
+    "tests/bridge/uploads/test_other_site.py",
+    "tests/bridge/uploads/test_shutdown.py",
     "tests/client/test_restart.py",
     "tests/clients/test_deepgram_clients.py",
     "tests/clients/test_openai_realtime.py",
