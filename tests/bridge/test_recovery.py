@@ -26,7 +26,7 @@ from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import Event, lasting, receive, recognise, rest, serving, session, text
+from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, serving, session, text
 from tests.samples import pcm
 from tests.triton_processes import shared_memory, shared_memory_names, stubs
 
@@ -111,8 +111,9 @@ async def test_killed(repository: Path, guard: str) -> None:
 
         check(await disturbed(service.url, kill), whole)
         assert triton.pid != first
-        assert not any(process.is_running() for process in processes)
-        assert not shared_memory(prefixes)
+        # Without a guard, the processes of the model notice a little later that their server is gone.
+        await eventually(lambda: not any(process.is_running() for process in processes))
+        await eventually(lambda: not shared_memory(prefixes))
         assert "streamer_ready 1.0" in service.metrics.exposition().decode()
 
 
