@@ -17,7 +17,7 @@ def test_a_model_is_trained_for_a_bundle(tmp_path: Path) -> None:
     given = [*TEXT, "--bundle", ".", "--batches", "3", "--vector", "8", "--memory", "8"]
     done = run_here("train/train_rescoring.py", *given, folder=tmp_path)
     assert done.returncode == 1
-    assert "build it with scripts/train/build_language_model.py" in done.stderr
+    assert "make it with scripts/train/build_language_model.py" in done.stderr
     built = run_here("train/build_language_model.py", *TEXT, "--output", "language.safetensors", folder=tmp_path)
     assert built.returncode == 0, built.stderr
     done = run_here("train/train_rescoring.py", *given, folder=tmp_path)
