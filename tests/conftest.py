@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import shutil
 import signal
 import threading
@@ -24,18 +23,23 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.failures import Failures
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.triton_processes import streams_gone
+from tests.triton_processes import soon_forgetting, streams_gone
 
 HERE = Path(__file__).parent
 
 
 # The slowest files, in descending order. They begin first, so that no process is idle at the end.
 LONGEST = (
-    "test_tour.py",
-    "commands/test_batch.py",
     "web/test_session.py",
+    "commands/test_batch.py",
     "web/test_page_speaking.py",
     "bridge/upstreams/test_rollover.py",
+    "test_long_session.py",
+    "test_tour.py",
+    "bridge/test_recovery.py",
+    "scripts/service/test_soak.py",
+    "bridge/upstreams/test_instances.py",
+    "scripts/service/test_attack.py",
     "commands/test_mic.py",
     "commands/test_transcribe.py",
     "test_cli.py",
@@ -43,18 +47,24 @@ LONGEST = (
     "web/test_page_recordings.py",
     "web/test_microphone.py",
     "triton/test_server.py",
-    "bridge/test_recovery.py",
+    "asr_repo/test_stream_options.py",
+    "web/test_recording.py",
+    "asr_repo/test_streaming_asr.py",
     "test_documents.py",
     "client/test_restart.py",
-    "bridge/upstreams/test_instances.py",
-    "bridge/test_clients.py",
+    "bridge/test_flow.py",
     "commands/test_evaluate.py",
-    "scripts/train/test_train_acoustic.py",
+    "web/test_kept_audio.py",
+    "bridge/test_clients.py",
     "bridge/test_resumption.py",
+    "scripts/train/test_train_acoustic.py",
     "commands/test_serve.py",
+    "web/test_decoding.py",
+    "web/test_other_site.py",
+    "testing/load/test_costly_sessions.py",
+    "testing/load/test_overload.py",
     "commands/test_completion.py",
     "test_wheel.py",
-    "test_long_session.py",
     "test_drain.py",
     "triton/test_link.py",
     "bridge/test_resumed_kinds.py",
@@ -63,9 +73,12 @@ LONGEST = (
     "commands/test_roll.py",
     "client/test_events.py",
     "test_chosen_service.py",
-    "bridge/test_flow.py",
-    "asr_repo/test_streaming_asr.py",
     "commands/test_doctor.py",
+    "commands/arguments/test_access.py",
+    "scripts/docs/test_repository_pages.py",
+    "scripts/train/test_train_punctuation.py",
+    "bridge/session/test_generated_sessions.py",
+    "scripts/measure/test_compare_pocketsphinx.py",
 )
 
 
@@ -159,8 +172,5 @@ def brief_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped model in a Triton repository that drops an idle sequence after two seconds instead of fifteen."""
     repository = tmp_path_factory.mktemp("repository")
     shutil.copytree(asr_repository(), repository, dirs_exist_ok=True)
-    config = repository / "streaming_asr" / "config.pbtxt"
-    text, replaced = re.subn(r"(max_sequence_idle_microseconds:) \d+", r"\1 2000000", config.read_text())
-    assert replaced == 1
-    config.write_text(text)
+    soon_forgetting(repository)
     return repository

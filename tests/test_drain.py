@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from pathlib import Path
 
 import psutil
 import pytest
 from websockets.asyncio.client import connect
 
+from streamer.testing.exact_repository import exact_repository
+from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import Event, receive, recognise, rest, session, text
 from tests.samples import pcm
 from tests.serve_process import Serving, serving
 from tests.triton_processes import shared_memory, shared_memory_names
 
-AUDIO = pcm("talk.flac")
+AUDIO = pcm("talk.flac")[:480_000]  # 15 s
+SPEECH = say("this goes on for a while and nobody pauses " * 4).tobytes()  # for an exact model
 PIECE = 10_240
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exact model."""
+    return exact_repository(tmp_path_factory.mktemp("repository"))
 
 
 async def not_ready(served: Serving) -> None:
@@ -78,14 +88,14 @@ async def test_until_a_limit(triton: TritonServer) -> None:
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-async def test_a_second_signal(second: signal.Signals) -> None:
+async def test_a_second_signal(repository: Path, second: signal.Signals) -> None:
     """A second signal ends it at once, even during speech, and no process, shared memory or socket is left."""
-    with serving("--drain-limit", "600", "--slots", "4") as served:
+    with serving("--repository", str(repository), "--drain-limit", "600", "--slots", "4") as served:
         [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
         prefixes, family = shared_memory_names(server.pid), served.descendants()
         assert shared_memory(prefixes)
         async with session(served.url) as websocket:
-            await websocket.send(AUDIO)
+            await websocket.send(SPEECH)
             await receive(websocket)
             served.send()
             await not_ready(served)
@@ -101,13 +111,13 @@ async def test_a_second_signal(second: signal.Signals) -> None:
     assert not shared_memory(prefixes)
 
 
-async def test_a_hung_triton_delays_nobody() -> None:
+async def test_a_hung_triton_delays_nobody(repository: Path) -> None:
     """A second signal ends it at once, even if Triton hangs."""
-    with serving("--drain-limit", "600", "--slots", "4") as served:
+    with serving("--repository", str(repository), "--drain-limit", "600", "--slots", "4") as served:
         [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
         prefixes, family = shared_memory_names(server.pid), served.descendants()
         async with session(served.url) as websocket:
-            await websocket.send(AUDIO[:100_000])
+            await websocket.send(SPEECH[:100_000])
             await receive(websocket)
             server.suspend()
             served.send()

@@ -46,8 +46,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with the wheel. It uses the dependencies of the test run, because they have 5 GB."""
     folder = tmp_path_factory.mktemp("venv") / "with space"
-    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
-    run(folder / "bin" / "pip", "install", "--no-deps", "--no-index", wheel, cwd=folder.parent)
+    # Without a pip of its own, whose installation takes longer than everything else here.
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    run(sys.executable, "-m", "pip", "--python", folder, "install", "--no-deps", "--no-index", wheel, cwd=folder.parent)
     packages = Path(run(folder / "bin" / "python", "-c", PACKAGES, cwd=folder.parent).strip())
     # Appended to the path, so after the wheel. A .pth file there, such as that of the checkout, is not used.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")

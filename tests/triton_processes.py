@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,6 +12,14 @@ from pathlib import Path
 import psutil
 
 from streamer.triton.server import TritonServer
+
+
+def soon_forgetting(repository: Path) -> None:
+    """Change a repository: its Triton drops an idle sequence after two seconds instead of fifteen."""
+    config = repository / "streaming_asr" / "config.pbtxt"
+    text, replaced = re.subn(r"(max_sequence_idle_microseconds:) \d+", r"\1 2000000", config.read_text())
+    assert replaced == 1
+    config.write_text(text)
 
 
 def metric(triton: TritonServer, name: str) -> float:

@@ -6,15 +6,13 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
 from streamer.engine.preparation import Preparations
-from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.engine.search.search import Hypothesis, LikelyWords, Search
 from streamer.engine.slots import Slots, SlotsFull
 from streamer.engine.stream import Stream, TimeScale
@@ -24,6 +22,9 @@ from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import Asking, SentenceMarks, Window
 from streamer.engine.work import NotNow, Work
+
+if TYPE_CHECKING:
+    from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which a model need not
 
 T = TypeVar("T")
 # A request with more audio would delay its batch and take too much memory.
@@ -153,7 +154,6 @@ class Recogniser:
         self.expired += len(idle)
         return idle
 
-    @torch.inference_mode()
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
         """Compute a batch. Yields (index of the chunk, its events or its error), each as soon as it is complete."""
         running: dict[int, Stream] = {}
@@ -216,20 +216,18 @@ class Recogniser:
 
     def _prepare_at_once(self, stream: int) -> None:
         try:
-            with torch.inference_mode(False):  # the tensors made here are also changed outside of `step`
-                self._preparations.finish(stream)
+            self._preparations.finish(stream)
         except Exception as error:
             self.close(stream)
             raise _stream_error(error) from error
 
     def _compute(self, streams: Sequence[Stream], samples: Sequence[NDArray[np.int16]]) -> None:
         slots = [stream.lease.slot for stream in streams]
-        audio = torch.from_numpy(np.stack(samples)).to(self.model.device).float() / 32768
-        emissions = self.model.step(self._state, torch.tensor(slots, device=self.model.device), audio)
+        emissions = self.model.step(self._state, slots, np.stack(samples))
         activity: dict[int, list[float]] = {}
         if ACTIVITY in emissions:
-            probabilities = emissions[ACTIVITY].squeeze(2).exp().tolist()
-            activity = {stream.lease.slot: row for stream, row in zip(streams, probabilities, strict=True)}
+            rows = emissions[ACTIVITY][:, :, 0].tolist()
+            activity = {slot: list(map(math.exp, row)) for slot, row in zip(slots, rows, strict=True)}
         read = {
             stream.lease.slot: stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream))
             for stream, hypothesis in self._searched(streams, emissions)
@@ -286,7 +284,7 @@ class Recogniser:
 
     def _start_afresh(self, slots: Sequence[int]) -> None:
         if slots:
-            self.model.reset(self._state, torch.tensor(slots, device=self.model.device))
+            self.model.reset(self._state, slots)
             for search in self.searches.values():
                 search.reset(slots)
 

@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.engine.recogniser import Answer, Chunk, Recogniser
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.stream_options import StreamOptions
@@ -18,6 +17,9 @@ from streamer.testing.exact_repository import Fault
 from streamer.testing.exact_speech import UNITS
 from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
+
+if TYPE_CHECKING:
+    from streamer.engine.punctuation.punctuation_model import PunctuationModel
 
 HANG_S = 12.0
 FOREVER_S = 3600.0
@@ -35,8 +37,8 @@ def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = Fals
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    marks = PunctuationModel.load(path.parent) if punctuation else None
-    module.load_recogniser = partial(_load, Path(source).resolve().parent, fault, marks)
+    marks = _shipped_punctuation(path.parent) if punctuation else None
+    module.recogniser_of = partial(_load, Path(source).resolve().parent, fault, marks)
     if fault == "talks nonsense":
         module.as_json = lambda event: "nonsense"
     return module
@@ -75,10 +77,8 @@ def _load(
     beside: Path,
     fault: Fault | None,
     punctuation: PunctuationModel | None,
-    folder: Path,
-    *,
+    args: object,
     slots: int,
-    device: object,
     idle_limit_s: float,
 ) -> Recogniser:
     if fault == "does not load":
@@ -86,6 +86,12 @@ def _load(
     if fault is None:
         return exact_recogniser(slots, idle_limit_s, punctuation)
     return FaultyRecogniser(fault, beside, slots, idle_limit_s)
+
+
+def _shipped_punctuation(bundle: Path) -> PunctuationModel:
+    import streamer.engine.punctuation.punctuation_model as models  # imports torch, which most of these models spare
+
+    return models.PunctuationModel.load(bundle)
 
 
 def _searches(slots: int) -> dict[str, GreedySearch]:

@@ -1,11 +1,15 @@
 """A streaming model that reads letters from the level of the audio, so that tests can say any text.
 
-Only the interface is that of the real model. Slots, search and endpoint rule are the real ones.
+Only the interface is that of the real model. Slots, search and endpoint rule are the real ones. It computes with numpy:
+a Triton that need not import torch starts in a tenth of the time.
 """
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamer.engine.models.streaming_model import Emissions, ModelState
 from streamer.testing.exact_speech import FRAME, LEVEL, UNITS
@@ -19,24 +23,22 @@ class ExactModel:
     sample_rate = 16000
     frame_samples = FRAME
     step_ms: tuple[int, ...] = (160, 320, 640)
-    device = torch.device("cpu")
 
     def make_state(self, slots: int) -> ModelState:
         """A state with the last unit of each stream."""
-        return {
-            "last": torch.randint(0, len(UNITS), (slots,))
-        }  # random on purpose: a slot must be reset before its use
+        # Random on purpose: a slot must be reset before its use.
+        return {"last": np.random.default_rng().integers(0, len(UNITS), slots)}
 
-    def reset(self, state: ModelState, slots: torch.Tensor) -> None:
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Clear the last units of these slots."""
-        state["last"][slots] = 0
+        state["last"][list(slots)] = 0
 
-    def step(self, state: ModelState, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """The units of the frames, one frame late."""
-        frames = samples.unflatten(1, (-1, FRAME)) * 32768 / LEVEL
-        steady = frames.amax(dim=2) - frames.amin(dim=2) < 0.1
-        heard = (frames.mean(dim=2).round() * steady).long().clamp(0, len(UNITS) - 1)
-        shifted = torch.cat([state["last"][slots].unsqueeze(1), heard], dim=1)
-        state["last"][slots] = shifted[:, -1]
-        best = torch.nn.functional.one_hot(shifted[:, :-1], len(UNITS)).float()
-        return {"characters": best * -0.01 + (1 - best) * -9.0}
+        frames = samples.reshape(len(samples), -1, FRAME) / LEVEL
+        steady = frames.max(axis=2) - frames.min(axis=2) < 0.1
+        heard = (frames.mean(axis=2).round() * steady).astype(np.int64).clip(0, len(UNITS) - 1)
+        shifted = np.concatenate([state["last"][list(slots)][:, None], heard], axis=1)
+        state["last"][list(slots)] = shifted[:, -1]
+        best = shifted[:, :-1, None] == np.arange(len(UNITS))
+        return {"characters": np.where(best, np.float32(-0.01), np.float32(-9.0))}

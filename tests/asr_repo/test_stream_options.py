@@ -15,6 +15,7 @@ from streamer.triton.server import TritonServer
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, text
 from tests.samples import pcm, reference
 
+TALK = pcm("talk.flac")[:480_000]  # 15 s
 STEP_MS = 320
 SILENCE = bytes(2 * 16_000)
 
@@ -35,7 +36,7 @@ def partials(events: Events) -> Events:
 
 async def test_words_have_times_and_confidences(link: Link) -> None:
     """Finals have words with ordered times and probabilities; partials have words if that was requested."""
-    audio = pcm("talk.flac")
+    audio = TALK
     events = await recognise(link, audio, partial_words=True)
     for event in (*finals(events), *partials(events)):
         assert " ".join(word["word"] for word in event["words"]) == event["text"]
@@ -66,7 +67,7 @@ async def test_a_flush_takes_one_request_and_loses_nothing(link: Link) -> None:
 
 async def test_stability_and_settling_are_a_trade(link: Link) -> None:
     """With "high" shown words never change; with "low" they come sooner; settled words are stable in time."""
-    audio = pcm("talk.flac")
+    audio = TALK
     shown: dict[str, Events] = {}
     for stability in ("low", "medium", "high"):
         shown[stability] = partials(await recognise(link, audio, stability=stability))
@@ -87,7 +88,7 @@ async def test_stability_and_settling_are_a_trade(link: Link) -> None:
 
 async def test_stable_text_is_in_the_final(link: Link) -> None:
     """With every option that affects it, the stable part only grows, and the final begins with it."""
-    audio = pcm("talk.flac")
+    audio = TALK
     medium = {"stability": "medium", "written": True}
     for options in ({}, {"settle_ms": 500}, {"written": True}, medium):
         sure: dict[int, str] = {}
@@ -144,7 +145,7 @@ async def test_hotwords_are_heard_and_are_nobody_else_s(link: Link) -> None:
 
 async def test_the_written_form_has_the_spoken_beside_it(link: Link) -> None:
     """Finals begin with a capital, and `spoken` is the text without the option."""
-    audio = pcm("talk.flac")
+    audio = TALK
     plain, written = await asyncio.gather(recognise(link, audio), recognise(link, audio, written=True))
     assert [final["spoken"] for final in finals(written)] == [final["text"] for final in finals(plain)]
     assert finals(written)[0]["text"][0].isupper()

@@ -9,17 +9,20 @@ import pytest
 
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.service import Service
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE, BOB
 from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.service_client import serving
-from tests.triton_processes import no_streams
+from tests.triton_processes import no_streams, soon_forgetting
 
 
 @pytest.fixture(scope="module")
-def brief_triton(brief_repository: Path) -> Iterator[TritonServer]:
-    """Provide a Triton with a short idle limit and few slots."""
-    with TritonServer(brief_repository, slots=4) as server:
+def brief_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """Provide a Triton with an exact model, a short idle limit and few slots."""
+    repository = exact_repository(tmp_path_factory.mktemp("repository"))
+    soon_forgetting(repository)
+    with TritonServer(repository, slots=4) as server:
         yield server
 
 

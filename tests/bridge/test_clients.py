@@ -17,10 +17,13 @@ from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.limits import LARGEST_MESSAGE
+from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import START, eventually, receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm
 from tests.triton_processes import no_streams
+
+SPOKEN = say("this is said by a client and half of it later").tobytes()
 
 
 async def test_session(service: Service) -> None:
@@ -164,28 +167,28 @@ async def test_vanished_client(triton: TritonServer, way: str) -> None:
 async def test_silence_outlives_triton(brief_triton: TritonServer) -> None:
     """A silent session is kept alive at Triton, which here forgets a sequence after two seconds."""
     async with serving(brief_triton, limits=Limits(refresh_s=0.5)) as service, session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:64_000])
+        await websocket.send(SPOKEN[:64_000])
         await asyncio.sleep(5)
-        await websocket.send(pcm("talk.flac")[64_000:200_000])
+        await websocket.send(SPOKEN[64_000:])
         await websocket.send('{"type":"stop"}')
         events = await rest(websocket)
         assert websocket.close_code == 1000
     async with serving(brief_triton) as service:
-        assert said(events) == said(await recognise(service.url, pcm("talk.flac")[:200_000]))
+        assert said(events) == said(await recognise(service.url, SPOKEN))
 
 
 async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
     """If Triton has forgotten a sequence, another one goes on with the audio that was not final."""
     async with serving(brief_triton, limits=Limits(refresh_s=60)) as service, session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:64_000])
+        await websocket.send(SPOKEN[:64_000])
         await asyncio.sleep(5)
-        await websocket.send(pcm("talk.flac")[64_000:200_000])
+        await websocket.send(SPOKEN[64_000:])
         await websocket.send('{"type":"stop"}')
         events = await rest(websocket)
         assert websocket.close_code == 1000
         assert "recovered" in [event["type"] for event in events]
     async with serving(brief_triton) as service:
-        undisturbed = await recognise(service.url, pcm("talk.flac")[:200_000])
+        undisturbed = await recognise(service.url, SPOKEN)
     assert said([event for event in events if event["type"] != "recovered"]) == said(undisturbed)
 
 

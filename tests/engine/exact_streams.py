@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from streamer.engine.language.language_model import LanguageModel
@@ -82,18 +81,18 @@ class HearingModel(ExactModel):
     """Hears speech in loud audio, but not in audio marked as music, whatever words it finds there."""
 
     def make_state(self, slots: int) -> ModelState:
-        return {**super().make_state(slots), "quiet": torch.randint(0, 9, (slots,))}
+        return {**super().make_state(slots), "quiet": np.random.default_rng().integers(0, 9, slots)}
 
-    def reset(self, state: ModelState, slots: torch.Tensor) -> None:
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         super().reset(state, slots)
-        state["quiet"][slots] = HELD
+        state["quiet"][list(slots)] = HELD
 
-    def step(self, state: ModelState, slots: torch.Tensor, samples: torch.Tensor) -> Emissions:
-        frames = (samples.unflatten(1, (-1, FRAME)) * 32768).round()
-        loud = (frames.abs().amax(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
-        quiet, told = state["quiet"][slots], []
-        for frame in loud.unbind(1):
-            quiet = torch.where(frame, 0, quiet + 1)
-            told.append(torch.where(quiet < HELD, 0.9, 0.05))
-        state["quiet"][slots] = quiet
-        return {**super().step(state, slots, samples), ACTIVITY: torch.stack(told, 1).log().unsqueeze(2)}
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
+        frames = samples.reshape(len(samples), -1, FRAME).astype(np.int32)
+        loud = (np.abs(frames).max(2) >= LEVEL) & ~(frames % LEVEL == MUSIC).any(2)
+        quiet, told = state["quiet"][list(slots)], []
+        for frame in loud.T:
+            quiet = np.where(frame, 0, quiet + 1)
+            told.append(np.where(quiet < HELD, 0.9, 0.05))
+        state["quiet"][list(slots)] = quiet
+        return {**super().step(state, slots, samples), ACTIVITY: np.log(np.stack(told, 1))[:, :, None]}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import torch
 
 from streamer.engine.preparation import SLICE_S, Preparations
 from streamer.engine.recogniser import LONGEST_CHUNK_S, Chunk, Recogniser, StreamError
@@ -346,17 +345,3 @@ def test_memory_of_a_stream_is_bounded() -> None:
     [stream] = recogniser._streams.values()
     assert stream.received > 16_000 * 180
     assert len(stream._audio) <= 2 * 16_000 * 21
-
-
-def test_gradients_are_not_recorded() -> None:
-    """A step runs in inference mode also when it is iterated from outside."""
-    seen = []
-
-    class Curious(ExactModel):
-        def step(self, state, slots, samples):  # type: ignore[no-untyped-def]
-            seen.append(torch.is_inference_mode_enabled())
-            return super().step(state, slots, samples)
-
-    recogniser = Recogniser(Curious(), {"lexicon": GreedySearch(UNITS, 1)}, slots=1)
-    hear(recogniser, [say("a"), say("b")])
-    assert all(seen)

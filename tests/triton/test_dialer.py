@@ -11,13 +11,13 @@ import pytest
 import trustme
 
 from streamer.bridge.service import Service
+from streamer.testing.exact_repository import exact_repository
+from streamer.testing.exact_speech import say
 from streamer.triton import TritonError, server
 from streamer.triton.dialer import secure
 from streamer.triton.link import Link, LinkError
-from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import recognise, text
-from tests.samples import pcm
 
 SECRET = "opensesame"
 
@@ -60,7 +60,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(server, "_command", command)
-        with TritonServer(asr_repository(), instances=1, slots=4) as running:
+        with TritonServer(exact_repository(folder / "models"), instances=1, slots=4) as running:
             address = running.grpc_address.replace("127.0.0.1", "localhost")
             yield Guarded(address, roots, folder / "bridge.pem", folder / "bridge.key", metadata)
 
@@ -69,7 +69,7 @@ async def test_sessions_over_tls_with_a_key(guarded: Guarded) -> None:
     """A service with such a Triton recognises as usual; addresses are checked against the name that they stand for."""
     dial = secure(guarded.roots, guarded.chain, guarded.key, guarded.metadata)
     async with Service(guarded.address, port=0, dial=dial) as service:
-        assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+        assert text(await recognise(service.url, say("open sesame").tobytes())) == "open sesame"
 
 
 async def test_who_lacks_something_is_not_served(guarded: Guarded) -> None:

@@ -111,7 +111,6 @@ async def test_a_small_window(open_page: OpenPage, height: int) -> None:
     """At 320 pixels (400 % zoom), header and transcript stay visible, even at the end of a long transcript."""
     page = await open_page("/", viewport={"width": 320, "height": height})
     await transcribed(page, "talk.flac")
-    await page.mouse.wheel(0, 400)
     await page.wait_for_function("() => scrollY > 100")
     header, dock, seen = await page.evaluate(
         """() => {

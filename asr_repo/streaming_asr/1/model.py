@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 import triton_python_backend_utils as pb_utils
 
-from streamer.engine.bundle import load_recogniser
 from streamer.engine.held_requests import HeldRequests
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Final, StreamEvent, as_json
@@ -32,22 +30,12 @@ class TritonPythonModel:
     """One instance: a recogniser with as many slots as Triton may send it sequences."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the model on the device of this instance."""
+        """Load the recogniser."""
         sequences = json.loads(args["model_config"])["sequence_batching"]
         slots = int(sequences["oldest"]["max_candidate_sequences"])
         triton_idle_s = int(sequences["max_sequence_idle_microseconds"]) / 1e6
-        gpu = args["model_instance_kind"] == "GPU" and torch.cuda.is_available()
-        device = torch.device("cuda", int(args["model_instance_device_id"])) if gpu else torch.device("cpu")
-        if not gpu:
-            torch.set_num_threads(1)  # instances share the cores, so more threads in each would only wait for others
-
         # Triton does not say when it drops an idle sequence: the recogniser drops its stream a little later.
-        self._recogniser = load_recogniser(
-            Path(args["model_repository"]) / args["model_version"],
-            slots=slots,
-            device=device,
-            idle_limit_s=triton_idle_s + 2,
-        )
+        self._recogniser = recogniser_of(args, slots, idle_limit_s=triton_idle_s + 2)
         self._instance = args["model_instance_name"]
         self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
         self._metrics = InstanceMetrics(args, slots)
@@ -197,6 +185,20 @@ class TritonPythonModel:
 
     def _send(self, request: Any, response: Any) -> None:
         request.get_response_sender().send(response, flags=FINAL)
+
+
+def recogniser_of(args: Mapping[str, str], slots: int, idle_limit_s: float) -> Recogniser:
+    """Load the recogniser from the folder of this version, on the device of this instance."""
+    import torch  # only the shipped recogniser needs it, and the import takes seconds
+
+    from streamer.engine.bundle import load_recogniser
+
+    gpu = args["model_instance_kind"] == "GPU" and torch.cuda.is_available()
+    device = torch.device("cuda", int(args["model_instance_device_id"])) if gpu else torch.device("cpu")
+    if not gpu:
+        torch.set_num_threads(1)  # instances share the cores, so more threads in each would only wait for others
+    folder = Path(args["model_repository"]) / args["model_version"]
+    return load_recogniser(folder, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
 
 class _Asked(NamedTuple):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import filecmp
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -143,14 +145,21 @@ class AcousticModel(nn.Module):
         return state
 
     @torch.inference_mode()
-    def reset(self, state: ModelState, slots: Tensor) -> None:
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Clear these slots; nothing remains of the streams that used them."""
+        numbers = torch.tensor(slots, device=self.device)
         for tensor in state.values():
-            tensor.index_fill_(0, slots, 0)
+            tensor.index_fill_(0, numbers, 0)
 
     @torch.inference_mode()
-    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
-        """Compute one step for each of these slots from samples in [-1, 1): [batch, samples]."""
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
+        """Compute one step of audio for each of these slots: [batch, samples]."""
+        audio = torch.from_numpy(samples).to(self.device).float() / 32768
+        return self.step_tensors(state, torch.tensor(slots, device=self.device), audio)
+
+    @torch.inference_mode()
+    def step_tensors(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
+        """The same with tensors on the device of the model, and samples in [-1, 1)."""
         if samples.shape[1] % self.frame_samples:
             raise ValueError(f"a step must have a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
         recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)

@@ -1,16 +1,24 @@
-"""The interface of a streaming model, so that another model can take the place of the shipped one."""
+"""The interface of a streaming model, so that another model can take the place of the shipped one.
+
+A model computes with any library of arrays: the shipped one with torch, the exact one of the tests with numpy alone.
+The recogniser hands its arrays on to the searches without a look into them.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-ModelState = dict[str, Tensor]
-"""The state of all slots. Every tensor is contiguous, and its first dimension counts the slots."""
+Array = Any
+"""An array of the library with which the model computes."""
 
-Emissions = dict[str, Tensor]
+ModelState = dict[str, Array]
+"""The state of all slots. Every array is contiguous, and its first dimension counts the slots."""
+
+Emissions = dict[str, Array]
 """Log-probabilities by head: [batch, frames, units]."""
 
 ACTIVITY = "activity"
@@ -29,19 +37,14 @@ class StreamingModel(Protocol):
     frame_samples: int
     step_ms: tuple[int, ...]
 
-    @property
-    def device(self) -> torch.device:
-        """The device on which the model computes and keeps its state."""
-        ...
-
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
         ...
 
-    def reset(self, state: ModelState, slots: Tensor) -> None:
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Clear these slots; nothing remains of the streams that used them."""
         ...
 
-    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
-        """Compute one step for each of these slots from samples in [-1, 1): [batch, samples]."""
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
+        """Compute one step of audio for each of these slots: [batch, samples]."""
         ...

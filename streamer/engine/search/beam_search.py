@@ -93,7 +93,7 @@ class BeamSearch:
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
         found: dict[int, Hypothesis] = {}
-        log_probabilities = emissions[self._head]
+        log_probabilities = torch.as_tensor(emissions[self._head])
         for rows in self._grouped(slots):
             theirs = log_probabilities if len(rows) == len(slots) else log_probabilities[rows]
             found |= zip(rows, self._advance([slots[row] for row in rows], theirs), strict=True)

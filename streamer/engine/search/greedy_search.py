@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import torch
-
 from streamer.engine.models.streaming_model import Emissions
 from streamer.engine.search.search import BLANK, Hotword, Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.work import Work
@@ -80,8 +78,13 @@ class GreedySearch:
 
     def advance(self, slots: Sequence[int], emissions: Emissions) -> list[Hypothesis]:
         """Read the next frames of these slots and return their hypotheses, in the same order."""
-        best = torch.max(emissions[self._head], dim=-1)
-        log_probs, units = best.values.tolist(), best.indices.tolist()  # one transfer for the whole batch
+        found = emissions[self._head]
+        batch, frames, _ = found.shape
+        frame = found.reshape(batch * frames, -1)
+        best = frame.argmax(-1)
+        # Two transfers for the whole batch. Only what the arrays of torch and numpy have in common is used here.
+        log_probs = frame[list(range(batch * frames)), best].reshape(batch, frames).tolist()
+        units = best.reshape(batch, frames).tolist()
         for row, slot in enumerate(slots):
             path = self._paths[slot]
             for unit, log_prob in zip(units[row], log_probs[row], strict=True):

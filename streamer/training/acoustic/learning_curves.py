@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
-
 NOT_LOSSES = {"step", "epoch", "hours", "minutes", "rate", "norm"}
 
 
 def draw(run: Path) -> None:
     """Draw RUN/log.jsonl as RUN/curves.png."""
+    from matplotlib.figure import Figure  # the import takes a second, and most processes of a run draw nothing
+
     lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines if line.endswith("}")]
     if not rows:
         return
-    figure, (losses, rate) = pyplot.subplots(2, 1, sharex=True, height_ratios=(3, 1), figsize=(9, 7))
+    figure = Figure(figsize=(9, 7))
+    losses, rate = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     for name in sorted({name for row in rows for name in row} - NOT_LOSSES):
         found = [row for row in rows if name in row]
         losses.plot([row["step"] for row in found], [row[name] for row in found], label=name)
@@ -30,5 +28,4 @@ def draw(run: Path) -> None:
     rate.set_xlabel("step")
     partial = run / "curves.partial.png"
     figure.savefig(partial, dpi=80)
-    pyplot.close(figure)
     partial.replace(run / "curves.png")

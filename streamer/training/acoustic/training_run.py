@@ -36,6 +36,7 @@ from streamer.training.stop_signals import STOP_SIGNALS
 from streamer.triton.repository import asr_repository
 
 SIZES = {
+    "tiny": {"width": 32, "layers": 2, "heads": 2, "feedforward": 64},  # learns little: for trying out a command
     "small": {"width": 192, "layers": 8, "heads": 4, "feedforward": 576},
     "base": {"width": 256, "layers": 12, "heads": 4, "feedforward": 1024},
 }

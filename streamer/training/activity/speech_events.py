@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.models.activity_network import ActivityNetwork
@@ -28,7 +29,6 @@ class ActivityModel:
     sample_rate = SAMPLE_RATE
     frame_samples = 640
     step_ms: tuple[int, ...] = (160, 320, 640)
-    device = torch.device("cpu")
 
     def __init__(self, head: ActivityNetwork) -> None:
         self._head = head
@@ -38,16 +38,18 @@ class ActivityModel:
         """Make a new state for this many streams."""
         return {"wav": torch.zeros(slots, CONTEXT), **self._head.make_state(slots)}
 
-    def reset(self, state: ModelState, slots: Tensor) -> None:
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
         """Reset the state of these slots."""
         for tensor in state.values():
-            tensor.index_fill_(0, slots, 0)
+            tensor[list(slots)] = 0
 
-    def step(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
+    @torch.inference_mode()
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Return the activity in the next step of each of these slots."""
-        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
-        state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
-        return {ACTIVITY: self._head.step(state, slots, self._features.energies(recent))}
+        numbers, audio = torch.tensor(slots), torch.from_numpy(samples).float() / 32768
+        recent = torch.cat((state["wav"].index_select(0, numbers), audio), dim=1)
+        state["wav"].index_copy_(0, numbers, recent[:, -CONTEXT:])
+        return {ACTIVITY: self._head.step(state, numbers, self._features.energies(recent))}
 
 
 class NoWords:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -32,8 +33,9 @@ from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.telemetry.session_metrics import SessionMetrics
 from streamer.bridge.telemetry.traces import EXPORT_LIMIT_S, GIVE_UP_LIMIT_S, SLOW_S, Tracing
+from streamer.testing.exact_repository import exact_repository
+from streamer.testing.exact_speech import say
 from streamer.triton.link import Link, origin
-from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from streamer.wire.events import Recovered
 from tests.bridge.service_client import receive, recognise, rest, serving, session, text
@@ -91,9 +93,10 @@ async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExp
     assert not any(word in told for word in words)
 
 
-async def test_a_recovery_is_seen(spans: InMemorySpanExporter, tracing: Tracing) -> None:
+async def test_a_recovery_is_seen(spans: InMemorySpanExporter, tracing: Tracing, tmp_path: Path) -> None:
     """A killed Triton shows as a recovery, with its cause and gap, in the metrics and in the trace."""
-    audio, triton = pcm("talk.flac")[:200_000], TritonServer(asr_repository(), instances=1, slots=4)
+    audio = say("these are a few words that are said without a pause").tobytes()
+    triton = TritonServer(exact_repository(tmp_path), instances=1, slots=4)
     async with Service(triton, port=0, tracing=tracing) as service:
         async with session(service.url) as websocket:
             await websocket.send(audio)

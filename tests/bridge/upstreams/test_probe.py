@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from streamer.bridge.upstreams.probe import Probe
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton.link import Link
-from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.triton_processes import no_streams, stubs
 
@@ -29,9 +31,9 @@ async def test_failed_probe(triton: TritonServer) -> None:
     assert "closed" in str(probing.failure)
 
 
-async def test_every_instance() -> None:
+async def test_every_instance(tmp_path: Path) -> None:
     """A probe reaches every instance of the model, and fails when the process of one has died."""
-    with TritonServer(asr_repository(), instances=2, slots=4) as two:
+    with TritonServer(exact_repository(tmp_path), instances=2, slots=4) as two:
         async with await Link.connect(two.grpc_address) as link:
             probing = Probe(link, 2)
             assert await probing.probe()

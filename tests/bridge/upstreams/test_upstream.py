@@ -13,10 +13,9 @@ from streamer.bridge.upstreams import instances, patience, upstream
 from streamer.bridge.upstreams import probe as prober
 from streamer.bridge.upstreams.supervision import RemoteTriton
 from streamer.bridge.upstreams.upstream import Health
-from streamer.testing.exact_repository import add_exact_model
+from streamer.testing.exact_repository import add_exact_model, exact_repository
 from streamer.triton import TritonError
 from streamer.triton.link import LinkError, Overdue
-from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.upstreams.opened_models import models_at, opened, until
 from tests.triton_processes import stubs
@@ -45,9 +44,9 @@ async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypat
             assert before < {stub.pid for stub in stubs(triton.pid)}
 
 
-async def test_model_of_another_is_reloaded() -> None:
+async def test_model_of_another_is_reloaded(tmp_path: Path) -> None:
     """If the process of a remote Triton's model dies, the model is reloaded, and sequences go on."""
-    with TritonServer(asr_repository(), slots=2) as triton:
+    with TritonServer(exact_repository(tmp_path), slots=2) as triton:
         async with opened(triton.grpc_address) as models:
             pool = models.default
             reservation = pool.reserve({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -28,19 +29,29 @@ def test_streaming_samples_equals_the_whole(model: AcousticModel, step_ms: int) 
     """Steps of samples on slots that were used before give the log-probabilities of the whole audio."""
     samples, slots = torch.randn(2, 640 * 96) * 0.1, torch.tensor([3, 1])
     state = model.make_state(4)
-    model.step(state, slots, torch.randn(2, 5120))
-    model.reset(state, slots)
-    pieces = [model.step(state, slots, piece)["characters"] for piece in samples.split(step_ms * 16, dim=1)]
+    model.step_tensors(state, slots, torch.randn(2, 5120))
+    model.reset(state, slots.tolist())
+    pieces = [model.step_tensors(state, slots, piece)["characters"] for piece in samples.split(step_ms * 16, dim=1)]
     whole = model(samples, torch.tensor([96, 96]), step_ms // 40, ENCODER.left_frames)["characters"]
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-4, rtol=0)
+
+
+def test_a_step_of_audio(model: AcousticModel) -> None:
+    """16-bit audio gives what its samples in [-1, 1) give, and gradients are not recorded."""
+    audio = np.random.default_rng(0).integers(-32768, 32768, (2, 5120)).astype(np.int16)
+    found = model.requires_grad_(True).step(model.make_state(4), [3, 1], audio)["characters"]
+    samples = torch.from_numpy(audio).float() / 32768
+    wanted = model.step_tensors(model.make_state(4), torch.tensor([3, 1]), samples)["characters"]
+    assert torch.equal(found, wanted)
+    assert found.is_inference()
 
 
 def test_reset_leaves_no_trace_and_no_harm(model: AcousticModel) -> None:
     """A reset sets a slot to zeros and leaves its neighbours alone."""
     state = model.make_state(3)
-    model.step(state, torch.tensor([0, 1, 2]), torch.randn(3, 5120))
+    model.step_tensors(state, torch.tensor([0, 1, 2]), torch.randn(3, 5120))
     kept = {name: tensor[2].clone() for name, tensor in state.items()}
-    model.reset(state, torch.tensor([0, 1]))
+    model.reset(state, [0, 1])
     for name, tensor in state.items():
         assert not tensor[:2].any()
         assert torch.equal(tensor[2], kept[name])
@@ -78,13 +89,13 @@ def test_a_damaged_bundle_is_an_error_that_names_the_file(model: AcousticModel, 
 def test_a_step_of_broken_frames_is_refused(model: AcousticModel) -> None:
     """Samples that do not fill whole frames are an error."""
     with pytest.raises(ValueError, match="multiple of 640"):
-        model.step(model.make_state(1), torch.tensor([0]), torch.zeros(1, 1000))
+        model.step_tensors(model.make_state(1), torch.tensor([0]), torch.zeros(1, 1000))
 
 
 def test_a_bundle_may_tell_activity(model: AcousticModel, tmp_path: Path) -> None:
     """With an activity file steps of any length report activity; saving new weights leaves the file alone."""
     model.save(tmp_path)
-    assert "activity" not in model.step(model.make_state(1), torch.tensor([0]), torch.zeros(1, 5120))
+    assert "activity" not in model.step_tensors(model.make_state(1), torch.tensor([0]), torch.zeros(1, 5120))
     torch.manual_seed(1)
     save_activity(ActivityNetwork(), tmp_path)
     loaded = AcousticModel.load(tmp_path, dtype=torch.bfloat16)
@@ -92,9 +103,11 @@ def test_a_bundle_may_tell_activity(model: AcousticModel, tmp_path: Path) -> Non
     samples, told = torch.randn(2, 640 * 32) * 0.1, []
     for size in (2560, 5120, 10_240):
         state = loaded.make_state(4)
-        loaded.step(state, torch.tensor([2, 0]), torch.randn(2, 5120))
-        loaded.reset(state, torch.tensor([2, 0]))
-        steps = [loaded.step(state, torch.tensor([2, 0]), piece)["activity"] for piece in samples.split(size, dim=1)]
+        loaded.step_tensors(state, torch.tensor([2, 0]), torch.randn(2, 5120))
+        loaded.reset(state, [2, 0])
+        steps = [
+            loaded.step_tensors(state, torch.tensor([2, 0]), piece)["activity"] for piece in samples.split(size, dim=1)
+        ]
         told.append(torch.cat(steps, dim=1))
     assert told[0].dtype == torch.float32
     assert told[0].shape == (2, 32, 1)

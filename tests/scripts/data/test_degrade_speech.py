@@ -10,7 +10,7 @@ import pytest
 from streamer.evaluate.manifest import read_manifest
 from streamer.training.data.corpus import Utterance, write_corpus
 from tests.project import SAMPLES
-from tests.scripts.program import run
+from tests.scripts.program import run_here
 
 SCRIPT = "data/degrade_speech.py"
 
@@ -28,7 +28,7 @@ def work(tmp_path: Path) -> Path:
 
 def test_a_manifest_is_degraded(work: Path, tmp_path: Path) -> None:
     """The script prints the manifests that it wrote; each has the requested number of recordings."""
-    done = run(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path, "--ways", "quiet", "--limit", 2)
+    done = run_here(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path, "--ways", "quiet", "--limit", 2)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'quiet.tsv'}\n")
     assert len(read_manifest(tmp_path / "quiet.tsv")) == 2
 
@@ -39,7 +39,7 @@ def test_a_manifest_is_degraded(work: Path, tmp_path: Path) -> None:
 )
 def test_what_cannot_be_done_is_one_sentence(work: Path, tmp_path: Path, arguments: list[str], complaint: str) -> None:
     """Unknown ways and missing data are named."""
-    done = run(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path / "out", *arguments)
+    done = run_here(SCRIPT, SAMPLES / "samples.tsv", "--work", work, "--to", tmp_path / "out", *arguments)
     assert done.returncode == 1
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.training.data.corpus import Corpus
-from tests.scripts.program import run
+from tests.scripts.program import run, run_here
 from tests.training.data.given_folder import make_given
 
 SCRIPT = "data/prepare_speech.py"
@@ -21,6 +21,6 @@ def test_given_speech_is_prepared(tmp_path: Path) -> None:
 
 def test_nothing_to_do_is_said(tmp_path: Path) -> None:
     """If there is nothing to do, one sentence says what to do about it."""
-    done = run(SCRIPT, "--work", tmp_path)
+    done = run_here(SCRIPT, "--work", tmp_path)
     assert done.returncode == 1
     assert done.stderr == "prepare_speech: there is nothing to do: give --speech, --synthetic-hours or both\n"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.project import SAMPLES
 from tests.samples import FILES
-from tests.scripts.program import run
+from tests.scripts.program import run, run_here
 
 SCRIPT = "measure/compare_pocketsphinx.py"
 
@@ -29,6 +29,6 @@ def test_both_are_compared(tmp_path: Path) -> None:
 
 def test_a_manifest_that_is_not_there(tmp_path: Path) -> None:
     """A missing manifest is reported in one sentence."""
-    done = run(SCRIPT, "missing.tsv", folder=tmp_path)
+    done = run_here(SCRIPT, "missing.tsv", folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "compare_pocketsphinx: missing.tsv cannot be read: No such file or directory.\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 from streamer.engine.punctuation.marks import HeardWord
 from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 from tests.project import ROOT
-from tests.scripts.program import run
+from tests.scripts.program import run_here
 
 SCRIPT = "train/train_punctuation.py"
 BUNDLE = ROOT / "asr_repo" / "streaming_asr" / "1"
@@ -20,7 +20,7 @@ def test_a_model_is_trained(tmp_path: Path) -> None:
     (text / "stories.txt").write_text("The cat saw Ann, and Ann saw the cat. Is it home?\n" * 50, encoding="utf-8")
     target = tmp_path / PUNCTUATION_FILE
     given = ["--text", text, "--bundle", BUNDLE, "--to", target, "--minutes", 0.02]
-    done = run(SCRIPT, *given)
+    done = run_here(SCRIPT, *given)
     assert done.returncode == 0, done.stderr
     assert "web: 600 words to learn from" in done.stdout
     assert len(PunctuationModel.load(tmp_path).read([[HeardWord("ann"), HeardWord("saw", 900)]])[0]) == 2
@@ -29,6 +29,6 @@ def test_a_model_is_trained(tmp_path: Path) -> None:
 
 def test_a_folder_without_text_is_named(tmp_path: Path) -> None:
     """In a sentence."""
-    done = run(SCRIPT, "--text", tmp_path, "--bundle", BUNDLE, "--to", tmp_path / "p.safetensors")
+    done = run_here(SCRIPT, "--text", tmp_path, "--bundle", BUNDLE, "--to", tmp_path / "p.safetensors")
     assert done.returncode == 1
     assert "contains no text files" in done.stderr

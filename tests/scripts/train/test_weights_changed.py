@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.scripts.program import run
+from tests.scripts.program import run_here
 
 SCRIPT = "train/weights_changed.py"
 
 
 def test_the_steps_are_listed_with_their_commands_and_minutes(tmp_path: Path) -> None:
     """--list runs and writes nothing."""
-    done = run(SCRIPT, "--work", "w", "--speech", "s", "--to", "steps", "--list", folder=tmp_path)
+    done = run_here(SCRIPT, "--work", "w", "--speech", "s", "--to", "steps", "--list", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["search", "8", "min", "weights", "of", "the", "search"]
@@ -21,5 +21,5 @@ def test_the_steps_are_listed_with_their_commands_and_minutes(tmp_path: Path) ->
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     """Missing data gives one sentence and status 1."""
-    done = run(SCRIPT, "--to", "steps", folder=tmp_path)
+    done = run_here(SCRIPT, "--to", "steps", folder=tmp_path)
     assert (done.returncode, done.stderr) == (1, "weights_changed: the steps need --work and --speech\n")
