@@ -45,6 +45,12 @@ class TrieTables:
             # Extending the tables later would copy the lexicon while other streams wait. Unused memory costs nothing.
             self._extend(min(MOST_NODES, streams * MOST_NODES_A_STREAM))
 
+    @property
+    def most_bytes_a_stream(self) -> int:
+        """How much memory the hotwords of one stream can take. On a CPU it is in use only if there are as many."""
+        columns = self.table[0], self.look[0], self.words[0], self.likely[0]
+        return MOST_NODES_A_STREAM * sum(column.nbytes for column in columns)
+
     def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> Work[int]:
         """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root.
 
