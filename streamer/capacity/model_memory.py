@@ -86,7 +86,7 @@ def version_folder(model: Path) -> Path:
 
 def _parts(told: dict[str, Any], batch: int) -> list[Part]:
     shared, instance, slot, stream = told["shared"], told["instance"], told["slot"], told["stream"]
-    hotwords = told["hotwords"]
+    hotwords, most = told["hotwords"]["stream"], told["hotwords"]["streams"]
     return [
         Part("libraries of Python and torch, shared by all instances", Scope.SERVICE, shared["libraries"]),
         Part("tables of the model, shared by all instances", Scope.SERVICE, shared["tables"]),
@@ -98,8 +98,8 @@ def _parts(told: dict[str, Any], batch: int) -> list[Part]:
         Part("search", Scope.SLOT, **_sizes(slot["search"])),
         Part("words and their marks", Scope.STREAM, **_sizes(stream["words"])),
         Part("audio of the longest segment", Scope.STREAM, **_sizes(stream["audio"])),
-        Part("hotwords, if clients send the longest lists", Scope.STREAM, **_sizes(hotwords["stream"]), most=hotwords["streams"]),
-    ]  # fmt: skip
+        Part("hotwords, if clients send many", Scope.STREAM, **_sizes(hotwords), most=most),
+    ]
 
 
 def _sizes(told: dict[str, int]) -> dict[str, int]:

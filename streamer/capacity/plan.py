@@ -99,7 +99,8 @@ class Plan:
     @property
     def needed(self) -> Memory:
         """How much memory the recommended service takes, at most."""
-        return self.recommended.needed(self.parts)
+        needed = self.recommended.needed(self.parts)
+        return Memory(needed.main) if self.memory.gpu is None else needed
 
 
 class TooSmall(Exception):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any, Final
 
 from streamer.capacity.plan import KEPT_FREE, Limit, Memory, Part, Plan, Scope
 
 MEGABYTE: Final = 1_000_000
 GIGABYTE: Final = 1_000_000_000
+WIDTH: Final = 100  # of sentences
 _EACH: Final = {
     Scope.SERVICE: "once",
     Scope.INSTANCE: "for each instance",
@@ -88,7 +90,8 @@ def text(plan: Plan, subject: Subject) -> str:
     return "\n".join(
         [
             f"{subject.model} ({subject.bundle}) on {place}",
-            f"memory: {_told(plan.memory)} ({subject.memory}); {KEPT_FREE:.0%} stays free, so {_told(usable)} can be used",
+            f"memory: {_told(plan.memory)} ({subject.memory}), of which {KEPT_FREE:.0%} stays free:",
+            f"{_told(usable)} can be used",
             "",
             *_table(plan),
             "",
@@ -101,9 +104,9 @@ def text(plan: Plan, subject: Subject) -> str:
             *(f"  {line}" for line in config(plan, subject).splitlines()),
             "",
             "why:",
-            *(f"- {reason}" for reason in reasons(plan, subject)),
+            *(fill(f"- {reason}", WIDTH, subsequent_indent="  ") for reason in reasons(plan, subject)),
         ]
-    )  # fmt: skip
+    )
 
 
 def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
@@ -116,11 +119,11 @@ def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
     elif plan.limit is Limit.MEMORY:
         yield f"{room}; the processors of this machine would carry {_count(plan.carried or 0, 'session')}."
     else:
-        yield f"{room}. How many sessions the processors of this machine carry was not measured: --sessions auto does that at the start."
+        yield f"{room}. It was not measured how many the processors of this machine carry: --sessions auto does that."
     spare = size.instances * (size.slots - 1) - size.streams
     more = ", and more let sessions continue when an instance fails" if spare > size.instances else ""
     yield f"{size.slots} slots: one in each instance is for the probe of the service{more}."
-    yield f"Recommended, the service takes {_told(plan.needed)} at most, while all sessions are used to the full."
+    yield f"The recommended service takes at most {_told(plan.needed)}."
 
 
 def _table(plan: Plan) -> Iterator[str]:
@@ -147,7 +150,7 @@ def _row(plan: Plan, part: Part, gpu: bool) -> list[str]:
 
 
 def _mega(size: int) -> str:
-    digits = 0 if not size or size >= 10 * MEGABYTE else 2
+    digits = 0 if size >= 100 * MEGABYTE or not size else 2 if size >= MEGABYTE // 10 else 3
     return f"{size / MEGABYTE:.{digits}f}"
 
 

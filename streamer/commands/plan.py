@@ -189,9 +189,8 @@ def _carried(model: _Model, parts: Sequence[Part], here: Memory, instances: int,
     except TooSmall:
         return None
     known = circumstances(model.folder, instances, slots)
-    if not measure:
-        return Capacities().get(known)
-    return _measured(model, instances, slots, Finding(known))
+    found = Capacities().get(known)
+    return _measured(model, instances, slots, Finding(known)) if found is None and measure else found
 
 
 def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> int | None:
@@ -230,7 +229,8 @@ def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> in
 
 def _too_small(small: TooSmall, memory: Memory, instances: int) -> str:
     """Say how much memory is missing for a single stream."""
-    needs = f"with {KEPT_FREE:.0%} kept free, {instances} instance{'s' * (instances != 1)} with one stream each need"
+    streams = "1 instance with one stream needs" if instances == 1 else f"{instances} instances with a stream each need"
+    needs = f"with {KEPT_FREE:.0%} kept free, {streams}"
     if memory.holds(Memory(small.needed.main)):
         given, needed, of_gpu = memory.gpu or 0, small.needed.gpu or 0, " of the GPU's memory"
     else:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
-from streamer.cli import run
 from streamer.capacity.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
+from streamer.cli import run
 from streamer.shipped import shipped
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
