@@ -90,8 +90,8 @@ def text(plan: Plan, subject: Subject) -> str:
     return "\n".join(
         [
             f"{subject.model} ({subject.bundle}) on {place}",
-            f"memory: {_told(plan.memory)} ({subject.memory}), of which {KEPT_FREE:.0%} stays free:",
-            f"{_told(usable)} can be used",
+            f"memory: {_told(plan.memory)} ({subject.memory})",
+            f"to use: {_told(usable)}, because {round(100 * KEPT_FREE)} % stays free",
             "",
             *_table(plan),
             "",

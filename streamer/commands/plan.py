@@ -230,7 +230,7 @@ def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> in
 def _too_small(small: TooSmall, memory: Memory, instances: int) -> str:
     """Say how much memory is missing for a single stream."""
     streams = "1 instance with one stream needs" if instances == 1 else f"{instances} instances with a stream each need"
-    needs = f"with {KEPT_FREE:.0%} kept free, {streams}"
+    needs = f"with {round(100 * KEPT_FREE)} % kept free, {streams}"
     if memory.holds(Memory(small.needed.main)):
         given, needed, of_gpu = memory.gpu or 0, small.needed.gpu or 0, " of the GPU's memory"
     else:

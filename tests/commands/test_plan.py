@@ -24,7 +24,8 @@ from streamer.triton.model_config import model_config
 from streamer.triton.repository import asr_repository, linked_model
 from streamer.triton.server import TritonServer
 
-FEW, MANY = 16, 144
+# Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
+FEW, MANY = 16, 272
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +151,7 @@ def test_too_little_memory(known: object, capsys: pytest.CaptureFixture[str]) ->
     assert run(["plan", "--no-measure", "--memory", "0.5"]) == 1
     [sentence] = capsys.readouterr().err.splitlines()[1:]
     told = re.fullmatch(
-        r"streamer: 0.50 GB is too little: with 20% kept free, 1 instance with one stream needs (\S+) GB", sentence
+        r"streamer: 0.50 GB is too little: with 20 % kept free, 1 instance with one stream needs (\S+) GB", sentence
     )
     assert told is not None, sentence
     assert run(["plan", "--no-measure", "--memory", str(float(told[1]) + 0.01)]) == 0
