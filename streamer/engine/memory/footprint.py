@@ -5,20 +5,17 @@ Recordings in `bytearray` are not counted: how much of them a stream keeps is bo
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import mmap
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 
-from torch import Tensor, UntypedStorage
+from torch import Tensor
 
 # What is found below these belongs to the program, not to the object that refers to it.
 _PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
-_LARGE = 1 << 16  # only tensors of at least this size have pages of their own
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Footprint:
 
 
 def footprint(*roots: object) -> Footprint:
-    """Count everything that can be reached from these objects, each part once. Pages never written count as nothing."""
+    """Count everything that can be reached from these objects, each part once."""
     own = mapped = device = 0
     files = _mapped_files()
     storages: set[int] = set()
@@ -60,7 +57,7 @@ def footprint(*roots: object) -> Footprint:
         elif any(start <= storage.data_ptr() < end for start, end in files):
             mapped += storage.nbytes()
         else:
-            own += _resident(storage)
+            own += storage.nbytes()
     return Footprint(own, mapped, device)
 
 
@@ -85,17 +82,3 @@ def _mapped_files() -> list[tuple[int, int]]:
             start, end = address.split("-")
             ranges.append((int(start, 16), int(end, 16)))
     return ranges
-
-
-def _resident(storage: UntypedStorage) -> int:
-    """How much of a storage in main memory has ever been written: the kernel gives pages only then."""
-    size = storage.nbytes()
-    if size < _LARGE:
-        return size
-    first = storage.data_ptr() // mmap.PAGESIZE * mmap.PAGESIZE
-    pages = -(-(storage.data_ptr() + size - first) // mmap.PAGESIZE)
-    present = (ctypes.c_ubyte * pages)()
-    mincore = ctypes.CDLL(None, use_errno=True).mincore
-    if mincore(ctypes.c_void_p(first), ctypes.c_size_t(pages * mmap.PAGESIZE), present):
-        return size
-    return min(size, mmap.PAGESIZE * sum(page & 1 for page in present))

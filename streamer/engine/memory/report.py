@@ -55,14 +55,14 @@ def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -
     torch.set_num_threads(1)  # as in the process of an instance
     process, gpu = _resident(), _Gpu(device)
     recogniser = load_recogniser(folder, slots=batch, device=device)
-    idle = footprint(recogniser)
+    idle = _in_use(recogniser)
     _recognise(recogniser, batch, speech)
-    busy, after, gpu_after = footprint(recogniser), _resident(), gpu.used
+    busy, after, gpu_after = _in_use(recogniser), _resident(), gpu.used
     model = recogniser.model
     state = _state(model, batch)
     hotwords = _hotwords(recogniser)
     del recogniser
-    slot = (footprint(load_recogniser(folder, slots=2 * batch, device=device)) - idle) // batch
+    slot = (_in_use(load_recogniser(folder, slots=2 * batch, device=device)) - idle) // batch
     loaded, words = idle - slot * batch, (busy - idle) // batch
     search = slot - state["encoder"] - state[ACTIVITY]
     audio = LONGEST_SEGMENT_BOUNDS_MS[1] * model.sample_rate // 1000 * BYTES_PER_SAMPLE
@@ -126,10 +126,21 @@ def _state(model: StreamingModel, slots: int) -> dict[str, Footprint]:
     return found
 
 
+def _in_use(recogniser: Recogniser) -> Footprint:
+    """What a recogniser takes while no stream has hotwords."""
+    found = footprint(recogniser)
+    reserved = sum(part.hotword_bytes for part in _tables(recogniser))
+    on_cpu = recogniser.model.device.type == "cpu"
+    return found - (Footprint(own=reserved) if on_cpu else Footprint(device=reserved))
+
+
+def _tables(recogniser: Recogniser) -> list[TrieTables]:
+    return [part for part in reachable(recogniser) if isinstance(part, TrieTables)]
+
+
 def _hotwords(recogniser: Recogniser) -> dict[str, Any]:
     """The most that the hotwords of one stream take, and for how many streams there is room."""
-    tables = [part for part in reachable(recogniser) if isinstance(part, TrieTables)]
-    size = sum(part.most_bytes_a_stream for part in tables)
+    size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
     most = _bytes(size) if recogniser.model.device.type == "cpu" else _bytes(0, size)
     return {"stream": most, "streams": MOST_NODES // MOST_NODES_A_STREAM}
 

@@ -20,14 +20,6 @@ def test_tensors_count_once() -> None:
     assert 0 <= own - 4 * LARGE < 10_000
 
 
-def test_memory_that_was_never_written_is_free() -> None:
-    """The kernel gives pages only when they are written."""
-    reserved = torch.empty(64 * LARGE, dtype=torch.uint8)
-    reserved[: 8 * LARGE] = 1
-    # A page of the greatest size may be given at once.
-    assert 8 * LARGE <= footprint(reserved).own <= 12 * LARGE
-
-
 def test_mapped_files_are_shared(tmp_path: Path) -> None:
     """A tensor of a mapped file is not memory of the process."""
     save_file({"part": torch.ones(LARGE)}, tmp_path / "file.safetensors")
