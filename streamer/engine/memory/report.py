@@ -130,8 +130,11 @@ def _in_use(recogniser: Recogniser) -> Footprint:
     """What a recogniser takes while no stream has hotwords."""
     found = footprint(recogniser)
     reserved = sum(part.hotword_bytes for part in _tables(recogniser))
-    on_cpu = recogniser.model.device.type == "cpu"
-    return found - (Footprint(own=reserved) if on_cpu else Footprint(device=reserved))
+    return found - (Footprint(own=reserved) if _on_cpu(recogniser) else Footprint(device=reserved))
+
+
+def _on_cpu(recogniser: Recogniser) -> bool:
+    return all(tables.table.device.type == "cpu" for tables in _tables(recogniser))
 
 
 def _tables(recogniser: Recogniser) -> list[TrieTables]:
@@ -141,7 +144,7 @@ def _tables(recogniser: Recogniser) -> list[TrieTables]:
 def _hotwords(recogniser: Recogniser) -> dict[str, Any]:
     """The most that the hotwords of one stream take, and for how many streams there is room."""
     size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
-    most = _bytes(size) if recogniser.model.device.type == "cpu" else _bytes(0, size)
+    most = _bytes(size) if _on_cpu(recogniser) else _bytes(0, size)
     return {"stream": most, "streams": MOST_NODES // MOST_NODES_A_STREAM}
 
 
