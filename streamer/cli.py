@@ -69,6 +69,10 @@ COMMANDS: Final = {
     ),
     "key": Command("streamer.commands.key", "Makes an API key for the service."),
     "roll": Command("streamer.commands.roll", "Replaces the model of a running service without interrupting sessions."),
+    "plan": Command(
+        "streamer.commands.plan",
+        "Recommends how many instances, slots and sessions this machine should serve, and says where memory goes.",
+    ),
     "evaluate": Command(
         "streamer.commands.evaluate",
         "Recognises recordings with known texts, and reports how accurate and how fast the service is.",

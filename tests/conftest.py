@@ -79,6 +79,7 @@ LONGEST = (
     "scripts/train/test_train_punctuation.py",
     "bridge/session/test_generated_sessions.py",
     "scripts/measure/test_compare_pocketsphinx.py",
+    "commands/test_plan.py",
 )
 
 

@@ -88,7 +88,7 @@ BOXES: Final = (
     Box(20, 650, 920, 90, "frame", "Other rooms"),
     Box(36, 678, 178, 48, "pure", "wire, limits", "messages and bounds"),
     Box(228, 678, 156, 48, "room", "settings", "of the service"),
-    Box(398, 678, 156, 48, "room", "doctor", "checks a machine"),
+    Box(398, 678, 156, 48, "room", "doctor, capacity", "checks a machine; plans"),
     Box(568, 678, 170, 48, "room", "evaluate, training", "accuracy; new models"),
     Box(752, 678, 172, 48, "room", "testing", "exact model, faults"),
 )

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from streamer.bridge.service import Service
     from streamer.triton.dialer import Dialer
 
-# The slots of the shipped model. With fewer, sessions that have to continue after a failure might find no slot.
-USUAL_SLOTS: Final = 64
-
 EXAMPLES: Final = """\
 examples:
   streamer serve                          for programs and pages on this machine: http://127.0.0.1:8080
@@ -87,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
 def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: PortPolicy, dial: Dialer | None) -> int:
     import asyncio
 
+    from streamer.capacity.session_limit import Finding, circumstances
     from streamer.commands.interrupt import run_until_signal
-    from streamer.commands.session_limit import Finding, circumstances
     from streamer.triton.repository import asr_repository
     from streamer.triton.server import TritonServer
 
@@ -207,13 +204,13 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
 
 def _slots(settings: ServeSettings) -> int | None:
     """How many slots each instance needs for the sessions, and one for the probe. None if the model decides."""
-    from streamer.commands.session_limit import SLOTS
+    from streamer.capacity.session_limit import SLOTS, slots_for
 
     if settings.sessions is None:
         return None
     if isinstance(settings.sessions, str):
         return SLOTS
-    return max(USUAL_SLOTS, -(-settings.sessions // (settings.instances or 1)) + 1)
+    return slots_for(settings.sessions, settings.instances or 1)
 
 
 def _fail(reason: object) -> int:

@@ -31,6 +31,7 @@ START_ATTEMPTS = 3  # another process may take a port before the server uses it
 POLL_SECONDS = 0.02
 COPY = "models"  # the copied repository, in the server's folder
 EXIT_MARGIN_SECONDS = 20
+REGION_BYTES = 4 << 20  # of the shared memory between the server and each instance; it grows for long requests
 # Isolated and without site-packages, so that it starts at once and imports only our modules.
 GUARD = (
     *("-I", "-S", "-c"),
@@ -262,7 +263,7 @@ def _command(
     }
     python = {
         "shm-region-prefix-name": f"{folder.name}-",
-        "shm-default-byte-size": 4 << 20,
+        "shm-default-byte-size": REGION_BYTES,
         "shm-growth-byte-size": 1 << 20,
     }
     return [

@@ -45,6 +45,21 @@ class TrieTables:
             # Extending the tables later would copy the lexicon while other streams wait. Unused memory costs nothing.
             self._extend(min(MOST_NODES, streams * MOST_NODES_A_STREAM))
 
+    @property
+    def most_bytes_a_stream(self) -> int:
+        """How much memory the hotwords of one stream can take."""
+        return MOST_NODES_A_STREAM * sum(tensor[0].nbytes for tensor, _ in self._parts())
+
+    @property
+    def hotword_bytes(self) -> int:
+        """How much memory is reserved for hotwords. On a CPU it is in use only while streams have hotwords."""
+        return sum((len(tensor) - shared) * tensor[0].nbytes for tensor, shared in self._parts())
+
+    def _parts(self) -> tuple[tuple[Tensor, int], ...]:
+        """The tables, and how many rows of each belong to the lexicon."""
+        nodes, words = self.shared, self._shared_words
+        return (self.table, nodes), (self.look, nodes), (self.words, words), (self.likely, words)
+
     def put(self, slot: int, trie: Lexicon, words: Tensor, worth: Tensor) -> Work[int]:
         """Give a slot a trie whose words are indices into `words` and `worth`. Returns the base of its root.
 

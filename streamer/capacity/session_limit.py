@@ -1,4 +1,4 @@
-"""How many sessions this machine can serve. It is measured when `serve --sessions auto` starts, and remembered.
+"""How many sessions this machine can serve. `serve --sessions auto` and `plan` measure and remember it.
 
 The result is remembered for a model, a machine and the settings of the measurement. It is measured again if one of them
 changes or the file is removed.
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SPEECH: Final = "audio_samples/quilter.ogg"
 # Slots during the measurement, unless --slots is given. More would only cost memory: no present machine needs them.
 SLOTS: Final = 256
+# The slots of the shipped model. With fewer, sessions that have to continue after a failure might find no slot.
+USUAL_SLOTS: Final = 64
 MOST_REMEMBERED: Final = 32
 
 
@@ -101,6 +103,11 @@ class Finding:
         if known is not None and not self._capacities.put(known, found.sessions):
             logs.say(f"{where} cannot be written: it will be measured again", logging.WARNING)
         return found.sessions
+
+
+def slots_for(sessions: int, instances: int) -> int:
+    """How many slots each instance needs for so many sessions, and one for the probe."""
+    return max(USUAL_SLOTS, -(-sessions // instances) + 1)
 
 
 def circumstances(folder: Path, instances: int | None, slots: int | None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from streamer.bridge.service import Service
+from streamer.capacity.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.cli import run
-from streamer.commands.session_limit import MOST_REMEMBERED, SPEECH, Capacities, Finding, circumstances
 from streamer.shipped import shipped
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
@@ -99,7 +99,7 @@ async def test_what_is_remembered_is_not_measured(capacities: Capacities, triton
 async def test_what_cannot_be_measured_limits_nothing(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """If measuring fails, the service starts with all slots."""
 
-    monkeypatch.setattr("streamer.commands.session_limit.SPEECH", "no speech")
+    monkeypatch.setattr("streamer.capacity.session_limit.SPEECH", "no speech")
     async with opened(triton.grpc_address) as models:
         assert await Finding(None)(models.default) is None
 

@@ -1,0 +1,134 @@
+"""How much memory each part of a service takes: the model, Triton, and the bridge, each measured in its own process.
+
+The model is measured by `streamer.engine.memory.report`, because this part of Streamer works without torch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from streamer.audio.audio_file import read_audio
+from streamer.bridge.session.backlog import HIGH_MARK
+from streamer.bridge.session.outbox import MOST_KEPT as MOST_MESSAGES
+from streamer.bridge.session.stream import MOST_KEPT as MOST_AUDIO
+from streamer.capacity.plan import Part, Scope
+from streamer.capacity.session_limit import SPEECH
+from streamer.distribution import install_command
+from streamer.shipped import PACKAGE, shipped
+from streamer.triton.server import REGION_BYTES, TritonServer
+
+_REPORT: Final = "streamer.engine.memory.report"
+_PATIENCE_S: Final = 300.0  # for one measurement; a busy machine with a slow disk needs a minute to load torch
+_BRIDGE: Final = "import streamer.bridge.service, time; print(open('/proc/self/status').read())"
+
+
+class MeasuringError(Exception):
+    """The memory cannot be measured. The message says why."""
+
+
+@dataclass(frozen=True)
+class ModelMemory:
+    """What a model takes, and where it computes."""
+
+    name: str  # of the bundle
+    gpu: str | None  # the name of the GPU; None on a CPU
+    gpu_memory: int | None  # of the whole GPU, in bytes
+    batch: int
+    parts: Sequence[Part]
+
+
+def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
+    """Measure a model in the folder of its newest version. `kind` is that of its instances, in Triton's words.
+
+    MeasuringError if the folder is not a bundle, or a part of Streamer is not installed.
+    """
+    where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
+    if importlib.util.find_spec("torch") is None:
+        raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
+    speech = read_audio(shipped(SPEECH)).tobytes()
+    command = ["-m", _REPORT, str(folder), "--batch", str(batch), "--kind", where]
+    told = json.loads(_run(command, speech) or "{}")
+    if "error" in told:
+        raise MeasuringError(f"the memory of this model cannot be measured: {told['error']}")
+    return ModelMemory(
+        told["name"], told["device"].get("name"), told["device"].get("memory"), batch, _parts(told, batch)
+    )
+
+
+def server_parts(repository: Path) -> list[Part]:
+    """Measure Triton without models, and the bridge without sessions. TritonError if there is no server."""
+    with TritonServer(repository, models=(), private=True) as server:
+        status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
+    return [
+        Part("bridge: Python and its libraries", Scope.SERVICE, _resident(_run(["-c", _BRIDGE]))),
+        Part("Triton", Scope.SERVICE, _resident(status)),
+        Part("shared memory between Triton and an instance", Scope.INSTANCE, REGION_BYTES),
+        Part("audio for a replay, and messages, in the bridge", Scope.STREAM, MOST_AUDIO + HIGH_MARK + MOST_MESSAGES),
+    ]
+
+
+def version_folder(model: Path) -> Path:
+    """Return the folder of the newest version of a model, which is the one that Triton loads."""
+    versions = [path for path in model.iterdir() if path.is_dir() and path.name.isdecimal()]
+    if not versions:
+        raise MeasuringError(f"{model} has no folder of a version, such as {model / '1'}")
+    return max(versions, key=lambda path: int(path.name))
+
+
+def _parts(told: dict[str, Any], batch: int) -> list[Part]:
+    shared, instance, slot, stream = told["shared"], told["instance"], told["slot"], told["stream"]
+    hotwords, most = told["hotwords"]["stream"], told["hotwords"]["streams"]
+    return [
+        Part("libraries of Python and torch, shared by all instances", Scope.SERVICE, shared["libraries"]),
+        Part("tables of the model, shared by all instances", Scope.SERVICE, shared["tables"]),
+        Part("Python and torch", Scope.INSTANCE, **_sizes(instance["process"])),
+        Part("weights and tables of its own", Scope.INSTANCE, **_sizes(instance["model"])),
+        Part(f"while it computes a batch of {batch}", Scope.INSTANCE, **_sizes(instance["batch"])),
+        Part("encoder", Scope.SLOT, **_sizes(slot["encoder"])),
+        Part("activity", Scope.SLOT, **_sizes(slot["activity"])),
+        Part("search", Scope.SLOT, **_sizes(slot["search"])),
+        Part("words and their marks", Scope.STREAM, **_sizes(stream["words"])),
+        Part("audio of the longest segment", Scope.STREAM, **_sizes(stream["audio"])),
+        Part("hotwords, if clients send many", Scope.STREAM, **_sizes(hotwords), most=most),
+    ]
+
+
+def _sizes(told: dict[str, int]) -> dict[str, int]:
+    return {"main": told["main"], "gpu": told["gpu"]}
+
+
+def _run(arguments: Sequence[str], given: bytes = b"") -> str:
+    """Run a program of ours in another Python. Returns its output; MeasuringError has its last line if it fails."""
+    path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
+    try:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            input=given,
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": path},
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MeasuringError(f"measuring the memory took longer than {_PATIENCE_S:g} s") from error
+    output = done.stdout.decode(errors="replace").strip()
+    if done.returncode < 0:
+        raise MeasuringError(f"the process that measures the memory was killed by signal {-done.returncode}")
+    if done.returncode and not output:
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
+        raise MeasuringError(f"the memory cannot be measured: {last}")
+    return output
+
+
+def _resident(status: str) -> int:
+    """The memory of a process, from what the kernel says about it."""
+    return 1024 * sum(int(size) for size in re.findall(r"^Rss\w+:\s*(\d+) kB$", status, re.MULTILINE))

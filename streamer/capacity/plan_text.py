@@ -1,0 +1,167 @@
+"""Writes a plan: as a table and sentences for a reader, or as an object for a program."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Any, Final
+
+from streamer.capacity.plan import KEPT_FREE, Limit, Memory, Part, Plan, Scope
+
+MEGABYTE: Final = 1_000_000
+GIGABYTE: Final = 1_000_000_000
+WIDTH: Final = 100  # of sentences
+_EACH: Final = {
+    Scope.SERVICE: "once",
+    Scope.INSTANCE: "for each instance",
+    Scope.SLOT: "for each slot",
+    Scope.STREAM: "for each stream, at most",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the plan is for."""
+
+    model: str  # its name in Triton
+    bundle: str  # the name of its bundle
+    gpu: str | None  # the GPU where it computes
+    kind: str  # of its instances, in Triton's words
+    memory: str  # where the size of the memory comes from: "this machine", "--memory" …
+    serve: Sequence[str]  # the arguments of `serve` that choose the model
+    instances: str  # why there are so many instances
+
+
+def command(plan: Plan, subject: Subject) -> str:
+    """Return the line that starts the recommended service."""
+    size = plan.recommended
+    sessions = "auto" if plan.carried is None else str(size.streams)
+    numbers = {"--instances": size.instances, "--slots": size.slots, "--sessions": sessions}
+    words = ["streamer", "serve", *subject.serve, *(str(word) for pair in numbers.items() for word in pair)]
+    return shlex.join(words)
+
+
+def config(plan: Plan, subject: Subject) -> str:
+    """Return the lines for the config.pbtxt of a Triton of one's own."""
+    size = plan.recommended
+    return (
+        f"instance_group [ {{ count: {size.instances}  kind: {subject.kind} }} ]\n"
+        f"sequence_batching {{ oldest {{ max_candidate_sequences: {size.slots} }} }}"
+    )
+
+
+def content(plan: Plan, subject: Subject) -> dict[str, Any]:
+    """Return the plan as JSON values. Sizes are in bytes."""
+    return {
+        "model": subject.model,
+        "bundle": subject.bundle,
+        "gpu": subject.gpu,
+        "memory": {
+            "from": subject.memory,
+            "kept_free": KEPT_FREE,
+            "all": _sizes(plan.memory),
+            "usable": _sizes(plan.memory.usable()),
+        },
+        "parts": [
+            {"name": part.name, "each": part.scope.value, "main": part.main, "gpu": part.gpu, "most": part.most}
+            for part in plan.parts
+        ],
+        "fits": {"slots": plan.fits.slots, "streams": plan.fits.streams},
+        "carried": plan.carried,
+        "recommended": {
+            "instances": plan.recommended.instances,
+            "slots": plan.recommended.slots,
+            "sessions": plan.recommended.streams if plan.carried is not None else None,
+            "needed": _sizes(plan.needed),
+            "command": command(plan, subject),
+            "config": config(plan, subject),
+        },
+        "why": list(reasons(plan, subject)),
+    }
+
+
+def text(plan: Plan, subject: Subject) -> str:
+    """Return the plan for a reader."""
+    size, usable = plan.recommended, plan.memory.usable()
+    place = subject.gpu or "the CPU"
+    sessions = f"up to {size.streams}" if plan.carried is None else str(size.streams)
+    return "\n".join(
+        [
+            f"{subject.model} ({subject.bundle}) on {place}",
+            f"memory: {_told(plan.memory)} ({subject.memory})",
+            f"to use: {_told(usable)}, because {round(100 * KEPT_FREE)} % stays free",
+            "",
+            *_table(plan),
+            "",
+            f"recommended: {_count(size.instances, 'instance')}, {size.slots} slots in each, {sessions} sessions",
+            "",
+            f"  {command(plan, subject)}",
+            "",
+            "or in the config.pbtxt of a Triton of your own:",
+            "",
+            *(f"  {line}" for line in config(plan, subject).splitlines()),
+            "",
+            "why:",
+            *(fill(f"- {reason}", WIDTH, subsequent_indent="  ") for reason in reasons(plan, subject)),
+        ]
+    )
+
+
+def reasons(plan: Plan, subject: Subject) -> Iterator[str]:
+    """Yield a sentence for each number of the recommendation."""
+    size, fits = plan.recommended, plan.fits
+    yield f"{_count(size.instances, 'instance')}: {subject.instances}."
+    room = f"The memory has room for {_count(fits.streams, 'stream')} ({fits.slots} slots in each instance)"
+    if plan.limit is Limit.PROCESSORS:
+        yield f"{room}, but the processors of this machine carry only {_count(plan.carried or 0, 'session')}."
+    elif plan.limit is Limit.MEMORY:
+        yield f"{room}; the processors of this machine would carry {_count(plan.carried or 0, 'session')}."
+    else:
+        yield f"{room}. It was not measured how many the processors of this machine carry: --sessions auto does that."
+    spare = size.instances * (size.slots - 1) - size.streams
+    more = ", and more let sessions continue when an instance fails" if spare > size.instances else ""
+    yield f"{size.slots} slots: one in each instance is for the probe of the service{more}."
+    yield f"The recommended service takes at most {_told(plan.needed)}."
+
+
+def _table(plan: Plan) -> Iterator[str]:
+    """Where the memory goes, in MB, for the recommended size."""
+    gpu = plan.memory.gpu is not None
+    heads = ["where memory goes, in MB", "each", "times", "in all", *(["on the GPU each", "in all"] if gpu else [])]
+    rows = [heads]
+    for scope in Scope:
+        rows.append([_EACH[scope]])
+        rows += [_row(plan, part, gpu) for part in plan.parts if part.scope is scope]
+    needed = plan.needed
+    rows.append(["together", "", "", _mega(needed.main), *(["", _mega(needed.gpu or 0)] if gpu else [])])
+    first = max(len(row[0]) for row in rows)
+    widths = [max(len(row[column]) for row in rows if len(row) > column) for column in range(1, len(heads))]
+    for row in rows:
+        numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths, strict=False))
+        yield "  ".join([row[0].ljust(first), *numbers]).rstrip()
+
+
+def _row(plan: Plan, part: Part, gpu: bool) -> list[str]:
+    number = plan.recommended.number(part)
+    row = [f"  {part.name}", _mega(part.main), str(number), _mega(part.main * number)]
+    return row + ([_mega(part.gpu), _mega(part.gpu * number)] if gpu else [])
+
+
+def _mega(size: int) -> str:
+    digits = 0 if size >= 100 * MEGABYTE or not size else 2 if size >= MEGABYTE // 10 else 3
+    return f"{size / MEGABYTE:.{digits}f}"
+
+
+def _told(memory: Memory) -> str:
+    main = f"{memory.main / GIGABYTE:.1f} GB"
+    return main if memory.gpu is None else f"{main} of main memory and {memory.gpu / GIGABYTE:.1f} GB of the GPU"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
+def _sizes(memory: Memory) -> dict[str, int | None]:
+    return {"main": memory.main, "gpu": memory.gpu}

@@ -1,0 +1,248 @@
+"""The command `streamer plan`: recommends how many instances, slots and sessions a machine should serve, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamer.capacity.machine_memory import machine_memory, processors
+from streamer.capacity.plan import FEWEST_SLOTS, KEPT_FREE, Memory, Part, Plan, TooSmall, fewer_instances, largest, plan
+from streamer.capacity.session_limit import SLOTS, Capacities, Finding, circumstances
+from streamer.commands.arguments.parser import USAGE, argument, count
+from streamer.settings.kinds import FilePath, Number
+from streamer.settings.served_models import ModelList, ServedModel, missing_folder
+from streamer.triton import MODEL, TritonError
+from streamer.triton.model_config import configured, instance_kind, model_config
+from streamer.triton.repository import asr_repository, models_in
+
+if TYPE_CHECKING:
+    from streamer.capacity.model_memory import ModelMemory
+    from streamer.capacity.plan_text import Subject
+
+GIGABYTE: Final = 1_000_000_000
+
+EXAMPLES: Final = """\
+The sizes are measured, not assumed: the model is loaded once with few slots and once with many, in a process of its
+own. A measurement with real speech then says how many sessions the processors carry, as `serve --sessions auto` does,
+and is remembered for both. All this takes about half a minute, when the machine has nothing else to do. 20 % of the
+memory is kept free. docs/how-to/operations.md explains more.
+
+examples:
+  streamer plan                            for all memory of this machine (or container, or GPU)
+  streamer plan --memory 4 --instances 2   for 4 GB and two instances
+  streamer plan --no-measure               only the memory, and what was measured before
+  streamer plan --repository models --model mine_1
+  streamer plan --json | jq .recommended
+
+The exit status is 1 if not even one stream fits in the memory, or nothing can be measured."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `streamer plan`."""
+    add = parser.add_argument
+    add(
+        "--model",
+        type=argument(ModelList()),
+        metavar="MODEL",
+        help=f"the name of a model in the repository, or the folder of one ({MODEL}, or the only model that there is)",
+    )
+    add(
+        "--repository",
+        type=argument(FilePath()),
+        metavar="FOLDER",
+        help="the model repository (the one shipped with Streamer)",
+    )
+    add(
+        "--memory",
+        type=argument(Number(0.001, 1_000_000, "GB", unit="GB")),
+        metavar="GB",
+        help="how much memory there is, in GB: of the GPU if the model computes on one, otherwise main memory "
+        "(all of this machine, or what its container may use)",
+    )
+    add(
+        "--instances",
+        type=count,
+        metavar="N",
+        help="how many instances (one for each processor, or as in config.pbtxt on a GPU)",
+    )
+    add(
+        "--no-measure",
+        action="store_true",
+        help="do not measure how many sessions the processors carry; a result that is remembered is still used",
+    )
+    add("--json", action="store_true", help="print one JSON object, with sizes in bytes")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the recommendation. Returns the exit status."""
+    from streamer.bridge.telemetry import logs
+
+    logs.configure("text", "error")  # the measurement of sessions reports what it does
+    try:
+        model = _model(options.model, options.repository)
+    except (TritonError, ValueError) as error:
+        print(f"streamer: {error}", file=sys.stderr)
+        return USAGE
+    try:
+        made, subject = _planned(model, options)
+    except ImportError as error:
+        from streamer.distribution import install_command
+
+        return _fail(f"a plan needs the package {error.name}: {install_command('embedded')}")
+    except TritonError as error:
+        return _fail(error)
+    if made is None or subject is None:
+        return 1
+    from streamer.capacity.plan_text import content, text
+
+    print(json.dumps(content(made, subject), ensure_ascii=False, indent=1) if options.json else text(made, subject))
+    return 0
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The model of the plan, and where it is."""
+
+    name: str
+    folder: Path
+    repository: Path
+    serve: Sequence[str]  # the arguments of `serve` that choose it
+
+
+def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Model:
+    """Find the model. TritonError or ValueError says why there is none."""
+    folder = repository or asr_repository()
+    if given is not None and len(given) > 1:
+        raise ValueError("--model must be one model: make a plan for each, and add up the memory")
+    serve = ["--repository", str(repository)] if repository else []
+    if given is not None and given[0].folder is not None:
+        if wrong := missing_folder(given):
+            raise ValueError(f"--model {wrong}")
+        path = given[0].folder.resolve()
+        return _Model(given[0].model, path, folder, [*serve, "--model", str(path)])
+    names = models_in(folder)
+    name = given[0].model if given else MODEL if MODEL in names else names[0]
+    if given is None and name != MODEL and len(names) > 1:
+        raise ValueError(f"{folder} has several models: choose one with --model ({', '.join(names)})")
+    if name not in names:
+        raise ValueError(f"there is no model {name} in {folder}; there is {', '.join(names)}")
+    return _Model(name, folder / name, folder, [*serve, *(["--model", name] if name != MODEL else [])])
+
+
+def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject] | tuple[None, None]:
+    from streamer.capacity.model_memory import MeasuringError, model_memory, server_parts, version_folder
+    from streamer.capacity.plan_text import Subject
+
+    config = model_config(model.folder)
+    configured(config, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
+    kind = instance_kind(config)
+    print("streamer: measuring how much memory the model takes", file=sys.stderr)
+    try:
+        measured = model_memory(version_folder(model.folder), max(1, config.max_batch_size), kind)
+        parts = [*server_parts(model.repository), *measured.parts]
+    except (MeasuringError, OSError) as error:
+        return _nothing(error)
+    here = Memory(machine_memory().size, measured.gpu_memory)
+    memory, source = _memory(options.memory, measured)
+    instances = options.instances
+    told = "as --instances says"
+    try:
+        if instances is None and measured.gpu is not None:
+            instances = config.instance_group[0].count if config.instance_group else 1
+            told = "as in config.pbtxt; one process keeps a GPU busy"
+        elif instances is None:
+            number = processors()
+            instances = fewer_instances(parts, memory, number)
+            told = f"each computes on one processor, and there {'is one' if number == 1 else f'are {number}'} here"
+            if instances < number:
+                told += ", but the memory has no room for more"
+        largest(parts, memory, instances)
+        carried = _carried(model, parts, here, instances, measure=not options.no_measure)
+        made = plan(parts, memory, instances, carried)
+    except TooSmall as small:
+        return _nothing(_too_small(small, memory, instances or 1))
+    subject = Subject(model.name, measured.name, measured.gpu, kind, source, model.serve, told)
+    return made, subject
+
+
+def _memory(given: float | None, measured: ModelMemory) -> tuple[Memory, str]:
+    """The memory for the plan, and where its size comes from."""
+    machine = machine_memory()
+    of_machine = "what this container may use" if machine.limited else "all of this machine"
+    if given is None:
+        return Memory(machine.size, measured.gpu_memory), of_machine
+    size = round(given * GIGABYTE)
+    if measured.gpu is None:
+        return Memory(size), "--memory"
+    return Memory(machine.size, size), f"--memory for the GPU, otherwise {of_machine}"
+
+
+def _carried(model: _Model, parts: Sequence[Part], here: Memory, instances: int, *, measure: bool) -> int | None:
+    """How many sessions the processors of this machine carry, as `serve --sessions auto` measures and remembers it."""
+    try:
+        slots = min(SLOTS, largest(parts, here, instances).slots)
+    except TooSmall:
+        return None
+    known = circumstances(model.folder, instances, slots)
+    found = Capacities().get(known)
+    return _measured(model, instances, slots, Finding(known)) if found is None and measure else found
+
+
+def _measured(model: _Model, instances: int, slots: int, finding: Finding) -> int | None:
+    from streamer.bridge.upstreams.models import Models
+    from streamer.bridge.upstreams.tritons import Tritons
+    from streamer.commands.interrupt import run_until_signal
+    from streamer.limits import DEFAULT_MODEL
+    from streamer.triton.link import LinkError
+    from streamer.triton.server import TritonServer
+
+    found: list[int | None] = []
+    folders = {} if model.folder == model.repository / model.name else {model.name: model.folder}
+    server = TritonServer(
+        model.repository, models=[model.name], folders=folders, instances=instances, slots=slots, private=True
+    )
+
+    async def work() -> int:
+        models = Models(Tritons([server]), {DEFAULT_MODEL: model.name})
+        try:
+            await models.open()
+            found.append(await finding(models.default))
+        except LinkError as error:
+            raise TritonError(f"the sessions cannot be measured: {error}") from error
+        finally:
+            await models.close()
+        return 0
+
+    server.start()
+    try:
+        if status := run_until_signal(work()):
+            raise SystemExit(status)
+    finally:
+        server.stop()
+    return found[0]
+
+
+def _too_small(small: TooSmall, memory: Memory, instances: int) -> str:
+    """Say how much memory is missing for a single stream."""
+    streams = "1 instance with one stream needs" if instances == 1 else f"{instances} instances with a stream each need"
+    needs = f"with {round(100 * KEPT_FREE)} % kept free, {streams}"
+    if memory.holds(Memory(small.needed.main)):
+        given, needed, of_gpu = memory.gpu or 0, small.needed.gpu or 0, " of the GPU's memory"
+    else:
+        given, needed, of_gpu = memory.main, small.needed.main, ""
+    return f"{given / GIGABYTE:.2f} GB{of_gpu} is too little: {needs} {needed / GIGABYTE:.2f} GB"
+
+
+def _nothing(reason: object) -> tuple[None, None]:
+    _fail(reason)
+    return None, None
+
+
+def _fail(reason: object) -> int:
+    print(f"streamer: {reason}", file=sys.stderr)
+    return 1

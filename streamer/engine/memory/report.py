@@ -1,0 +1,162 @@
+"""Measures how much memory a recogniser takes, in a process of its own: what `streamer plan` starts.
+
+    python -m streamer.engine.memory.report FOLDER --batch 32 --kind auto < speech.raw
+
+FOLDER is a bundle, the speech is int16 at 16 kHz. It prints one JSON object: sizes in bytes, or `error`. A slot is
+measured exactly, as the difference between a recogniser with `batch` slots and one with twice as many. What does not
+depend on the slots is measured while all slots of the first recogniser compute speech as one batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.bundle import load_recogniser
+from streamer.engine.memory.footprint import Footprint, footprint, reachable
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
+from streamer.engine.recogniser import Chunk, Recogniser
+from streamer.engine.search.trie_tables import MOST_NODES, MOST_NODES_A_STREAM, TrieTables
+from streamer.engine.stream_options import StreamOptions
+from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
+
+STEPS = 4  # computed by every stream; the memory stops growing after the first ones
+BYTES_PER_SAMPLE = 2
+
+
+def main() -> int:
+    """Measure, and print the result."""
+    parser = argparse.ArgumentParser(description="Measures how much memory a recogniser takes.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--kind", choices=("auto", "cpu", "gpu"), required=True)
+    options = parser.parse_args()
+    gpu = options.kind != "cpu" and torch.cuda.is_available()
+    speech = np.frombuffer(sys.stdin.buffer.read(), dtype=np.int16)
+    try:
+        print(json.dumps(measured(options.folder, options.batch, "cuda:0" if gpu else "cpu", speech)))
+    except BundleError as error:
+        print(json.dumps({"error": str(error)}))
+        return 1
+    return 0
+
+
+def measured(folder: Path, batch: int, device: str, speech: NDArray[np.int16]) -> dict[str, Any]:
+    """Measure the recogniser of this folder on this device. BundleError if there is none."""
+    torch.set_num_threads(1)  # as in the process of an instance
+    process, gpu = _resident(), _Gpu(device)
+    recogniser = load_recogniser(folder, slots=batch, device=device)
+    idle = _in_use(recogniser)
+    _recognise(recogniser, batch, speech)
+    busy, after, gpu_after = _in_use(recogniser), _resident(), gpu.used
+    model = recogniser.model
+    state = _state(model, batch)
+    hotwords = _hotwords(recogniser)
+    del recogniser
+    slot = (_in_use(load_recogniser(folder, slots=2 * batch, device=device)) - idle) // batch
+    loaded, words = idle - slot * batch, (busy - idle) // batch
+    search = slot - state["encoder"] - state[ACTIVITY]
+    audio = LONGEST_SEGMENT_BOUNDS_MS[1] * model.sample_rate // 1000 * BYTES_PER_SAMPLE
+    return {
+        "name": model.name,
+        "device": {"kind": "cpu"} if gpu.total is None else {"kind": "gpu", "name": gpu.name, "memory": gpu.total},
+        "shared": {
+            "libraries": max(process["RssFile"], after["RssFile"] - loaded.mapped),
+            "tables": loaded.mapped,
+        },
+        "instance": {
+            "process": _bytes(process["RssAnon"], gpu.context),
+            "model": _bytes(loaded.own, loaded.device),
+            "batch": _bytes(
+                max(0, after["RssAnon"] - process["RssAnon"] - busy.own),
+                max(0, gpu_after - busy.device),
+            ),
+        },
+        "slot": {name: _bytes(part.own, part.device) for name, part in {**state, "search": search}.items()},
+        "stream": {"words": _bytes(words.own, words.device), "audio": _bytes(audio)},
+        "hotwords": hotwords,
+    }
+
+
+class _Gpu:
+    """The memory of a GPU; everything is 0 on a CPU."""
+
+    def __init__(self, device: str) -> None:
+        self.name, self.total, self.context, self._device = "", None, 0, device
+        if device != "cpu":
+            free, self.total = torch.cuda.mem_get_info(device)  # this call prepares the GPU for the process
+            self.name, self.context = torch.cuda.get_device_name(device), self.total - free
+
+    @property
+    def used(self) -> int:
+        """How much the process has taken for tensors, including what it keeps for later ones."""
+        return torch.cuda.memory_reserved(self._device) if self.total is not None else 0
+
+
+def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:
+    """Let this many streams hear different places of the speech, in the longest steps. They stay open."""
+    step_ms = max(recogniser.model.step_ms)
+    options = StreamOptions.from_dict({"step_ms": step_ms}, recogniser.model.step_ms, list(recogniser.searches))
+    size = step_ms * recogniser.model.sample_rate // 1000
+    heard = {stream: np.resize(np.roll(speech, -stream * size // 4), STEPS * size) for stream in range(streams)}
+    for stream in heard:
+        recogniser.open(stream, options)
+    for start in range(0, STEPS * size, size):
+        for _ in recogniser.step([Chunk(stream, audio[start : start + size]) for stream, audio in heard.items()]):
+            pass
+
+
+def _state(model: StreamingModel, slots: int) -> dict[str, Footprint]:
+    """What one slot takes in the state of the model."""
+    found = {"encoder": Footprint(), ACTIVITY: Footprint()}
+    for name, tensor in model.make_state(slots).items():
+        part = ACTIVITY if name.startswith(ACTIVITY) else "encoder"
+        size = tensor.nbytes // slots
+        cpu = tensor.device.type == "cpu"
+        found[part] += Footprint(own=size) if cpu else Footprint(device=size)
+    return found
+
+
+def _in_use(recogniser: Recogniser) -> Footprint:
+    """What a recogniser takes while no stream has hotwords."""
+    found = footprint(recogniser)
+    reserved = sum(part.hotword_bytes for part in _tables(recogniser))
+    return found - (Footprint(own=reserved) if _on_cpu(recogniser) else Footprint(device=reserved))
+
+
+def _on_cpu(recogniser: Recogniser) -> bool:
+    return all(tables.table.device.type == "cpu" for tables in _tables(recogniser))
+
+
+def _tables(recogniser: Recogniser) -> list[TrieTables]:
+    return [part for part in reachable(recogniser) if isinstance(part, TrieTables)]
+
+
+def _hotwords(recogniser: Recogniser) -> dict[str, Any]:
+    """The most that the hotwords of one stream take, and for how many streams there is room."""
+    size = sum(part.most_bytes_a_stream for part in _tables(recogniser))
+    most = _bytes(size) if _on_cpu(recogniser) else _bytes(0, size)
+    return {"stream": most, "streams": MOST_NODES // MOST_NODES_A_STREAM}
+
+
+def _resident() -> dict[str, int]:
+    """The memory of this process: RssAnon is its own, RssFile is mapped from files that processes share."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return {name: 1024 * int(size) for name, size in re.findall(r"^(Rss\w+):\s*(\d+) kB$", status, re.MULTILINE)}
+
+
+def _bytes(main: int, gpu: int = 0) -> dict[str, int]:
+    return {"main": main, "gpu": gpu}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

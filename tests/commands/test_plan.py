@@ -1,0 +1,224 @@
+"""`streamer plan` as a user runs it, with the shipped model and the real Triton."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import streamer.capacity.model_memory as measuring
+from streamer.capacity.model_memory import ModelMemory, model_memory, server_parts, version_folder
+from streamer.capacity.plan import Part
+from streamer.capacity.session_limit import SLOTS, Capacities, circumstances
+from streamer.cli import run
+from streamer.settings.configuration import configure
+from streamer.triton import MODEL
+from streamer.triton.model_config import model_config
+from streamer.triton.repository import asr_repository, linked_model
+from streamer.triton.server import TritonServer
+
+# Far apart, because a process also uses memory that was freed while it loaded: some megabytes in all.
+FEW, MANY = 16, 272
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[ModelMemory, list[Part]]:
+    """The real sizes, measured once for all tests."""
+    folder = asr_repository()
+    return model_memory(version_folder(folder / MODEL), 32, "KIND_CPU"), server_parts(folder)
+
+
+@pytest.fixture
+def known(
+    measured: tuple[ModelMemory, list[Part]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> tuple[ModelMemory, list[Part]]:
+    """The command gets these sizes without measuring again, and remembers nothing."""
+    monkeypatch.setattr(measuring, "model_memory", lambda *_: measured[0])
+    monkeypatch.setattr(measuring, "server_parts", lambda *_: measured[1])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return measured
+
+
+Planned = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def planned(known: object, capsys: pytest.CaptureFixture[str]) -> Planned:
+    """Run the command, and return its JSON."""
+
+    def content(*arguments: str) -> dict[str, Any]:
+        assert run(["plan", "--json", *arguments]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    return content
+
+
+def test_predicted_and_real_memory(measured: tuple[ModelMemory, list[Part]], tmp_path: Path) -> None:
+    """Two instances with different slots take what the sizes predict: within 10 % for a slot, 20 % for a process."""
+    for slots in (FEW, MANY):
+        linked_model(asr_repository() / MODEL, tmp_path / f"slots_{slots}", instances=1, slots=slots)
+    with TritonServer(tmp_path, private=True) as server:
+        stubs = {
+            int(match[1]): anonymous(child.pid)
+            for child in psutil.Process(server.pid).children(recursive=True)
+            if (match := re.search(r"slots_(\d+)_", " ".join(child.cmdline())))
+        }
+    sizes = {part.name: part.main for part in measured[0].parts}
+    slot = sizes["encoder"] + sizes["activity"] + sizes["search"]
+    process = sizes["Python and torch"] + sizes["weights and tables of its own"]
+    assert (stubs[MANY] - stubs[FEW]) / (MANY - FEW) == pytest.approx(slot, rel=0.1)
+    for slots, real in stubs.items():
+        assert real == pytest.approx(process + slots * slot, rel=0.2)
+
+
+def anonymous(process: int) -> int:
+    """The memory that a process shares with no other, and that is not mapped from a file."""
+    [size] = re.findall(r"^RssAnon:\s*(\d+) kB$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    return 1024 * int(size)
+
+
+def test_the_state_is_counted_exactly(measured: tuple[ModelMemory, list[Part]]) -> None:
+    """The encoder of the shipped model takes what its description says: keys, values, frames, features and samples."""
+    shape = json.loads((asr_repository() / MODEL / "1" / "model.json").read_text())["encoder"]
+    width, layers = shape["width"], shape["layers"]
+    numbers = layers * (2 * (shape["left_frames"] + shape["largest_chunk"]) + shape["kernel"] - 1) * width
+    [encoder] = [part.main for part in measured[0].parts if part.name == "encoder"]
+    # Features and samples are small. The numbers have 4 bytes, or 2 on a processor that is fast with those.
+    assert any(0 < encoder - size * numbers < 5000 for size in (2, 4))
+
+
+def test_the_recommendation_can_be_served(planned: Planned) -> None:
+    """The line is a valid command line of `serve`, and the lines of config.pbtxt are valid with the same numbers."""
+    found = planned("--no-measure", "--memory", "3", "--instances", "2")
+    recommended = found["recommended"]
+    words = shlex.split(recommended["command"])
+    assert words[:2] == ["streamer", "serve"]
+    flags = {name[2:]: value for name, value in zip(words[2::2], words[3::2], strict=True)}
+    settings = configure(flags, {}, None).settings
+    assert (settings.instances, settings.slots, settings.sessions) == (2, recommended["slots"], "auto")
+    assert f"max_candidate_sequences: {recommended['slots']} " in recommended["config"]
+    assert "count: 2 " in recommended["config"]
+
+
+def test_the_memory_is_the_sum_of_its_parts(planned: Planned) -> None:
+    """The recommended service takes the sum of the table, and leaves a fifth of the memory free."""
+    found = planned("--no-measure", "--memory", "2", "--instances", "1")
+    recommended = found["recommended"]
+    slots = recommended["slots"]
+    times = {"service": 1, "instance": 1, "slot": slots, "stream": slots - 1}
+    needed = sum(part["main"] * min(times[part["each"]], part["most"] or slots) for part in found["parts"])
+    assert recommended["needed"]["main"] == needed <= found["memory"]["usable"]["main"] == 1_600_000_000
+    assert found["memory"]["from"] == "--memory"
+
+
+def test_a_table(known: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --json, it prints a table, the recommendation and the reasons, in lines of a readable length."""
+    assert run(["plan", "--no-measure", "--memory", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^  encoder +\d\.\d\d +\d+ +\d+(\.\d+)?$", shown, re.MULTILINE)
+    assert re.search(r"^  streamer serve --instances \d+ --slots \d+ --sessions auto$", shown, re.MULTILINE)
+    assert re.search(r"^- The memory has room for \d+ streams ", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_what_was_measured_before(planned: Planned) -> None:
+    """A remembered result of `serve --sessions auto` is used, and limits the sessions."""
+    Capacities().put(circumstances(asr_repository() / MODEL, 2, SLOTS), 40)
+    found = planned("--memory", "4", "--instances", "2")
+    assert (found["carried"], found["recommended"]["sessions"]) == (40, 40)
+    assert found["recommended"]["command"].endswith("--instances 2 --slots 64 --sessions 40")
+    assert any("carry only 40 sessions" in reason for reason in found["why"])
+
+
+def test_the_sessions_are_measured(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise they are measured with the real Triton, and remembered."""
+    monkeypatch.setattr("streamer.commands.plan.SLOTS", 2)  # a single session, so the measurement is short
+    found = planned("--instances", "1")
+    assert found["carried"] == found["recommended"]["sessions"] == 1
+    assert Capacities().get(circumstances(asr_repository() / MODEL, 1, 2)) == 1
+
+
+def test_too_little_memory(known: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says how much is needed for one stream, and so much is enough."""
+    assert run(["plan", "--no-measure", "--memory", "0.5"]) == 1
+    [sentence] = capsys.readouterr().err.splitlines()[1:]
+    told = re.fullmatch(
+        r"streamer: 0.50 GB is too little: with 20 % kept free, 1 instance with one stream needs (\S+) GB", sentence
+    )
+    assert told is not None, sentence
+    assert run(["plan", "--no-measure", "--memory", str(float(told[1]) + 0.01)]) == 0
+
+
+def test_another_repository(planned: Planned, tmp_path: Path) -> None:
+    """The only model of a repository needs no name, and the line names both; a folder will do as well."""
+    repository = tmp_path / "models"
+    linked_model(asr_repository() / MODEL, repository_of(repository) / "mine")
+    found = planned("--no-measure", "--repository", str(repository))
+    assert found["model"] == "mine"
+    assert f"serve --repository {repository} --model mine --instances" in found["recommended"]["command"]
+    found = planned("--no-measure", "--model", str(repository / "mine"))
+    assert f"serve --model {repository / 'mine'} --instances" in found["recommended"]["command"]
+
+
+def repository_of(folder: Path) -> Path:
+    """An empty repository."""
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["--instances", "0"], 2, "--instances: must be 1 or more, not 0"),
+        (["--memory", "0"], 2, "--memory: must be a number of GB from 0.001 to 1000000, not 0"),
+        (["--model", "missing"], 2, "there is no model missing in "),
+        (["--model", "./missing"], 2, "is not the folder of a Triton model"),
+        (["--model", "a,b"], 2, "--model must be one model"),
+        (["--repository", "nowhere"], 2, "is not a model repository"),
+        (["--repository", "several"], 2, "has several models: choose one with --model (one, other)"),
+        (["--repository", "unversioned"], 1, "has no folder of a version"),
+        (["--repository", "unstateful"], 1, "slots cannot be set: the model any has no sequence_batching"),
+    ],
+)
+def test_a_wrong_argument(
+    arguments: list[str],
+    status: int,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A sentence says what is wrong, before anything is measured."""
+    monkeypatch.chdir(tmp_path)
+    config = (asr_repository() / MODEL / "config.pbtxt").read_text()
+    for model in ("several/one", "several/other", "unversioned/streaming_asr", "unstateful/any"):
+        (tmp_path / model).mkdir(parents=True)
+        text = 'backend: "python"' if "any" in model else config.replace(f'name: "{MODEL}"', "")
+        (tmp_path / model / "config.pbtxt").write_text(text)
+    try:
+        found = run(["plan", *arguments])
+    except SystemExit as end:
+        found = int(str(end.code))
+    assert found == status
+    told = capsys.readouterr()
+    assert sentence in told.err.splitlines()[-1]
+    assert told.out == ""
+
+
+def test_a_broken_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence of the model says which file is wrong."""
+    shutil.copytree(asr_repository() / MODEL, tmp_path / MODEL, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / MODEL / "1" / "model.json").write_text("{}")
+    assert model_config(tmp_path / MODEL).name == MODEL
+    assert run(["plan", "--no-measure", "--repository", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert f"{tmp_path / MODEL / '1' / 'model.json'} does not describe a model" in told.err.splitlines()[-1]
+    assert told.out == ""

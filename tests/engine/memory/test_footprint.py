@@ -1,0 +1,38 @@
+"""The bytes of tensors and of what refers to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from streamer.engine.memory.footprint import footprint, reachable
+
+LARGE = 1 << 20
+
+
+def test_tensors_count_once() -> None:
+    """Views share their storage, wherever they are."""
+    one = torch.ones(LARGE)
+    own = footprint({"one": one, "views": [one[:10], (one.view(2, -1),)]}).own
+    assert 0 <= own - 4 * LARGE < 10_000
+
+
+def test_mapped_files_are_shared(tmp_path: Path) -> None:
+    """A tensor of a mapped file is not memory of the process."""
+    save_file({"part": torch.ones(LARGE)}, tmp_path / "file.safetensors")
+    with safe_open(tmp_path / "file.safetensors", framework="pt") as file:
+        found = footprint(file.get_tensor("part"))
+    assert found.mapped >= 4 * LARGE
+    assert found.own < 10_000
+
+
+def test_code_and_recordings_are_left_out() -> None:
+    """What a function or a class refers to is not part of an object; a recording is bounded elsewhere."""
+    large = torch.ones(LARGE)
+    audio = bytearray(LARGE)
+    found = list(reachable([lambda: large, torch.nn.Linear, audio, "word"]))
+    assert "word" in found
+    assert not any(part is large or part is audio for part in found)
