@@ -1,53 +1,25 @@
-"""The files in deploy/: their metrics exist, their alerts say what to do, and docs/how-to/operations.md names all."""
+"""The files for Prometheus and Grafana: metrics exist, alerts say what to do, docs/how-to/operations.md has all."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from typing import Any
 
-import promql_parser
 import pytest
 import yaml
-from prometheus_client.metrics_core import Metric
-from prometheus_client.parser import text_string_to_metric_families
 
-from streamer.bridge.http.counts import ConnectionCounts
-from streamer.bridge.telemetry.metrics import Metrics
+from tests.deploy.known_metrics import MODEL, families, samples, selectors
 from tests.project import ROOT
 
 ALERTS = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))
 SCRAPING = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text(encoding="utf-8"))
 DASHBOARD = json.loads((ROOT / "deploy/grafana/streamer.json").read_text(encoding="utf-8"))
-MODEL = (ROOT / "asr_repo/streaming_asr/1/model.py").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/how-to/operations.md").read_text(encoding="utf-8")
 # Labels that Prometheus adds to a sample or makes itself.
 ADDED = {"job", "instance"}
 OF_PROMETHEUS = {"up"}
 ENDINGS = re.compile(r"_(total|bucket|count|sum)$")
-
-
-def families() -> list[Metric]:
-    """The metrics of a service that has just started, without the times at which its counters began."""
-    metrics = Metrics()
-    metrics.held = lambda: {"default": {"streaming_asr": 0}}
-    metrics.connections = lambda: ConnectionCounts().numbers
-    told = text_string_to_metric_families(metrics.exposition().decode())
-    return [family for family in told if not family.name.endswith("_created")]
-
-
-def samples() -> dict[str, dict[str, set[str]]]:
-    """Every sample that can be scraped, and the values of its labels; those of the model have no known values."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for family in families():
-        for sample in family.samples:
-            labels = found.setdefault(sample.name, defaultdict(set))
-            for name, value in sample.labels.items():
-                labels[name].add(value)
-    for name in re.findall(r'self\._metric\(\s*"(\w+)"', MODEL):
-        found[name] = {label: set() for label in ("model", "version", "instance")}
-    return found
 
 
 def rules() -> list[dict[str, Any]]:
@@ -60,21 +32,6 @@ def queries() -> list[tuple[str, str]]:
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", ()):
             found.append((panel["title"], target["expr"].replace("$__rate_interval", "5m")))
-    return found
-
-
-def selectors(query: str) -> list[promql_parser.VectorSelector]:
-    """The samples that a query asks for."""
-    found = []
-
-    def visit(node: object) -> None:
-        if isinstance(node, promql_parser.MatrixSelector):
-            node = node.vector_selector
-        if isinstance(node, promql_parser.VectorSelector) and node not in found:
-            found.append(node)
-
-    promql_parser.walk(promql_parser.parse(query), visit)
-    assert found
     return found
 
 

@@ -1,0 +1,53 @@
+"""The metrics that a service and its model give, and what a query asks for."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import promql_parser
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamer.bridge.http.counts import ConnectionCounts
+from streamer.bridge.telemetry.metrics import Metrics
+from tests.project import ROOT
+
+MODEL = (ROOT / "asr_repo/streaming_asr/1/model.py").read_text(encoding="utf-8")
+
+
+def families() -> list[Metric]:
+    """The metrics of a service that has just started, without the times at which its counters began."""
+    metrics = Metrics()
+    metrics.held = lambda: {"default": {"streaming_asr": 0}}
+    metrics.connections = lambda: ConnectionCounts().numbers
+    told = text_string_to_metric_families(metrics.exposition().decode())
+    return [family for family in told if not family.name.endswith("_created")]
+
+
+def samples() -> dict[str, dict[str, set[str]]]:
+    """Every sample that can be scraped, and the values of its labels; those of the model have no known values."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for family in families():
+        for sample in family.samples:
+            labels = found.setdefault(sample.name, defaultdict(set))
+            for name, value in sample.labels.items():
+                labels[name].add(value)
+    for name in re.findall(r'self\._metric\(\s*"(\w+)"', MODEL):
+        found[name] = {label: set() for label in ("model", "version", "instance")}
+    return found
+
+
+def selectors(query: str) -> list[promql_parser.VectorSelector]:
+    """The samples that a query asks for."""
+    found = []
+
+    def visit(node: object) -> None:
+        if isinstance(node, promql_parser.MatrixSelector):
+            node = node.vector_selector
+        if isinstance(node, promql_parser.VectorSelector) and node not in found:
+            found.append(node)
+
+    promql_parser.walk(promql_parser.parse(query), visit)
+    assert found
+    return found
