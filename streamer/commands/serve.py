@@ -107,6 +107,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
             from streamer.bridge.server import PortError
             from streamer.bridge.service import Service
             from streamer.bridge.session.deadlines import Limits
+            from streamer.bridge.telemetry.supervisor_messages import SupervisorMessages
             from streamer.bridge.telemetry.traces import TracesError, Tracing
             from streamer.triton.link import LinkError
         except ImportError as error:
@@ -143,12 +144,21 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
             resolve_s=settings.resolve_every,
         )
 
+        async def stay(supervisor: SupervisorMessages) -> None:
+            async with service, _controlled(service, settings.control):
+                page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
+                logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
+                supervisor.ready()
+                try:
+                    await asyncio.Event().wait()  # until a signal comes: a recogniser that was lost comes back
+                finally:
+                    supervisor.stopping()
+
         async def work() -> int:
             try:
-                async with service, _controlled(service, settings.control):
-                    page = service.url.replace("ws", "http", 1).rpartition("/v1/")[0]
-                    logs.say(f"ready: {service.url} (page and probes: {page}/); Ctrl-C ends it")
-                    await asyncio.Event().wait()  # until a signal comes: a recogniser that was lost comes back
+                # The first one, so that the supervisor sees the event loop turn during the start and the drain, too.
+                async with SupervisorMessages(os.environ) as supervisor:
+                    await stay(supervisor)
             except (PortError, LinkError, ControlError) as error:
                 return _fail(error)
             return 0

@@ -86,6 +86,25 @@ async def test_a_settings_file(triton: TritonServer, tmp_path: Path) -> None:
     assert [line["event"] for line in lines if "session" in line] == ["ready", "ended"]
 
 
+async def test_a_supervisor_is_told(triton: TritonServer, tmp_path: Path) -> None:
+    """A supervisor hears when the service is ready, that it lives, and once that it stops."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(tmp_path / "notify"))
+        supervisor.settimeout(60)
+        variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
+        with serving("--triton", triton.grpc_address, environment=variables) as served:
+            told = [supervisor.recv(100)]
+            while told[-1] != b"READY=1":
+                told.append(supervisor.recv(100))
+            assert served.state["ready"]
+            told = [supervisor.recv(100), supervisor.recv(100)]
+            assert set(told) == {b"WATCHDOG=1"}
+            assert served.end() == 0
+        while told[-1] != b"STOPPING=1":
+            told.append(supervisor.recv(100))
+        assert set(told[:-1]) == {b"WATCHDOG=1"}
+
+
 def test_the_settings_are_printed(tmp_path: Path) -> None:
     """The settings go to standard output, and nothing is started, even with contradictions or a missing file."""
     done = streamer("serve", "--print-config", "--keys", "missing", "--tls-key", "key", folder=tmp_path)

@@ -1,0 +1,64 @@
+"""The systemd unit: its command is one of the service, and its times fit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from streamer.cli import parser_of
+from streamer.commands.arguments.serve import given_flags
+from streamer.settings.configuration import Configuration, configure
+from tests.project import ROOT
+
+UNIT = (ROOT / "deploy/systemd/streamer.service").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/how-to/deployment.md").read_text(encoding="utf-8")
+AFTER_DRAIN_S = 25
+
+
+def told(name: str) -> list[str]:
+    """The values of a setting of the unit."""
+    return re.findall(rf"^{name}=(.*)$", UNIT, re.MULTILINE)
+
+
+def configuration(folder: Path) -> Configuration:
+    """The settings of the command, with the settings file of the document."""
+    [command] = told("ExecStart")
+    program, name, *arguments = command.split()
+    assert program in GUIDE
+    [written] = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+    (folder / "streamer.toml").write_text(written, encoding="utf-8")
+    options = parser_of(name).parse_args(arguments)
+    assert str(options.config) == "/etc/streamer/streamer.toml"
+    return configure(given_flags(options), {}, folder / "streamer.toml")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """The flags of the unit, and the settings in the document, are settings of the service; it requires keys."""
+    settings = configuration(tmp_path).settings
+    assert str(settings.keys) == "%d/keys"
+    assert [value.partition(":")[0] for value in told("LoadCredential")] == ["keys"]
+    assert str(settings.control).startswith(f"/run/{told('RuntimeDirectory')[0]}/")
+
+
+def test_a_drain_fits_into_the_time_to_stop(tmp_path: Path) -> None:
+    """systemd kills the service only after its sessions had the time that --drain-limit gives them."""
+    drain = configuration(tmp_path).settings.drain_limit
+    assert int(told("TimeoutStopSec")[0]) >= drain + AFTER_DRAIN_S
+    # SIGTERM for all processes would end Triton while sessions are drained.
+    assert told("KillMode") == ["mixed"]
+
+
+def test_the_service_reports() -> None:
+    """The unit waits for the messages that streamer/bridge/telemetry/supervisor_messages.py sends."""
+    assert told("Type") == ["notify"]
+    assert int(told("WatchdogSec")[0]) >= 10
+    assert int(told("TimeoutStartSec")[0]) >= 120
+
+
+def test_it_has_no_rights() -> None:
+    """The service runs as a user of its own, and can write only its own folders."""
+    assert told("User") == ["streamer"]
+    assert told("NoNewPrivileges") == ["yes"]
+    assert told("ProtectSystem") == ["strict"]
+    assert told("CapabilityBoundingSet") == [""]
+    assert {"AF_UNIX", "AF_INET", "AF_INET6"} <= set(told("RestrictAddressFamilies")[0].split())
