@@ -8,6 +8,7 @@ from pathlib import Path
 from streamer.cli import parser_of
 from streamer.commands.arguments.serve import given_flags
 from streamer.settings.configuration import Configuration, configure
+from streamer.settings.setting import PREFIX
 from tests.project import ROOT
 
 UNIT = (ROOT / "deploy/systemd/streamer.service").read_text(encoding="utf-8")
@@ -29,7 +30,9 @@ def configuration(folder: Path) -> Configuration:
     (folder / "streamer.toml").write_text(written, encoding="utf-8")
     options = parser_of(name).parse_args(arguments)
     assert str(options.config) == "/etc/streamer/streamer.toml"
-    return configure(given_flags(options), {}, folder / "streamer.toml")
+    variables = dict(value.split("=", 1) for line in told("Environment") for value in line.split())
+    streamers = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
+    return configure(given_flags(options), streamers, folder / "streamer.toml")
 
 
 def test_the_command(tmp_path: Path) -> None:
