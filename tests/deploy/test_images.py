@@ -190,7 +190,7 @@ def test_models(tmp_path: Path) -> None:
     ports = {name: free_port() for name in ("grpc", "http", "metrics")}
     places = [f"--{name}-{what}" for name, port in ports.items() for what in ("address=127.0.0.1", f"port={port}")]
     prefix = f"--backend-config=python,shm-region-prefix-name=test{os.getpid()}-"
-    command = [IMAGES / "models-entry", f"--backend-directory={tmp_path / 'backends'}", prefix, *places]
+    command = [str(IMAGES / "models-entry"), f"--backend-directory={tmp_path / 'backends'}", prefix, *places]
     with subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
