@@ -61,7 +61,7 @@ class Newcomer:
         self._terminal.watch("listening", before)
         with self._place.play(SENTENCE) as sound:
             assert sound.wait(60) == 0
-        self._terminal.watch("middle", before)
+        self._terminal.watch("classes", before)
         self._terminal.type("\x03")
 
 
