@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,6 +46,13 @@ def stubs(server: int) -> Iterator[psutil.Process]:
         with suppress(psutil.Error):  # it has ended
             if "triton_python_backend_stub" in " ".join(process.cmdline()):
                 yield process
+
+
+def asleep(process: psutil.Process) -> bool:
+    """Whether a process does nothing. One that is killed while it answers can take its tritonserver with it."""
+    used = process.cpu_times()
+    time.sleep(0.1)
+    return process.cpu_times() == used
 
 
 async def no_streams(triton: TritonServer) -> None:

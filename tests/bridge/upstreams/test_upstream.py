@@ -18,7 +18,7 @@ from streamer.triton import TritonError
 from streamer.triton.link import LinkError, Overdue
 from streamer.triton.server import TritonServer
 from tests.bridge.upstreams.opened_models import models_at, opened, until
-from tests.triton_processes import stubs
+from tests.triton_processes import asleep, stubs
 
 
 async def test_model_of_another_that_hangs_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +53,7 @@ async def test_model_of_another_is_reloaded(tmp_path: Path) -> None:
             assert reservation is not None
             await reservation.begin({})
             before = {stub.pid for stub in stubs(triton.pid)}
+            await until(lambda: all(asleep(stub) for stub in stubs(triton.pid)))
             for pid in before:
                 psutil.Process(pid).kill()
             with pytest.raises(LinkError, match="is not healthy"):
