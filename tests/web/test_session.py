@@ -107,28 +107,37 @@ async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPa
 
 
 @pytest.mark.parametrize(
-    # After SIGTERM sessions may go on for some seconds. Then the service makes final what it has recognised.
-    # In the written form, marks and capitals are those of the words before the restart too.
-    ("how", "heard_ms", "options"),
-    [(signal.SIGTERM, 8_500, {}), (signal.SIGKILL, 16_500, {"written": True})],
+    # After SIGTERM sessions may go on for some seconds. Then the service makes final what it has recognised, so there
+    # the speaker pauses meanwhile. In the written form, marks and capitals are those of the words before the restart.
+    ("how", "pause_s", "heard_ms", "options"),
+    [(signal.SIGTERM, 12.5, 12_000, {}), (signal.SIGKILL, 24.0, 16_500, {"written": True})],
     ids=["ended", "killed"],
 )
 async def test_a_service_that_is_restarted(
-    served: RestartableService, open_bench: OpenPage, how: signal.Signals, heard_ms: int, options: dict[str, bool]
+    served: RestartableService,
+    open_bench: OpenPage,
+    how: signal.Signals,
+    pause_s: float,
+    heard_ms: int,
+    options: dict[str, bool],
 ) -> None:
     """Another session recognises again what was not final: no word is lost, doubled or cut, and times go on."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(
-        """async ([url, options]) => {
+        """async ([url, options, pause]) => {
             globalThis.session = await begin({url, options});
-            globalThis.over = speak(session, "talk", {faster: 2}).then(() => session.stop());
+            globalThis.restarted = new Promise((resolve) => (globalThis.goOn = resolve));
+            globalThis.over = speak(session, "talk", {faster: 2, to: pause})
+                .then(() => restarted)
+                .then(() => speak(session, "talk", {faster: 2, from: pause}))
+                .then(() => session.stop());
         }""",
-        [served.site, options],
+        [served.site, options, pause_s],
     )
     await bench.wait_for_function("(heard) => session.told.some(({audio_ms}) => audio_ms >= heard)", arg=heard_ms)
     await served.stop(how)
     await served.start()
-    await bench.evaluate("over")
+    await bench.evaluate("goOn(), over")
     told = await bench.evaluate("session.told")
     undivided = await undisturbed(served.site, "talk.flac", **options)
     expected = [event for event in undivided if event["type"] == "final"]
