@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -72,7 +73,8 @@ async def test_an_abstract_name() -> None:
 
 async def test_a_supervisor_that_has_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A socket that is not there is a line in the log, and the service goes on."""
-    SupervisorMessages({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready()
+    with caplog.at_level(logging.WARNING, logger="streamer"):
+        SupervisorMessages({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready()
     assert "supervisor not told" in caplog.text
 
 
