@@ -67,8 +67,12 @@ $(RUNS): pyproject.toml requirements.lock | system-run
 run: $(RUNS)
 	$(PY) -m streamer --server embedded --paced "$(RECORDING)"
 
+# A test that fails is run once more, alone, as the tests of CPython are. A fault fails again. What fails only beside
+# other tests stays in the first summary, and is a fault of the test to mend.
 test: $(STAMP)
-	$(PY) -m pytest $(IN_PARALLEL) $(ARGS)
+	$(PY) -m pytest $(IN_PARALLEL) $(ARGS) || { \
+		[ $$? -eq 1 ] && echo "Once more, alone:" && $(PY) -m pytest --last-failed --last-failed-no-failures none $(ARGS); \
+	}
 
 # Slower than the tests alone: they are followed line by line, in all processes that they start.
 coverage: $(STAMP)

@@ -8,11 +8,12 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge import flush_pace, sessions
 from streamer.bridge import resumption as resumption
@@ -124,13 +125,12 @@ async def _until(service: Service, sample: str, least: float) -> None:
 
 async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Little is kept for a client that does not read, and the answers of other sessions come as soon as before."""
-    monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 5.0)
+    monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 1e6)
     monkeypatch.setattr(listener, "SEND_BUFFER", SMALL)
     monkeypatch.setattr(flush_pace, "FLUSHES_PER_S", 1e6)
     async with serving(triton) as service, session(service.url) as other:
         alone = await answer_times(other)
-        async with narrow(service.url) as websocket:
-            flooding = asyncio.create_task(_flood(websocket))
+        async with narrow(service.url) as websocket, flooding(websocket):
             # A client that does not take its messages is blocked; others get theirs at once.
             await asyncio.wait_for(_until(service, "streamer_outgoing_messages", 1), 60)
             told, before = figure(service, 'streamer_messages_total{type="flushed"}'), -1.0
@@ -141,11 +141,17 @@ async def test_who_does_not_read_delays_nobody(triton: TritonServer, monkeypatch
             assert figure(service, "streamer_outgoing_messages") >= 1
             assert (told - len(alone)) * len('{"type":"flushed","n":1,"audio_ms":0}') < UNSENT_HIGH + 64 * 1024
             assert min(beside) < 10 * min(alone)  # the machine may be busy with something else now
-            await asyncio.wait_for(_until(service, 'streamer_sessions_ended_total{reason="not_read"}', 1), 60)
-            flooding.cancel()
-            await asyncio.gather(flooding, return_exceptions=True)
-            websocket.transport.abort()
         assert min(await answer_times(other)) < 10 * min(alone)
+    await no_streams(triton)
+
+
+async def test_who_does_not_read_is_ended(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its limit, the session of a client that does not read ends."""
+    monkeypatch.setattr(http_websocket, "SEND_LIMIT_S", 0.5)
+    monkeypatch.setattr(listener, "SEND_BUFFER", SMALL)
+    monkeypatch.setattr(flush_pace, "FLUSHES_PER_S", 1e6)
+    async with serving(triton) as service, narrow(service.url) as websocket, flooding(websocket):
+        await asyncio.wait_for(_until(service, 'streamer_sessions_ended_total{reason="not_read"}', 1), 60)
     await no_streams(triton)
 
 
@@ -215,7 +221,20 @@ async def narrow(url: str) -> AsyncIterator[ClientConnection]:
         yield websocket
 
 
-async def _flood(websocket: ClientConnection) -> None:
-    while True:
-        await websocket.send(FLUSH)
-        await asyncio.sleep(0.0005)  # it shares its loop with the service
+@asynccontextmanager
+async def flooding(websocket: ClientConnection) -> AsyncIterator[None]:
+    """Send flushes without end and read nothing; at the end the connection is cut off."""
+
+    async def flood() -> None:
+        with suppress(ConnectionClosed):  # the service may end it
+            while True:
+                await websocket.send(FLUSH)
+                await asyncio.sleep(0.0005)  # it shares its loop with the service
+
+    task = asyncio.create_task(flood())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        websocket.transport.abort()

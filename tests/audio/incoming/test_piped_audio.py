@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -101,14 +102,24 @@ def test_what_is_wrong_with_a_pipe_is_said(pipe: Pipe, sent: bytes, options: dic
         ("a.mp3", None, 16_000, 1),
     ],
 )
-def test_files_in_a_pipe(pipe: Pipe, tmp_path: Path, name: str, subtype: str | None, rate: int, channels: int) -> None:
+def test_files_in_a_pipe(
+    pipe: Pipe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    subtype: str | None,
+    rate: int,
+    channels: int,
+) -> None:
     """For every format the samples are those of the file, and no temporary file is left."""
     sound = np.random.default_rng(1).normal(0, 0.1, (rate * 2, channels))
     soundfile.write(tmp_path / name, sound, rate, subtype=subtype)
     expected = read_audio(tmp_path / name)
-    left = set(Path(os.environ.get("TMPDIR", "/tmp")).glob("streamer-*.*"))
+    own = tmp_path / "temporary"
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
     assert np.array_equal(heard(pipe, (tmp_path / name).read_bytes()), expected)
-    assert set(Path(os.environ.get("TMPDIR", "/tmp")).glob("streamer-*.*")) <= left
+    assert not list(own.iterdir())
 
 
 def test_wav_is_heard_while_it_is_recorded(pipe: Pipe, tmp_path: Path) -> None:
