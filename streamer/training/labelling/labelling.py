@@ -50,10 +50,10 @@ def label(
     tell(f"{len(known)} known sentences")
     spoken = read_emissions(sources.bundle, work, name, work, STEP_MS)
     tell(f"{len(spoken)} recordings, {sum(one.utterance.seconds for one in spoken) / 3600:.2f} h")
-    scores = TextScores(Pronunciations(cmu_dictionary(), LetterToSound.load(sources.bundle / LETTERS_FILE)))
+    scores = text_scores(sources.bundle)
     rows = [
         _row(name, one.utterance, found)
-        for one, words in zip(spoken, hear(spoken, sources), strict=True)
+        for one, words in zip(spoken, hear(spoken, sources.bundle, sources.beam), strict=True)
         if (found := find_label(one, words, known, scores, limits)) and found.text not in avoided
     ]
     written = write_labelled(output, name, ((row, (recordings / row.member).read_bytes()) for row in rows))
@@ -63,13 +63,18 @@ def label(
     return written
 
 
-def hear(spoken: Sequence[EmittedUtterance], sources: Sources) -> list[tuple[HypothesisWord, ...]]:
+def hear(spoken: Sequence[EmittedUtterance], bundle: Path, beam: int) -> list[tuple[HypothesisWord, ...]]:
     """Recognise each utterance."""
-    lexicon = Lexicon.load(sources.bundle / LEXICON_FILE)
-    language = LanguageModel.load(sources.bundle / LANGUAGE_FILE)
-    options = replace(BeamOptions.load(sources.bundle / SEARCH_FILE), beam=sources.beam)
+    lexicon = Lexicon.load(bundle / LEXICON_FILE)
+    language = LanguageModel.load(bundle / LANGUAGE_FILE)
+    options = replace(BeamOptions.load(bundle / SEARCH_FILE), beam=beam)
     with torch.inference_mode():
         return run_beam(spoken, lexicon, language, options, STREAMS).hypotheses
+
+
+def text_scores(bundle: Path) -> TextScores:
+    """Return the scores of texts, by the pronunciations that a bundle knows."""
+    return TextScores(Pronunciations(cmu_dictionary(), LetterToSound.load(bundle / LETTERS_FILE)))
 
 
 def find_label(

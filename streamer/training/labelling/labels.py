@@ -18,9 +18,7 @@ class Thresholds:
     # Pairs of limits in nats per frame. A known sentence may be less likely than the recognised words by the first
     # number, if it is likelier than the next sentence by the second number.
     found: tuple[tuple[float, float], ...] = ((0.2, 0.2), (0.35, 0.5))
-    # The least sum of two figures of the recognised words: their log-likelihood per frame, which shows how well the
-    # phones fit, and their mean share of the search's probability, which shows how sure the words are.
-    heard: float = 0.6
+    heard: float = 0.6  # the least sureness of recognised words
     fewest_words: int = 3  # fewer words are not reliable
 
 
@@ -30,6 +28,15 @@ class Label:
 
     kind: str
     text: str
+
+
+def sureness(heard: Sequence[HypothesisWord], own_score: float) -> float:
+    """Return how sure recognised words are.
+
+    It is the sum of two figures: the log-likelihood of the words per frame, which shows how well the phones fit, and
+    the words' mean share of the search's probability.
+    """
+    return own_score + sum(word.share for word in heard) / len(heard)
 
 
 def choose(
@@ -47,6 +54,6 @@ def choose(
             return Label(FOUND, ranked[0])
     if len(heard) < limits.fewest_words:
         return None
-    if own_score + sum(word.share for word in heard) / len(heard) >= limits.heard:
+    if sureness(heard, own_score) >= limits.heard:
         return Label(HEARD, " ".join(word.text for word in heard))
     return None
