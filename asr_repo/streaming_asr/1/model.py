@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
-
 from streamer.engine.held_requests import HeldRequests
+from streamer.engine.turns import Turns
+
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Final, StreamEvent, as_json
 from streamer.engine.stream_options import BadOptions, StreamOptions
-from streamer.engine.turns import Turns
 
 START, END = 1, 2
 SWEEP_S = 1.0  # between checks for streams that get no audio any more
