@@ -24,6 +24,7 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import proxy
+from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, serving, session, text
@@ -135,7 +136,7 @@ async def test_stub_killed(repository: Path) -> None:
 async def test_marks_and_capitals_after_a_replay() -> None:
     """A sequence that begins at a cut in the middle of a sentence goes on with the same marks and capitals."""
     written: dict[str, Any] = {"written": True, "endpoint": {"longest_ms": 6000}}
-    triton = TritonServer(asr_repository(), slots=4)
+    triton = TritonServer(asr_repository(), models=[MODEL], slots=4)
     async with Service(triton, port=0) as service:
         right = lasting(await recognise(service.url, AUDIO, **written))
         finals = [event for event in right if event["type"] == "final"]

@@ -59,6 +59,7 @@ class ActivityHead:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._network = network
+        self.mels = len(network.mean)
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
         self._state = network.make_state(slots)
         self._activity = SlotActivity()
