@@ -42,6 +42,7 @@ SECOND_LOOK_S = 0.5
 # The ids of requests in this context begin with this, so that they can be found in Triton's log and traces.
 origin: ContextVar[str] = ContextVar("origin", default="")
 CODE_WORD = re.compile(r"([a-z][a-z_]*): (.*)", re.DOTALL)
+IN_ENSEMBLE = re.compile(r"^in ensemble '[^']*', ")  # before the message of a step
 # Triton's own error messages that a caller must tell apart, and the code word for each.
 KNOWN = (
     ("must specify the START flag", "unknown_stream"),  # for example after the idle limit
@@ -356,7 +357,7 @@ def _error(text: str) -> LinkError:
     for words, code in KNOWN:
         if words in text:
             return LinkError(code, text)
-    parts = CODE_WORD.fullmatch(text)
+    parts = CODE_WORD.fullmatch(IN_ENSEMBLE.sub("", text))
     return LinkError(parts[1], parts[2]) if parts else LinkError("refused", text)
 
 
