@@ -21,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.failures import Failures
+from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.triton_processes import soon_forgetting, streams_gone
@@ -131,7 +132,7 @@ def _nothing_fails_inside(request: pytest.FixtureRequest, failures_inside: list[
 @pytest.fixture(scope="session")
 def triton() -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""
-    with TritonServer(asr_repository()) as server:
+    with TritonServer(asr_repository(), models=[MODEL]) as server:
         yield server
 
 
@@ -172,6 +173,6 @@ def service(triton: TritonServer) -> Iterator[Service]:
 def brief_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped model in a Triton repository that drops an idle sequence after two seconds instead of fifteen."""
     repository = tmp_path_factory.mktemp("repository")
-    shutil.copytree(asr_repository(), repository, dirs_exist_ok=True)
+    shutil.copytree(asr_repository() / MODEL, repository / MODEL)
     soon_forgetting(repository)
     return repository

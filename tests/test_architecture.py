@@ -131,7 +131,7 @@ HEAVY = {
     "streamer.bridge.service": ("torch", "torchaudio", "streamer.engine"),
     "streamer.evaluate.evaluation": ("torch", "streamer.engine"),
     "streamer.engine.recogniser": ("grpc", "tritonclient", "websockets", "torch", "torchaudio"),
-    "streamer.testing.exact_adapter": ("grpc", "websockets", "torch", "streamer.bridge"),
+    "streamer.testing.exact_recogniser": ("grpc", "websockets", "torch", "streamer.bridge"),
     "streamer.testing": ("torch", "grpc", "websockets", "streamer.bridge", "streamer.engine"),
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from streamer import temporary_folder
 from streamer.temporary_folder import REMEDY, free_bytes, wanted_folder
-from streamer.triton import TritonError
+from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
@@ -36,7 +36,7 @@ def test_a_full_folder_is_named_with_its_remedy(folder: Path, monkeypatch: pytes
         temporary_folder.temporary_folder()
     assert caught.value.strerror == f"the temporary folder {folder} is full: {REMEDY}"
     with pytest.raises(TritonError) as refused:
-        TritonServer(asr_repository()).start()
+        TritonServer(asr_repository(), models=[MODEL]).start()
     assert str(refused.value) == f"Triton could not be started: {caught.value.strerror}"
 
 

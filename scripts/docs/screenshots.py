@@ -25,6 +25,7 @@ from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, as
 
 from streamer.audio.audio_file import SAMPLE_RATE, read_audio
 from streamer.bridge.service import Service
+from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
@@ -119,7 +120,7 @@ async def _site(server: str | None) -> AsyncIterator[str]:
     if server is not None:
         yield server
         return
-    async with Service(TritonServer(asr_repository(), instances=1), port=0) as service:
+    async with Service(TritonServer(asr_repository(), models=[MODEL], instances=1), port=0) as service:
         yield f"http://127.0.0.1:{service.port}"
 
 

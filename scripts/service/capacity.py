@@ -19,6 +19,7 @@ from streamer.shipped import shipped
 from streamer.testing.load.capacity_curve import live, step_table, steps
 from streamer.testing.load.live_sessions import HEADS
 from streamer.testing.watched_process import service
+from streamer.triton import MODEL
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonError, TritonServer
@@ -36,7 +37,7 @@ def main() -> int:
     options = parser.parse_args()
     audio = read_audio(AUDIO).tobytes()
     try:
-        with TritonServer(asr_repository(), slots=options.slots, instances=options.instances) as triton:
+        with TritonServer(asr_repository(), models=[MODEL], slots=options.slots, instances=options.instances) as triton:
             most, found = asyncio.run(steps(triton.grpc_address, audio))
             print(step_table(found), flush=True)
             print(f"\nThis machine can serve {found.sessions} sessions.\n\n{HEADS}", flush=True)

@@ -1,6 +1,6 @@
 """The whole service as a context manager: the Tritons, the links to them, and the port in front.
 
-async with Service(TritonServer(asr_repository())) as service:
+async with Service(TritonServer(asr_repository(), models=[MODEL])) as service:
     ...  # service.url
 """
 

@@ -15,13 +15,17 @@ from pathlib import Path
 
 import torch
 
+from streamer.engine.heads.activity_head import ActivityHead
+from streamer.engine.heads.speech_encoder import SpeechEncoder
+from streamer.engine.heads.transcript_head import EncodedAcoustics, FrameHeads
 from streamer.engine.language.language_model import LANGUAGE_FILE, LanguageModel
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.language.lexicon import Lexicon
 from streamer.engine.language.neural_model import NEURAL_FILE, NeuralModel
 from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.model_file import ModelFileError
-from streamer.engine.models.acoustic_model import AcousticModel, BundleError
+from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, AcousticModel, BundleError, read_activity
+from streamer.engine.models.acoustics import Acoustics
 from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_options import BeamOptions
@@ -34,6 +38,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
 LETTERS_FILE = "letters.safetensors"
 SEARCH_FILE = "search.json"
+SEARCHED = ("phones", "characters")  # the heads that the searches read
 
 
 def load_recogniser(
@@ -49,7 +54,56 @@ def load_recogniser(
     `precision` is the number format of the encoder; by default the best one for this machine.
     """
     folder = Path(folder)
+    model = _acoustic_model(folder, device, precision)
+    return _recogniser(folder, model, None, slots=slots, device=device, idle_limit_s=idle_limit_s)
+
+
+def load_speech_encoder(
+    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+) -> SpeechEncoder:
+    """The encoder alone. BundleError says what is wrong."""
+    model = _acoustic_model(Path(folder), device, None)
+    model.set_activity(None)
+    return SpeechEncoder(model, slots=slots, idle_limit_s=idle_limit_s)
+
+
+def load_activity_head(
+    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+) -> ActivityHead:
+    """The activity network alone. BundleError says what is wrong."""
+    network = read_activity(Path(folder))
+    if network is None:
+        raise BundleError(f"{Path(folder) / ACTIVITY_FILE} is missing: there is no activity network")
+    network = network.to(device).eval().requires_grad_(False)
+    return ActivityHead(network, slots=slots, idle_limit_s=idle_limit_s)
+
+
+def load_transcript_head(
+    folder: Path | str, *, slots: int, device: torch.device | str = "cpu", idle_limit_s: float = 20.0
+) -> Recogniser:
+    """A recogniser that reads the frames of an encoder. BundleError says what is wrong."""
+    folder = Path(folder)
+    heads = FrameHeads(_acoustic_model(folder, device, None))
+    return _recogniser(folder, heads, EncodedAcoustics(heads), slots=slots, device=device, idle_limit_s=idle_limit_s)
+
+
+def _acoustic_model(folder: Path, device: torch.device | str, precision: str | None) -> AcousticModel:
     model = AcousticModel.load(folder, device=device, dtype=PRECISIONS[precision or best_precision(device)])
+    for output in model.description.encoder.outputs:
+        if output.name in SEARCHED and output.layer < model.description.encoder.layers:
+            raise BundleError(f"{folder / MODEL_FILE}: the head {output.name} does not read the last layer")
+    return model
+
+
+def _recogniser(
+    folder: Path,
+    model: AcousticModel | FrameHeads,
+    acoustics: Acoustics | None,
+    *,
+    slots: int,
+    device: torch.device | str,
+    idle_limit_s: float,
+) -> Recogniser:
     try:
         lexicon, language = (
             Lexicon.load(folder / LEXICON_FILE, device),
@@ -68,7 +122,13 @@ def load_recogniser(
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
     return Recogniser(
-        model, searches, slots=slots, calibration=calibration, punctuation=punctuation, idle_limit_s=idle_limit_s
+        model,
+        searches,
+        slots=slots,
+        calibration=calibration,
+        punctuation=punctuation,
+        acoustics=acoustics,
+        idle_limit_s=idle_limit_s,
     )
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
+from streamer.engine.models.acoustics import Acoustics, ModelAcoustics
+from streamer.engine.models.streaming_model import Emissions, StreamingModel
+from streamer.engine.open_streams import OpenStreams
 from streamer.engine.preparation import Preparations
 from streamer.engine.search.search import Hypothesis, LikelyWords, Search
-from streamer.engine.slots import Slots, SlotsFull
-from streamer.engine.stream import Stream, TimeScale
-from streamer.engine.stream_events import StreamEvent
+from streamer.engine.segment_audio import TimeScale
+from streamer.engine.slots import SlotLease
+from streamer.engine.stream import Stream
+from streamer.engine.stream_events import StreamError, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
@@ -26,26 +29,23 @@ from streamer.engine.work import NotNow, Work
 if TYPE_CHECKING:
     from streamer.engine.punctuation.punctuation_model import PunctuationModel  # needs torch, which a model need not
 
+__all__ = ["LONGEST_CHUNK_S", "Answer", "Chunk", "Recogniser", "StreamError"]
+
 T = TypeVar("T")
 # A request with more audio would delay its batch and take too much memory.
 LONGEST_CHUNK_S = 30
 _CHARACTER_S = 0.00004  # the approximate time to prepare a character of a hotword
 
 
-class StreamError(Exception):
-    """What went wrong with one stream. The other streams of the batch are not affected."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-
-
 @dataclass(frozen=True)
 class Chunk:
-    """Audio of one stream (int16, any length). `flush` makes everything final; `end` also closes the stream."""
+    """Audio of one stream (int16, any length). `flush` makes everything final; `end` also closes the stream.
+
+    A recogniser with acoustics of its own takes what their supply takes. Its length counts samples, too.
+    """
 
     stream: int
-    samples: NDArray[np.int16]
+    samples: NDArray[np.int16] | Sized
     flush: bool = False
     end: bool = False
 
@@ -64,30 +64,33 @@ class Recogniser:
         slots: int,
         calibration: Calibration | None = None,
         punctuation: PunctuationModel | None = None,
+        acoustics: Acoustics | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are those that streams may choose from, each with room for all slots.
 
-        Without `punctuation`, the written form has no marks, and capitals only where rules give them.
+        Without `punctuation`, the written form has no marks, and capitals only where rules give them. Without
+        `acoustics`, the model computes the audio here.
         """
         self.model = model
         self.searches = searches
-        self._slots = Slots(slots)
-        self._state = model.make_state(slots)
+        self._acoustics = acoustics or ModelAcoustics(model, slots)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
-        self._idle_limit_s = idle_limit_s
-        self._now = clock
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
-        self._streams: dict[int, Stream] = {}
+        self._streams: OpenStreams[Stream] = OpenStreams(slots, idle_limit_s, clock, self._release)
         self._preparations = Preparations()
-        self.expired = 0  # streams dropped because they got no audio
 
     @property
     def live(self) -> int:
         """How many streams are open."""
-        return self._slots.live
+        return self._streams.live
+
+    @property
+    def expired(self) -> int:
+        """How many streams were dropped because they got no audio."""
+        return self._streams.expired
 
     def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
         """Open a stream under this number. If one is open already, it is closed first.
@@ -100,15 +103,15 @@ class Recogniser:
         if options.search not in self.searches:
             known = ", ".join(self.searches)
             raise StreamError("bad_options", f"there is no search {options.search!r}; known are {known}")
-        try:
-            lease = self._slots.acquire()
-        except SlotsFull as full:
-            raise StreamError("full", f"{full}; try again when a stream has ended") from None
-        self._streams[stream] = Stream(
-            lease, options, self._results(options), self._time_scale, last_used=self._now(), speaking=options.speaking
-        )
+        supply = self._acoustics.supply(self._time_scale, self._time_scale.samples(options.step_ms))
+
+        def make(lease: SlotLease, now: float) -> Stream:
+            results, scale = self._results(options), self._time_scale
+            return Stream(lease, options, results, scale, supply, last_used=now, speaking=options.speaking)
+
+        slot = self._streams.open(stream, make).lease.slot
         estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
-        self._preparations.add(stream, self._preparation(lease.slot, options), options.caller, estimate_s)
+        self._preparations.add(stream, self._preparation(slot, options), options.caller, estimate_s)
         if at_once or not options.hotwords:
             self._prepare_at_once(stream)
 
@@ -126,7 +129,7 @@ class Recogniser:
         ended: list[tuple[int, StreamError | None]] = []
         for stream, error in self._preparations.advance():
             if error is None:
-                self._streams[stream].last_used = self._now()
+                self._streams.use(stream)
                 ended.append((stream, None))
             else:
                 self.close(stream)
@@ -135,24 +138,11 @@ class Recogniser:
 
     def close(self, stream: int) -> None:
         """Close a stream and free its slot. A number that is not open has no effect."""
-        closed = self._streams.pop(stream, None)
-        if closed:
-            self._preparations.drop(stream)
-            self.searches[closed.options.search].release(closed.lease.slot)
-            self._slots.release(closed.lease)
+        self._streams.close(stream)
 
     def expire(self) -> list[int]:
         """Close the streams that got no request for longer than the idle limit. Returns their numbers."""
-        oldest = self._now() - self._idle_limit_s
-        idle = [
-            number
-            for number, stream in self._streams.items()
-            if stream.last_used < oldest and number not in self._preparations
-        ]
-        for number in idle:
-            self.close(number)
-        self.expired += len(idle)
-        return idle
+        return self._streams.expire(self._preparations)
 
     def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
         """Compute a batch. Yields (index of the chunk, its events or its error), each as soon as it is complete."""
@@ -163,22 +153,22 @@ class Recogniser:
             except StreamError as error:
                 yield index, error
         while running:
-            due: dict[int, list[tuple[int, Stream, NDArray[np.int16]]]] = {}
+            due: dict[int, list[tuple[int, Stream, Any]]] = {}
             finished: dict[int, Stream] = {}
             for index, stream in running.items():
                 # One that was closed between two answers of this batch is finished: its slot may be another stream's.
-                samples = stream.next_step() if self._slots.valid(stream.lease) else None
-                if samples is None:
+                step = stream.next_step() if self._streams.holds(stream) else None
+                if step is None:
                     finished[index] = stream
                 else:
-                    due.setdefault(stream.step_samples, []).append((index, stream, samples))
+                    due.setdefault(stream.step_samples, []).append((index, stream, step))
             if finished:
                 running = {index: stream for index, stream in running.items() if index not in finished}
                 yield from self._answers(chunks, finished)
                 continue  # meanwhile, others may have been closed
             for group in due.values():
                 try:
-                    self._compute([stream for _, stream, _ in group], [samples for _, _, samples in group])
+                    self._compute([stream for _, stream, _ in group], [step for _, _, step in group])
                 except Exception as error:
                     # The state of the buffers is unknown now, so none of these streams can go on.
                     for index, _, _ in group:
@@ -187,18 +177,19 @@ class Recogniser:
                         yield index, StreamError("failed", f"the model could not compute this step: {error}")
 
     def _take(self, chunk: Chunk, running: dict[int, Stream]) -> Stream:
-        stream = self._streams.get(chunk.stream)
-        if stream is None:
-            raise StreamError("unknown_stream", "the stream was never opened here, has ended, or was idle for too long")
+        stream = self._streams.use(chunk.stream)
         if any(other is stream for other in running.values()):
             raise StreamError("busy_stream", "a batch can contain only one chunk of each stream")
         if len(chunk.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
             raise StreamError("too_long", f"a request must have at most {LONGEST_CHUNK_S} s of audio")
         self._prepare_at_once(chunk.stream)
-        stream.last_used = self._now()
-        stream.append(chunk.samples)
+        stream.supply.append(chunk.samples)
         stream.flushing = chunk.flush or chunk.end
         return stream
+
+    def _release(self, number: int, stream: Stream) -> None:
+        self._preparations.drop(number)
+        self.searches[stream.options.search].release(stream.lease.slot)
 
     def _results(self, options: StreamOptions) -> ResultBuilder:
         marks = None
@@ -221,13 +212,9 @@ class Recogniser:
             self.close(stream)
             raise _stream_error(error) from error
 
-    def _compute(self, streams: Sequence[Stream], samples: Sequence[NDArray[np.int16]]) -> None:
+    def _compute(self, streams: Sequence[Stream], steps: Sequence[Any]) -> None:
         slots = [stream.lease.slot for stream in streams]
-        emissions = self.model.step(self._state, slots, np.stack(samples))
-        activity: dict[int, list[float]] = {}
-        if ACTIVITY in emissions:
-            rows = emissions[ACTIVITY][:, :, 0].tolist()
-            activity = {slot: list(map(math.exp, row)) for slot, row in zip(slots, rows, strict=True)}
+        emissions, activity = self._acoustics.compute(slots, steps, [stream.speaking for stream in streams])
         read = {
             stream.lease.slot: stream.read(hypothesis, activity.get(stream.lease.slot), self._search_of(stream))
             for stream, hypothesis in self._searched(streams, emissions)
@@ -268,9 +255,13 @@ class Recogniser:
 
     def _answers(self, chunks: Sequence[Chunk], finished: Mapping[int, Stream]) -> Iterator[Answer]:
         """The answers for streams that have no whole step left. Those that are flushed are concluded together."""
-        valid = {index: stream for index, stream in finished.items() if self._slots.valid(stream.lease)}
+        valid = {index: stream for index, stream in finished.items() if self._streams.holds(stream)}
         concluded = self._marked(
-            {index: stream.conclude(self._search_of(stream)) for index, stream in valid.items() if stream.flushing}
+            {
+                index: stream.conclude(self._search_of(stream))
+                for index, stream in valid.items()
+                if stream.flushing and stream.supply.again is None
+            }
         )
         self._start_afresh([valid[index].lease.slot for index, begun in concluded.items() if begun])
         for index in valid:
@@ -278,13 +269,13 @@ class Recogniser:
                 self.close(chunks[index].stream)
         for index, stream in finished.items():
             if index in valid:
-                yield index, stream.take_events()
+                yield index, stream.take_events(ended=chunks[index].end)
             else:
                 yield index, StreamError("unknown_stream", "the stream was closed while its audio was computed")
 
     def _start_afresh(self, slots: Sequence[int]) -> None:
         if slots:
-            self.model.reset(self._state, slots)
+            self._acoustics.reset(slots)
             for search in self.searches.values():
                 search.reset(slots)
 

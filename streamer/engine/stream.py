@@ -1,29 +1,22 @@
-"""One stream inside the recogniser: the audio of its running segment, and the events that it still has to send."""
+"""One stream inside the recogniser: the steps of its running segment, and the events that it still has to send."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker
+from streamer.engine.models.activity_tracker import ActivityReading
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
+from streamer.engine.segment_audio import Supply, TimeScale
 from streamer.engine.slots import SlotLease
-from streamer.engine.stream_events import Cut, Flushed, Heard, Speech, StreamEvent
+from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Asking
 
-BYTES_PER_SAMPLE = 2
-# The model emits words with a delay. This much faint noise after the last sample makes it emit the rest.
-TAIL_MS = 320
 # What the client makes final ends like what is followed by a long pause.
 FLUSH_PAUSE_MS = 1000
-# Noise instead of zeros, because models are poor at exact silence. Always the same, so a replay gives the same words.
-_TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)
 
 
 NO_WORDS = Hypothesis((), 0)
@@ -39,27 +32,9 @@ class SegmentSearch(Protocol):
         """The likeliest hypotheses if the segment ended here."""
 
 
-@dataclass(frozen=True)
-class TimeScale:
-    """Converts between samples, emission frames and milliseconds."""
-
-    sample_rate: int
-    frame_samples: int
-
-    @property
-    def frame_ms(self) -> float:
-        return 1000 * self.frame_samples / self.sample_rate
-
-    def samples(self, milliseconds: int) -> int:
-        return milliseconds * self.sample_rate // 1000
-
-    def ms(self, samples: int) -> int:
-        return samples * 1000 // self.sample_rate
-
-
 @dataclass
 class Stream:
-    """The state of one stream outside the model's buffers: audio since the last cut, segment number, pending events.
+    """The state of one stream outside the model's buffers: its steps, segment number, pending events.
 
     It is the recogniser's side of a `streamer.bridge.session.stream.Stream`: one channel of a session.
     """
@@ -68,15 +43,12 @@ class Stream:
     options: StreamOptions
     results: ResultBuilder
     time_scale: TimeScale
+    supply: Supply
     last_used: float
-    received: int = 0
     flushing: bool = False
     events: list[StreamEvent] = field(default_factory=list)
-    _audio: bytearray = field(default_factory=bytearray)  # of the running segment
-    _base: int = 0  # the sample at which the running segment starts
-    _computed: int = 0  # samples of the running segment that the model has read, including the tail
     _segment: int = 0
-    _tracker: ActivityTracker | None = None  # of the running segment, if the model reports activity
+    _activity: ActivityReading | None = None  # of the running segment, if the model reports activity
     speaking: bool = False  # the last speech event said so
     _spoke: bool = False  # somebody was speaking at some time in the running segment
 
@@ -85,39 +57,23 @@ class Stream:
         """The length of one step of this stream in samples."""
         return self.time_scale.samples(self.options.step_ms)
 
-    def append(self, samples: NDArray[np.int16]) -> None:
-        """Append audio."""
-        self._audio += samples.tobytes()
-        self.received += len(samples)
+    def next_step(self) -> Any | None:
+        """The next step; None while there is no whole one."""
+        return self.supply.next_step(self.flushing)
 
-    def next_step(self) -> NDArray[np.int16] | None:
-        """The samples of the next step; None while there are too few."""
-        end = self._computed + self.step_samples
-        held = len(self._audio) // BYTES_PER_SAMPLE
-        if end <= held:
-            return self._samples(self._computed, end)
-        # No word fits into less than a frame. Without this check a flush after every sample would cost two steps each.
-        if not self._computed and held < self.time_scale.frame_samples:
-            return None
-        if self.flushing and held and self._computed < held + self.time_scale.samples(TAIL_MS):
-            rest = self._samples(self._computed, held)
-            tail: NDArray[np.int16] = np.resize(_TAIL, self.step_samples - len(rest))
-            return np.concatenate([rest, tail])
-        return None
-
-    def read(self, found: Hypothesis, activity: Sequence[float] | None, search: SegmentSearch) -> Asking[bool]:
+    def read(self, found: Hypothesis, activity: ActivityReading | None, search: SegmentSearch) -> Asking[bool]:
         """Handle the results of a step. True if the segment ended, so the model must start afresh.
 
-        `activity` is the probability of speech in each frame, None if the model does not report it.
+        `activity` is what is known after the step, None if the model does not report it.
         """
-        self._computed += self.step_samples
+        self.supply.advance()
         quiet = self._follow(activity)
         if not self._opened:
             found = NO_WORDS  # in a segment in which nobody spoke, words come from music or keys
         if found.words and not self._spoke:
             self._say_speech(True, self._sample(found.words[0].start))
         rule, frame_ms = self.options.endpoint, self.time_scale.frame_ms
-        ending = rule.segment_end(found, self._computed // self.time_scale.frame_samples, frame_ms, quiet)
+        ending = rule.segment_end(found, self.supply.computed // self.time_scale.frame_samples, frame_ms, quiet)
         if ending is None:
             stable = min(found.stable, rule.settled(found.words, frame_ms))
             partial = yield from self.results.partial(found, stable, self._position)
@@ -127,56 +83,56 @@ class Stream:
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
         last = search.finish().words if found.words or found.running else ()
         words = last if ending.silence else _shared(found.words, last)
-        cut = min(self._sample(ending.frame), self.received)
-        heard_ms = self.time_scale.ms(self._computed) if ending.silence else None
+        cut = min(self._sample(ending.frame), self.supply.received)
+        heard_ms = self.time_scale.ms(self.supply.computed) if ending.silence else None
         yield from self._end_segment(cut, words, ending.frame, search, heard_ms=heard_ms)
         return True
 
     def conclude(self, search: SegmentSearch) -> Asking[bool]:
         """Make everything final and answer the flush: all audio is computed. True if the model must start afresh."""
         self.flushing = False
-        begun = self._computed > 0
+        begun = self.supply.computed > 0
         # All words, including those that the model emitted during the tail: they were said before it.
         words = search.finish().words if begun and self._opened else ()
-        heard_ms = self.time_scale.ms(self.received - self._base) + FLUSH_PAUSE_MS
-        yield from self._end_segment(self.received, words, None, search, heard_ms=heard_ms)
-        self.events.append(Flushed(self.time_scale.ms(self.received)))
+        heard_ms = self.time_scale.ms(self.supply.received - self.supply.base) + FLUSH_PAUSE_MS
+        yield from self._end_segment(self.supply.received, words, None, search, heard_ms=heard_ms)
+        self.events.append(Flushed(self.time_scale.ms(self.supply.received)))
         return begun
 
-    def take_events(self) -> list[StreamEvent]:
-        """The events since the last call, followed by how much audio has arrived."""
+    def take_events(self, *, ended: bool = False) -> list[StreamEvent]:
+        """The events since the last call, then how much audio has arrived, then what must be computed again."""
         events, self.events = self.events, []
-        return [*events, Heard(self.received, self.time_scale.ms(self.received))]
+        events.append(Heard(self.supply.received, self.time_scale.ms(self.supply.received)))
+        again = self.supply.again
+        if again is not None and not (ended and again.sample == self.supply.received):
+            events.append(Again(again.sample, again.run, self.speaking))
+        return events
 
     @property
     def _position(self) -> SegmentPosition:
         # Frames of the tail are after the last sample, but no reported time may be.
-        heard = min(self._base + self._computed, self.received)
+        heard = min(self.supply.base + self.supply.computed, self.supply.received)
         return SegmentPosition(
-            self._segment, self.time_scale.ms(self._base), self.time_scale.ms(heard), self.time_scale.frame_ms
+            self._segment, self.time_scale.ms(self.supply.base), self.time_scale.ms(heard), self.time_scale.frame_ms
         )
 
     @property
     def _opened(self) -> bool:
-        return self._tracker is None or self._tracker.opened
+        return self._activity is None or self._activity.opened
 
-    def _follow(self, activity: Sequence[float] | None) -> int | None:
+    def _follow(self, activity: ActivityReading | None) -> int | None:
         """Follow the activity of a step. Returns the number of frames since the last activity."""
         if activity is None:
             return None
-        if self._tracker is None:
-            self._tracker = ActivityTracker(ActivityRule(), speaking=self.speaking)
+        if self._activity is None:
             self._spoke = self.speaking
-        for boundary in self._tracker.read(activity):
+        self._activity = activity
+        for boundary in activity.boundaries:
             self._say_speech(boundary.speaking, self._sample(boundary.frame))
-        return self._tracker.quiet
-
-    def _samples(self, start: int, end: int) -> NDArray[np.int16]:
-        window = self._audio[start * BYTES_PER_SAMPLE : end * BYTES_PER_SAMPLE]
-        return np.frombuffer(window, dtype=np.int16)
+        return activity.quiet
 
     def _sample(self, frame: int) -> int:
-        return self._base + frame * self.time_scale.frame_samples
+        return self.supply.base + frame * self.time_scale.frame_samples
 
     def _end_segment(
         self,
@@ -192,7 +148,7 @@ class Stream:
         `heard_ms`: the speaker paused, and is silent until then; None if the segment has its greatest length.
         """
         kept, silence = _before(words, frame), heard_ms is not None
-        ending = SegmentEnding(silence, self.time_scale.ms(cut - self._base), heard_ms, tuple(words[len(kept) :]))
+        ending = SegmentEnding(silence, self.time_scale.ms(cut - self.supply.base), heard_ms, tuple(words[len(kept) :]))
         if kept:
             # Ask for more than the client wants, because those that differ only after the cut are merged.
             others = search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
@@ -203,19 +159,17 @@ class Stream:
             self.results.cut(self._position, ending)
         if silence and self.speaking:
             self._pause(self._sample(kept[-1].end) if kept else cut, over=frame is None)
-        if cut > self._base:
+        if cut > self.supply.base:
             self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context))
-        del self._audio[: (cut - self._base) * BYTES_PER_SAMPLE]
-        self._base, self._computed = cut, 0
-        self._tracker, self._spoke = None, self.speaking
+        self.supply.begin_at(cut)
+        self._activity, self._spoke = None, self.speaking
 
     def _pause(self, sample: int, *, over: bool) -> None:
         """A segment ended in silence, so speech ends too, unless there is still activity without words."""
-        if self._tracker is None or not self._tracker.speaking:
+        if self._activity is None or not self._activity.speaking:
             self._say_speech(False, sample)
-        elif over or self._tracker.quiet * self.time_scale.frame_ms >= self.options.endpoint.quiet_ms:
-            boundary = self._tracker.end()
-            self._say_speech(False, self._sample(boundary.frame) if boundary else sample)
+        elif over or self._activity.quiet * self.time_scale.frame_ms >= self.options.endpoint.quiet_ms:
+            self._say_speech(False, self._sample(self._activity.last_active))
 
     def _say_speech(self, speaking: bool, sample: int) -> None:
         if speaking == self.speaking:
@@ -223,7 +177,9 @@ class Stream:
         self.speaking = speaking
         self._spoke = self._spoke or speaking
         if self.options.speech:
-            self.events.append(Speech("start" if speaking else "end", self.time_scale.ms(min(sample, self.received))))
+            self.events.append(
+                Speech("start" if speaking else "end", self.time_scale.ms(min(sample, self.supply.received)))
+            )
 
 
 def _before(words: Sequence[HypothesisWord], frame: int | None) -> tuple[HypothesisWord, ...]:

@@ -103,7 +103,28 @@ class Heard:
     audio_ms: int
 
 
-StreamEvent = Partial | Final | Speech | Cut | Flushed | Heard
+@dataclass(frozen=True)
+class Again:
+    """The encoder must compute again from this sample: a segment was cut there, and what it computed since is dropped.
+
+    `run` counts these events from 1, and `speaking` is what the encoder's heads must know of the speech before the cut.
+    """
+
+    type: ClassVar[str] = "again"
+    sample: int
+    run: int
+    speaking: bool
+
+
+StreamEvent = Partial | Final | Speech | Cut | Flushed | Heard | Again
+
+
+class StreamError(Exception):
+    """What went wrong with one stream. The other streams of the batch are not affected."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
 
 
 def as_json(event: StreamEvent) -> str:

@@ -1,98 +1,47 @@
-"""Runs in Triton: the shipped `model.py` with the exact recogniser, which may have a fault."""
+"""Runs in Triton: the shipped adapter with the exact recogniser, which may have a fault."""
 
 from __future__ import annotations
 
-import importlib.util
-import time
-from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from streamer.engine.recogniser import Answer, Chunk, Recogniser
-from streamer.engine.search.greedy_search import GreedySearch
-from streamer.engine.stream_options import StreamOptions
-from streamer.testing.exact_model import ExactModel
+from streamer.adapters.event_model import EventModel
+from streamer.adapters.instance import Instance
+from streamer.engine.recogniser import Recogniser
+from streamer.engine.stream_events import StreamEvent
+from streamer.testing.exact_recogniser import FaultyRecogniser, exact_recogniser
 from streamer.testing.exact_repository import Fault
-from streamer.testing.exact_speech import UNITS
 from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 
 if TYPE_CHECKING:
     from streamer.engine.punctuation.punctuation_model import PunctuationModel
 
-HANG_S = 12.0
-FOREVER_S = 3600.0
-HANG_FILE = "hang"
 
-
-def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = False) -> Any:
-    """The shipped module with the exact recogniser; `source` is the file that takes its place in the repository.
+def adapter(source: str, fault: Fault | None = None, *, punctuation: bool = False) -> type[EventModel]:
+    """The class for Triton, with the exact recogniser; `source` is the file of the model.
 
     With `punctuation`, the shipped punctuation model decides marks.
     """
-    path = asr_repository() / MODEL / "1" / "model.py"
-    spec = importlib.util.spec_from_file_location("shipped_model", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    marks = _shipped_punctuation(path.parent) if punctuation else None
-    module.recogniser_of = partial(_load, Path(source).resolve().parent, fault, marks)
-    if fault == "talks nonsense":
-        module.as_json = lambda event: "nonsense"
-    return module
+
+    class ExactAdapter(EventModel):
+        """The shipped adapter with another recogniser."""
+
+        def load(self, instance: Instance) -> Recogniser:
+            if fault == "does not load":
+                raise RuntimeError("no weights")
+            if fault is None:
+                marks = _shipped_punctuation() if punctuation else None
+                return exact_recogniser(instance.slots, instance.idle_limit_s, marks)
+            return FaultyRecogniser(fault, Path(source).resolve().parent, instance.slots, instance.idle_limit_s)
+
+        def text(self, event: StreamEvent) -> str:
+            return "nonsense" if fault == "talks nonsense" else super().text(event)
+
+    return ExactAdapter
 
 
-def exact_recogniser(slots: int, idle_limit_s: float = 20.0, punctuation: PunctuationModel | None = None) -> Recogniser:
-    """A recogniser that reads letters from the level of the audio, with any search."""
-    return Recogniser(ExactModel(), _searches(slots), slots=slots, punctuation=punctuation, idle_limit_s=idle_limit_s)
-
-
-class FaultyRecogniser(Recogniser):
-    """An exact recogniser with a fault."""
-
-    def __init__(self, fault: Fault, folder: Path, slots: int, idle_limit_s: float) -> None:
-        super().__init__(ExactModel(), _searches(slots), slots=slots, idle_limit_s=idle_limit_s)
-        self._fault = fault
-        self._folder = folder
-
-    def open(self, stream: int, options: StreamOptions | None = None, *, at_once: bool = True) -> None:
-        """Open a stream; takes a long time with the fault `hangs`."""
-        if self._fault == "hangs" and not self.live:
-            time.sleep(HANG_S)
-        super().open(stream, options, at_once=at_once)
-
-    def step(self, chunks: Sequence[Chunk]) -> Iterator[Answer]:
-        """Compute a batch; fails, gives no events or never ends, depending on the fault."""
-        if self._fault == "fails":
-            raise RuntimeError("no audio")
-        if self._fault == "hangs later" and (self._folder / HANG_FILE).exists():
-            time.sleep(FOREVER_S)
-        for index, answer in super().step(chunks):
-            yield index, [] if self._fault == "says nothing" and isinstance(answer, list) else answer
-
-
-def _load(
-    beside: Path,
-    fault: Fault | None,
-    punctuation: PunctuationModel | None,
-    args: object,
-    slots: int,
-    idle_limit_s: float,
-) -> Recogniser:
-    if fault == "does not load":
-        raise RuntimeError("no weights")
-    if fault is None:
-        return exact_recogniser(slots, idle_limit_s, punctuation)
-    return FaultyRecogniser(fault, beside, slots, idle_limit_s)
-
-
-def _shipped_punctuation(bundle: Path) -> PunctuationModel:
+def _shipped_punctuation() -> PunctuationModel:
     import streamer.engine.punctuation.punctuation_model as models  # imports torch, which most of these models spare
 
-    return models.PunctuationModel.load(bundle)
-
-
-def _searches(slots: int) -> dict[str, GreedySearch]:
-    return {name: GreedySearch(UNITS, slots) for name in ("lexicon", "greedy")}
+    return models.PunctuationModel.load(asr_repository() / MODEL / "1")

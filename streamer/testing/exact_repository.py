@@ -1,6 +1,6 @@
 """Makes model repositories for a real Triton. Their model recognises test audio exactly, and can have a fault.
 
-Triton, its configuration and the adapter `model.py` are the shipped ones; only the recogniser is different.
+Triton, its configuration and the adapter are the shipped ones; only the recogniser is different.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAULTS: Final[dict[Fault, str]] = {
 
 _ADAPTER = """from streamer.testing.exact_adapter import adapter
 
-TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation}).TritonPythonModel
+TritonPythonModel = adapter(__file__, {fault!r}, punctuation={punctuation})
 """
 
 

@@ -31,7 +31,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[impo
 
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
-from streamer.wire.model_events import ModelEvent, parse
+from streamer.wire.model_events import Again, Flushed, Heard, ModelEvent, parse
 
 # When so many requests of all sequences wait to be written, no new sequence starts. Existing sequences go on, since
 # each of them has at most one request under way.
@@ -42,6 +42,7 @@ SECOND_LOOK_S = 0.5
 # The ids of requests in this context begin with this, so that they can be found in Triton's log and traces.
 origin: ContextVar[str] = ContextVar("origin", default="")
 CODE_WORD = re.compile(r"([a-z][a-z_]*): (.*)", re.DOTALL)
+IN_ENSEMBLE = re.compile(r"^in ensemble '[^']*', ")  # before the message of a step
 # Triton's own error messages that a caller must tell apart, and the code word for each.
 KNOWN = (
     ("must specify the START flag", "unknown_stream"),  # for example after the idle limit
@@ -92,8 +93,10 @@ async def ready(address: str, model: str = MODEL, timeout: float = 2.0) -> bool:
 class Link:
     """A stream to a model of one Triton. connect() makes it."""
 
-    def __init__(self, channel: Any, call: Any, model: str) -> None:
+    def __init__(self, channel: Any, call: Any, model: str, *, in_steps: bool = False) -> None:
+        """`in_steps`: the model is an ensemble, which may ask for an answer before it goes on."""
         self._channel, self._call, self._model = channel, call, model
+        self.in_steps = in_steps
         self._outgoing: asyncio.Queue[Any] = asyncio.Queue()  # bounded by _put(); None ends the writing
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._open: set[Sequence] = set()  # started and not ended
@@ -114,7 +117,8 @@ class Link:
             answer = await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=timeout)
             if not answer.config.model_transaction_policy.decoupled:
                 raise LinkError("refused", f"the model {model} is not decoupled")
-            return cls(channel, stub.ModelStreamInfer(), model)
+            in_steps = answer.config.HasField("ensemble_scheduling")
+            return cls(channel, stub.ModelStreamInfer(), model, in_steps=in_steps)
         except BaseException as error:
             await channel.close()
             if isinstance(error, grpc.aio.AioRpcError):
@@ -231,7 +235,41 @@ class Sequence:
         if self._over or self._busy:
             code, reason = ("over", "was ended") if self._over else ("busy", "has a request on its way")
             raise LinkError(code, f"sequence {self.id} {reason}")
-        request = self._request(pcm, end=end, flush=flush, timeout=timeout)
+        self._busy = True
+        try:
+            if not self._link.in_steps:
+                return await self._ask(pcm, {"flush": True} if flush else {}, timeout, end=end)
+            return await self._ask_in_steps(pcm, timeout, flush=flush or end, end=end)
+        finally:
+            self._busy = False
+
+    async def _ask_in_steps(self, pcm: bytes, timeout: float, *, flush: bool, end: bool) -> list[ModelEvent]:
+        """Ask a model that may need several requests, and give it the answers that it asks for."""
+        try:
+            options: dict[str, object] = {"flush": True} if flush else {}
+            events = await self._ask(pcm, options, timeout)
+            while isinstance(events[-1] if events else None, Again):
+                flush = flush and not any(isinstance(event, Flushed) for event in events)
+                if end and not flush:
+                    break  # nothing follows the cut
+                options = {"again": vars(events[-1]), **({"flush": True} if flush else {})}
+                # How much was heard comes again.
+                events = events[:-2] + await self._ask(b"", options, timeout)
+        except BaseException:
+            if end:
+                self.discard()
+            raise
+        if not end:
+            return events
+        closing = await self._ask(b"", {}, timeout, end=True)
+        told = [event for event in events if not isinstance(event, (Again, Heard))]
+        return told + [event for event in closing if not isinstance(event, (Again, Flushed))]
+
+    async def _ask(
+        self, pcm: bytes, options: Mapping[str, object], timeout: float, *, end: bool = False
+    ) -> list[ModelEvent]:
+        """Send one request with these options besides those of the start."""
+        request = self._request(pcm, options, end=end, timeout=timeout)
         answer_to = self._post(request, end=end)
         overdue = Overdue(f"no answer to sequence {self.id} within {timeout:g} s")
         loop = asyncio.get_running_loop()
@@ -241,19 +279,17 @@ class Sequence:
             timers.append(loop.call_later(min(SECOND_LOOK_S, timeout), _settle, answer_to, overdue))
 
         timers.append(loop.call_later(timeout, look_again))
-        self._busy = True
         try:
             answer = await answer_to
         finally:
             for timer in timers:
                 timer.cancel()
             self._link._forget(request)
-            self._busy = False
         if isinstance(answer, LinkError):
             raise answer
         if answer.error_message:
             error = _error(answer.error_message)
-            if error.code == "unknown_stream":
+            if error.code == "unknown_stream" and not self._link.in_steps:
                 self._link._open.discard(self)  # Triton does not know it, so there is nothing to end
             raise error
         try:
@@ -270,7 +306,7 @@ class Sequence:
         """End the sequence without waiting for the answer. Does nothing if the sequence is not open."""
         if self._started and not self._over:
             self._over = True
-            request = self._request(b"", end=True)
+            request = self._request(b"", {}, end=True)
             with suppress(LinkError):  # Triton frees the slot after its idle limit
                 self._post(request, end=True)
             self._link._open.discard(self)
@@ -287,12 +323,10 @@ class Sequence:
         (self._link._open.discard if end else self._link._open.add)(self)
         return answer
 
-    def _request(self, pcm: bytes, *, end: bool, flush: bool = False, timeout: float = 0.0) -> Any:
+    def _request(self, pcm: bytes, more: Mapping[str, object], *, end: bool, timeout: float = 0.0) -> Any:
         if len(pcm) % 2:
             raise ValueError(f"{len(pcm)} bytes are not a whole number of int16 samples")
-        options = {} if self._started else self._options
-        if flush:
-            options = {**options, "flush": True}
+        options = more if self._started else {**self._options, **more}
         # Every request has this input, because Triton does not batch requests with it and without it.
         text = json.dumps(options).encode()
         request = service_pb2.ModelInferRequest(model_name=self._model)
@@ -323,7 +357,7 @@ def _error(text: str) -> LinkError:
     for words, code in KNOWN:
         if words in text:
             return LinkError(code, text)
-    parts = CODE_WORD.fullmatch(text)
+    parts = CODE_WORD.fullmatch(IN_ENSEMBLE.sub("", text))
     return LinkError(parts[1], parts[2]) if parts else LinkError("refused", text)
 
 

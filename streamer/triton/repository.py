@@ -27,24 +27,43 @@ def models_in(repository: Path) -> tuple[str, ...]:
     return found
 
 
+def steps_in(repository: Path) -> frozenset[str]:
+    """Return the names of the models that are steps of ensembles in a repository."""
+    ensembles = (model_config(path.parent) for path in repository.glob(f"*/{CONFIG}"))
+    return frozenset(step.model_name for config in ensembles for step in config.ensemble_scheduling.step)
+
+
 def linked_copy(
     repository: Path, copy: Path, models: Sequence[str], *, instances: int | None, slots: int | None
 ) -> None:
-    """Make `copy` a repository of links, in which `models` have these numbers of instances and of slots in each."""
+    """Make `copy` a repository of links, in which `models` have these numbers of instances and of slots in each.
+
+    The steps of ensembles get them, too: they are loaded with their ensemble.
+    """
     copy.mkdir()
+    steps = steps_in(repository)
     for model in repository.iterdir():
-        if model.name in models:
+        if model.name in steps:
+            linked_model(model, copy / model.name, instances=instances, slots=slots, is_step=True)
+        elif model.name in models:
             linked_model(model, copy / model.name, instances=instances, slots=slots)
         else:
             (copy / model.name).symlink_to(model)
 
 
-def linked_model(model: Path, copy: Path, *, instances: int | None = None, slots: int | None = None) -> None:
+def linked_model(
+    model: Path, copy: Path, *, instances: int | None = None, slots: int | None = None, is_step: bool = False
+) -> None:
     """Make `copy` a model of links with these numbers, named like its folder. Replaces what was there.
 
-    None keeps a number. A copy that would not differ is a single link.
+    None keeps a number. A copy that would not differ is a single link. An ensemble has no such numbers, and a step of
+    one need not have slots.
     """
     config = model_config(model)
+    if config.HasField("ensemble_scheduling"):
+        instances = slots = None
+    elif is_step and not config.HasField("sequence_batching"):
+        slots = None
     name = copy.name if copy.name != model.name else None
     changed = configured(config, name=name, instances=instances, slots=slots)
     if copy.is_symlink():

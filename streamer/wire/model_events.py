@@ -50,6 +50,19 @@ class Heard:
 
 
 @dataclass(frozen=True)
+class Again:
+    """The model needs an answer before it goes on: the next request must have these fields as its option `again`.
+
+    Only models in several steps ask for that, because their first step does not know where the last one has cut.
+    """
+
+    type: ClassVar[str] = "again"
+    sample: int
+    run: int
+    speaking: bool
+
+
+@dataclass(frozen=True)
 class Other:
     """An event that the bridge does not use: `closed`, or one that a later model adds."""
 
@@ -57,7 +70,7 @@ class Other:
     fields: Mapping[str, Any]
 
 
-ModelEvent = Opened | Partial | Final | Speech | Cut | Flushed | Heard | Other
+ModelEvent = Opened | Partial | Final | Speech | Cut | Flushed | Heard | Again | Other
 T = TypeVar("T")
 
 
@@ -128,6 +141,10 @@ def _heard(event: Mapping[str, Any]) -> Heard:
     return Heard(_required(event, "sample", int), _optional(event, "audio_ms", int))
 
 
+def _again(event: Mapping[str, Any]) -> Again:
+    return Again(_required(event, "sample", int), _required(event, "run", int), _required(event, "speaking", bool))
+
+
 _READERS: dict[str, Callable[[Mapping[str, Any]], ModelEvent]] = {
     "opened": _opened,
     "partial": _partial,
@@ -136,6 +153,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], ModelEvent]] = {
     "cut": _cut,
     "flushed": _flushed,
     "heard": _heard,
+    "again": _again,
 }
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
 
 Event = dict[str, Any]
 PATIENCE_S = 60.0
+PIECE_S, PACE = 0.32, 8.0
+# In the middle of the audio, with a segment under way.
+BREAK_AT = 0.45
+Break = Callable[..., Awaitable[None]]
 START = '{"type":"start"}'
 
 
@@ -101,3 +106,21 @@ def lasting(events: list[Event]) -> list[Event]:
 
 def resume(ready: Event, after: int) -> str:
     return json.dumps({"type": "start", "resume": {"token": ready["token"], "after": after}})
+
+
+async def disturbed(url: str, breaking: Break, audio: bytes, **options: Any) -> list[Event]:
+    """Return all events of the audio, sent faster than speech, with a fault on the way."""
+    async with session(url, **options) as websocket:
+        reading = asyncio.create_task(rest(websocket))
+        piece = int(PIECE_S * SAMPLE_RATE) * 2
+        broken = False
+        for place in range(0, len(audio), piece):
+            if not broken and place >= BREAK_AT * len(audio):
+                await breaking()
+                broken = True
+            await websocket.send(audio[place : place + piece])
+            await asyncio.sleep(PIECE_S / PACE)
+        await websocket.send('{"type":"stop"}')
+        events = await reading
+        assert websocket.close_code == 1000, events[-1]
+    return events

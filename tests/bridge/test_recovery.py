@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,25 @@ import psutil
 import pytest
 from websockets.asyncio.client import connect
 
-from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import proxy
+from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, serving, session, text
+from tests.bridge.service_client import (
+    Event,
+    disturbed,
+    eventually,
+    lasting,
+    receive,
+    recognise,
+    rest,
+    serving,
+    text,
+)
 from tests.samples import pcm
 from tests.triton_processes import shared_memory, shared_memory_names, stubs
 
@@ -36,10 +45,6 @@ WORDS = [f"{part} is said once and in this order" for part in ("it", "this", "th
 SPEECH = np.concatenate(
     [say(WORDS[0]), silence(1500), say(WORDS[1]), silence(300), say(WORDS[2]), silence(1500), say(WORDS[3])]
 ).tobytes()
-PIECE_S, PACE = 0.32, 8.0
-# In the middle of the audio, with a segment under way.
-BREAK_AT = 0.45
-Break = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
@@ -64,24 +69,6 @@ async def exact(url: str) -> list[Event]:
     events = await recognise(url, SPEECH)
     assert text(events).split() == " ".join(WORDS).split()
     return lasting(events)
-
-
-async def disturbed(url: str, breaking: Break, audio: bytes = SPEECH, **options: Any) -> list[Event]:
-    """Return all events of the audio, sent faster than speech, with a fault on the way."""
-    async with session(url, **options) as websocket:
-        reading = asyncio.create_task(rest(websocket))
-        piece = int(PIECE_S * SAMPLE_RATE) * 2
-        broken = False
-        for place in range(0, len(audio), piece):
-            if not broken and place >= BREAK_AT * len(audio):
-                await breaking()
-                broken = True
-            await websocket.send(audio[place : place + piece])
-            await asyncio.sleep(PIECE_S / PACE)
-        await websocket.send('{"type":"stop"}')
-        events = await reading
-        assert websocket.close_code == 1000, events[-1]
-    return events
 
 
 def check(events: list[Event], whole: list[Event]) -> None:
@@ -109,7 +96,7 @@ async def test_killed(repository: Path, guard: str) -> None:
             if guard != "kill":
                 os.kill(first, signal.SIGKILL)
 
-        check(await disturbed(service.url, kill), whole)
+        check(await disturbed(service.url, kill, SPEECH), whole)
         assert triton.pid != first
         # Without a guard, the processes of the model notice a little later that their server is gone.
         await eventually(lambda: not any(process.is_running() for process in processes))
@@ -128,14 +115,14 @@ async def test_stub_killed(repository: Path) -> None:
             for stub in stubs(first):
                 stub.kill()
 
-        check(await disturbed(service.url, kill), whole)
+        check(await disturbed(service.url, kill, SPEECH), whole)
         assert triton.pid != first
 
 
 async def test_marks_and_capitals_after_a_replay() -> None:
     """A sequence that begins at a cut in the middle of a sentence goes on with the same marks and capitals."""
     written: dict[str, Any] = {"written": True, "endpoint": {"longest_ms": 6000}}
-    triton = TritonServer(asr_repository(), slots=4)
+    triton = TritonServer(asr_repository(), models=[MODEL], slots=4)
     async with Service(triton, port=0) as service:
         right = lasting(await recognise(service.url, AUDIO, **written))
         finals = [event for event in right if event["type"] == "final"]
@@ -158,7 +145,7 @@ async def test_stopped(repository: Path) -> None:
         async def stop() -> None:
             os.kill(first, signal.SIGSTOP)
 
-        events = await disturbed(service.url, stop)
+        events = await disturbed(service.url, stop, SPEECH)
         check(events, whole)
         assert triton.pid != first
         assert not psutil.pid_exists(first)
@@ -180,7 +167,7 @@ async def test_two_tritons(repository: Path) -> None:
                 with suppress(ProcessLookupError):  # the other session killed it first
                     os.kill(other.pid, signal.SIGKILL)
 
-            both = await asyncio.gather(*(disturbed(service.url, kill) for _ in range(2)))
+            both = await asyncio.gather(*(disturbed(service.url, kill, SPEECH) for _ in range(2)))
             kinds = [[event["type"] for event in events].count("recovered") for events in both]
             assert sorted(kinds) == [0, 1]
             for events in both:

@@ -11,6 +11,7 @@ import pytest
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
+from streamer.triton import MODEL
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
@@ -23,7 +24,7 @@ READY = "Started GRPCInferenceService"  # in Triton's log, once its models are l
 
 async def test_own_triton() -> None:
     """The service waits for a Triton that is still starting, limits sessions to its slots, and stops it at the end."""
-    triton = TritonServer(asr_repository(), slots=4)
+    triton = TritonServer(asr_repository(), models=[MODEL], slots=4)
     triton.start()
     async with Service(triton, port=0) as service:
         assert b"streamer_sessions_limit 3.0" in service.metrics.exposition()
@@ -53,7 +54,7 @@ async def test_port_taken_with_a_starting_triton(tmp_path: Path) -> None:
     """A port in use is reported at once, and nothing of Triton is left."""
     other = BridgeServer("127.0.0.1", 0, models_at(), Metrics())
     await other.start()
-    triton = TritonServer(asr_repository(), log=tmp_path / "log")
+    triton = TritonServer(asr_repository(), models=[MODEL], log=tmp_path / "log")
     triton.start()
     try:
         with pytest.raises(PortError, match="is already in use"):
@@ -74,7 +75,7 @@ async def test_no_triton() -> None:
 
 async def test_cancelled_while_starting(tmp_path: Path) -> None:
     """Cancelling before Triton is ready leaves nothing behind, and is quick."""
-    triton = TritonServer(asr_repository(), log=tmp_path / "log")
+    triton = TritonServer(asr_repository(), models=[MODEL], log=tmp_path / "log")
     entering = asyncio.create_task(Service(triton, port=0).__aenter__())
     await until(lambda: triton.running)
     entering.cancel()

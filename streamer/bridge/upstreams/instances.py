@@ -44,13 +44,21 @@ class Instances:
             self.dead_since = None
 
     def failed(self, message: str) -> bool:
-        """Note a failed request. Returns whether its message means that an instance has died while others live."""
+        """Note a failed request. Returns whether its message means that an instance has died while others live.
+
+        The instances of another step of an ensemble cannot take its place.
+        """
         found = _DEAD.search(message)
         if found is None:
             return False
         self.dead.add(found[1])
         self._known.add(found[1])
-        return self.dead < self._known
+        return any(_model(name) == _model(found[1]) for name in self._known - self.dead)
+
+
+def _model(instance: str) -> str:
+    """Return the name of the model in the name of an instance: MODEL_GROUP_NUMBER."""
+    return instance.rsplit("_", 2)[0]
 
 
 class OpeningFailures:

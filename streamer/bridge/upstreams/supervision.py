@@ -234,8 +234,10 @@ async def _asked(address: str, dial: Dialer, failure: str) -> AsyncIterator[Any]
 
 
 async def _reload(stub: Any, model: str) -> None:
-    """Load a model again although it has not changed."""
+    """Load a model again although it has not changed. Of an ensemble, the steps are what has processes."""
     config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config
+    for step in config.ensemble_scheduling.step:
+        await _reload(stub, step.model_name)
     # Triton does not load an unchanged model again, so this changes a parameter that is not used. Unloading the model
     # first would leave a moment in which a request for it crashes the whole server.
     config.parameters["reloaded"].string_value = secrets.token_hex(8)

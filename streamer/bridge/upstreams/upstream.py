@@ -12,7 +12,9 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
@@ -178,8 +180,8 @@ class Upstream:
             self.loaded = await self.supervisor.load(self.model) or self.loaded
         link = await Link.connect(address, self.model, dial=self.supervisor.dial)
         try:
-            instances, slots = await _size(address, self.model, self.supervisor.dial)
-            probing, started = Probe(link, instances), time.monotonic()
+            size = await _size(address, self.model, self.supervisor.dial)
+            probing, started = Probe(link, size.probes), time.monotonic()
             if not await probing.probe(probe.ANSWER_LIMIT_S):
                 assert probing.failure is not None
                 if self._opening.need_reload(probing.failure, started, time.monotonic()):
@@ -191,7 +193,7 @@ class Upstream:
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
             raise
-        self._link, self._opened = link, _Opened(address, probing, instances, slots)
+        self._link, self._opened = link, _Opened(address, probing, size.instances, size.slots)
         self._opening = OpeningFailures()
         self.answered(time.monotonic() - started, time.monotonic())
         self._doubts.raised.clear()
@@ -371,11 +373,31 @@ class _Doubts:
         return self._at - last < DOUBT_S
 
 
-async def _size(address: str, model: str, dial: Dialer) -> tuple[int, int]:
-    """Return how many instances the model has, and how many slots each of them has."""
+@dataclass(frozen=True)
+class _Size:
+    """How many sequences a model takes."""
+
+    instances: int
+    slots: int  # of each instance
+    probes: int = 0  # the number of sequences at once that reach all of its processes
+
+
+async def _size(address: str, model: str, dial: Dialer) -> _Size:
+    """Return the size of a model. An ensemble takes as many sequences as the smallest of its steps with a state."""
     async with dial.channel(address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        request = service_pb2.ModelConfigRequest(name=model)
-        config = (await stub.ModelConfig(request, timeout=CONFIG_LIMIT_S)).config
+
+        async def config(name: str) -> Any:
+            request = service_pb2.ModelConfigRequest(name=name)
+            return (await stub.ModelConfig(request, timeout=CONFIG_LIMIT_S)).config
+
+        whole = await config(model)
+        steps = [await config(step.model_name) for step in whole.ensemble_scheduling.step]
+    sizes = [_size_of(step) for step in steps if step.HasField("sequence_batching")] or [_size_of(whole)]
+    least = min(sizes, key=lambda size: size.instances * (size.slots - 1))
+    return replace(least, probes=max(size.instances for size in sizes))
+
+
+def _size_of(config: Any) -> _Size:
     instances = sum(group.count * max(1, len(group.gpus)) for group in config.instance_group)
-    return int(instances), int(config.sequence_batching.oldest.max_candidate_sequences)
+    return _Size(int(instances), int(config.sequence_batching.oldest.max_candidate_sequences))

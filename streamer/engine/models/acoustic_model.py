@@ -154,21 +154,35 @@ class AcousticModel(nn.Module):
     @torch.inference_mode()
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute one step of audio for each of these slots: [batch, samples]."""
-        audio = torch.from_numpy(samples).to(self.device).float() / 32768
-        return self.step_tensors(state, torch.tensor(slots, device=self.device), audio)
+        return self.step_tensors(state, torch.tensor(slots, device=self.device), self._audio(samples))
 
     @torch.inference_mode()
     def step_tensors(self, state: ModelState, slots: Tensor, samples: Tensor) -> Emissions:
         """The same with tensors on the device of the model, and samples in [-1, 1)."""
         if samples.shape[1] % self.frame_samples:
             raise ValueError(f"a step must have a multiple of {self.frame_samples} samples, not {samples.shape[1]}")
-        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
-        state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
-        energies = self.features.energies(recent)
-        found = self.encoder.step(state, slots, self.features.normalised(energies).to(self._dtype))
+        frames, energies = self.encode(state, slots, samples)
+        found = self.encoder.emissions(frames)
         for activity in self._activity:
             found[ACTIVITY] = activity.step(state, slots, energies)
         return found
+
+    def encode_samples(
+        self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]
+    ) -> tuple[Tensor, Tensor]:
+        """What `encode` gives for samples that are not on the device yet."""
+        return self.encode(state, torch.tensor(slots, device=self.device), self._audio(samples))
+
+    @torch.inference_mode()
+    def encode(self, state: ModelState, slots: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
+        """The frames of the encoder, from which the heads compute, and the energies for the activity network."""
+        recent = torch.cat((state["wav"].index_select(0, slots), samples), dim=1)
+        state["wav"].index_copy_(0, slots, recent[:, -CONTEXT:])
+        energies = self.features.energies(recent)
+        return self.encoder.step(state, slots, self.features.normalised(energies).to(self._dtype)), energies
+
+    def _audio(self, samples: NDArray[np.int16]) -> Tensor:
+        return torch.from_numpy(samples).to(self.device).float() / 32768
 
     @property
     def _dtype(self) -> torch.dtype:

@@ -16,6 +16,22 @@ class SpeechBoundary:
 
 
 @dataclass(frozen=True)
+class ActivityReading:
+    """What is known of the activity of a segment after some of its frames."""
+
+    boundaries: tuple[SpeechBoundary, ...]  # those found in the last frames read
+    speaking: bool
+    opened: bool  # there was something like speech; until then, words found in the segment come from music or keys
+    quiet: int  # frames since the last active one
+    frames: int  # of the segment so far
+
+    @property
+    def last_active(self) -> int:
+        """The frame after the last active one."""
+        return self.frames - self.quiet
+
+
+@dataclass(frozen=True)
 class ActivityRule:
     """Speech starts after `open_ms` at `open_above` or more, and ends after `close_ms` below `close_below`."""
 
@@ -44,7 +60,6 @@ class ActivityTracker:
 
     def __init__(self, rule: ActivityRule, speaking: bool = False) -> None:
         self.speaking = speaking
-        # Until this is set, words found in the segment come from music or keys.
         self.opened = speaking
         self.quiet = 0  # frames since the last active one
         self._rule = rule
@@ -52,6 +67,11 @@ class ActivityTracker:
         self._high = 0  # frames in a row that are high enough to open
         self._hinting = 0  # frames in a row that are high enough to hear words
         self._rising = 0  # the first frame since which it has not been quiet
+
+    def reading(self, probabilities: Sequence[float]) -> ActivityReading:
+        """Read the probabilities of the next frames. Returns all that is known after them."""
+        boundaries = tuple(self.read(probabilities))
+        return ActivityReading(boundaries, self.speaking, self.opened, self.quiet, self._frames)
 
     def read(self, probabilities: Sequence[float]) -> list[SpeechBoundary]:
         """Read the probabilities of the next frames. Returns the starts and ends of speech found."""
@@ -61,13 +81,6 @@ class ActivityTracker:
             if boundary:
                 boundaries.append(boundary)
         return boundaries
-
-    def end(self) -> SpeechBoundary | None:
-        """The segment ended in a pause: end speech with its last active frame. None if nobody was speaking."""
-        if not self.speaking:
-            return None
-        self.speaking = False
-        return SpeechBoundary(False, self._frames - self.quiet)
 
     def _read(self, probability: float) -> SpeechBoundary | None:
         rule = self._rule
@@ -83,5 +96,6 @@ class ActivityTracker:
             self.speaking = True
             return SpeechBoundary(True, max(self._rising - round(rule.late_ms / rule.frame_ms), 0))
         if self.speaking and self.quiet >= rule.frames(rule.close_ms):
-            return self.end()
+            self.speaking = False
+            return SpeechBoundary(False, self._frames - self.quiet)
         return None

@@ -116,27 +116,34 @@ class Encoder(nn.Module):
             "frames": torch.zeros(slots, dtype=torch.int64, device=like.device),
         }
 
-    def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Emissions:
-        """Log-probabilities of the next chunk of each slot: `mel` is [batch, 4 * chunk, mels]."""
+    def step(self, state: ModelState, slots: Tensor, mel: Tensor) -> Tensor:
+        """The next frames of each slot, [batch, chunk, width]: `mel` is [batch, 4 * chunk, mels]."""
         chunk = mel.shape[1] // SUBSAMPLING
         if mel.shape[1] % SUBSAMPLING or not 1 <= chunk <= self.config.largest_chunk:
             longest = self.config.largest_chunk * SUBSAMPLING
             raise ValueError(f"a step must have 4 to {longest} feature frames, and a multiple of 4, not {mel.shape[1]}")
         recent = torch.cat((state["mel"].index_select(0, slots), mel), dim=1)
         state["mel"].index_copy_(0, slots, recent[:, -STEM_CONTEXT:])
-        found = self._blocks(self.stem(recent), StepContext(self, state, slots, chunk))
+        frames, context = self.stem(recent), StepContext(self, state, slots, chunk)
+        for block in self.blocks:
+            frames = block(frames, context)
         state["frames"].index_add_(0, slots, torch.full_like(slots, chunk))
-        return found
+        return frames
+
+    def emissions(self, frames: Tensor, layer: int | None = None) -> Emissions:
+        """Log-probabilities of the heads on the frames of a layer, by default the last one."""
+        on = layer or self.config.layers
+        return {
+            output.name: self.outputs[output.name](frames).float().log_softmax(-1)
+            for output in self.config.outputs
+            if output.layer == on
+        }
 
     def _blocks(self, frames: Tensor, context: BlockContext) -> Emissions:
-        heads_by_layer: dict[int, list[str]] = {}
-        for output in self.config.outputs:
-            heads_by_layer.setdefault(output.layer, []).append(output.name)
         found: Emissions = {}
         for layer, block in enumerate(self.blocks, start=1):
             frames = block(frames, context)
-            for name in heads_by_layer.get(layer, ()):
-                found[name] = self.outputs[name](frames).float().log_softmax(-1)
+            found |= self.emissions(frames, layer)
         return found
 
 

@@ -55,9 +55,9 @@ def test_speech_that_goes_on_over_a_cut() -> None:
     track = ActivityTracker(RULE, speaking=True)
     assert track.opened
     assert track.read([0.9] * 8) == []
-    assert track.read([0.1] * 5) == []
-    assert track.end() == SpeechBoundary(False, 8)
-    assert track.end() is None
+    reading = track.reading([0.1] * 5)
+    assert (reading.boundaries, reading.speaking, reading.last_active) == ((), True, 8)
+    assert track.reading([0.1] * 7).boundaries == (SpeechBoundary(False, 8),)
 
 
 def test_thresholds_that_cross_are_refused() -> None:

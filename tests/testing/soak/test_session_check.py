@@ -13,7 +13,7 @@ import pytest
 from streamer.bridge.session.replay import Replay
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import as_json
-from streamer.testing.exact_adapter import exact_recogniser
+from streamer.testing.exact_recogniser import exact_recogniser
 from streamer.testing.soak.scripted_client import SessionRecord
 from streamer.testing.soak.session_check import Verdict, check
 from streamer.testing.soak.session_plan import STOP, Audio, SessionPlan, Text

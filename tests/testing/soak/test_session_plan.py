@@ -11,7 +11,7 @@ import pytest
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
-from streamer.testing.exact_adapter import exact_recogniser
+from streamer.testing.exact_recogniser import exact_recogniser
 from streamer.testing.soak.session_plan import KINDS, STOP, Action, Audio, SessionPlan, draw_plan
 from streamer.testing.soak.traceable_speech import MOST_WORDS, VOICES, draw_speech, origin, word
 

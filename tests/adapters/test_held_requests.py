@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.engine.held_requests import MOST_REQUESTS, HeldRequests
+from streamer.adapters.held_requests import MOST_REQUESTS, HeldRequests
 from streamer.engine.recogniser import StreamError
 
 

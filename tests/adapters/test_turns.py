@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from streamer.engine.turns import Turns
+from streamer.adapters.turns import Turns
 
 
 def test_a_step_waits_for_one_turn_of_other_work_at_most() -> None:

@@ -1,0 +1,1 @@
+"""What runs inside Triton: turns requests into calls of the engine, and what the engine gives into responses."""

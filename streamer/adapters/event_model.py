@@ -1,0 +1,230 @@
+"""A model that answers each request with one message of events: what Triton calls, on top of a recogniser."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from streamer.adapters.held_requests import HeldRequests
+from streamer.adapters.instance import Instance
+from streamer.adapters.metrics import InstanceMetrics
+from streamer.adapters.requests import END, START, array, options_of
+from streamer.adapters.turns import Turns
+from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.stream_events import Final, Heard, StreamEvent, as_json
+from streamer.engine.stream_options import BadOptions, StreamOptions
+
+SWEEP_S = 1.0  # between checks for streams that get no audio any more
+SWITCH_S = 0.0005  # the time after which a computing thread gives up the interpreter: no more than a slice
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class EventModel(ABC):
+    """One instance: a recogniser with as many slots as Triton may send it sequences."""
+
+    @abstractmethod
+    def load(self, instance: Instance) -> Recogniser:
+        """Load the recogniser."""
+
+    def content(self, request: Any) -> Any:
+        """What a request brings for the recogniser. StreamError if that cannot be used."""
+        return array(request, "AUDIO")
+
+    def samples(self, request: Any) -> int:
+        """How much audio a request brings."""
+        return len(array(request, "AUDIO"))
+
+    def options(self, request: Any) -> dict[str, Any]:
+        """The options of a request."""
+        return options_of(request)
+
+    def other_events(self, request: Any) -> list[str]:
+        """Events that others found, as JSON."""
+        return []
+
+    def text(self, event: StreamEvent) -> str:
+        """An event as JSON."""
+        return as_json(event)
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the recogniser."""
+        self._instance = Instance(args)
+        self._recogniser = self.load(self._instance)
+        self._has_parameters = hasattr(pb_utils.InferenceResponse, "parameters")  # since Triton 2.55
+        self._metrics = InstanceMetrics(self._instance)
+        self._turns = Turns()
+        # The requests of streams that are being prepared: the first of each is its START.
+        self._held: HeldRequests[_Asked] = HeldRequests(self._recogniser.model.sample_rate)
+        self._slices = 0  # of preparation since the last step
+        self._work = threading.Event()  # set if there is something to prepare, or if a held request is due
+        self._stopping = threading.Event()
+        self._between_steps = threading.Thread(target=self._work_between_steps, name="between steps", daemon=True)
+        gc.freeze()  # exempts what is loaded now: collecting it would delay all streams by a tenth of a second
+        sys.setswitchinterval(SWITCH_S)  # by default a step would wait for 5 ms before it could ask for its turn
+        self._between_steps.start()
+
+    def execute(self, requests: list[Any]) -> None:
+        """Answer every request with one message: its events or its error. The answer to START may come later."""
+        with self._turns.step():
+            self._answer(requests)
+            if not self._slices:  # there is no time between steps
+                self._prepare()
+            self._slices = 0
+
+    def finalize(self) -> None:
+        """Release the streams and the model. Triton sends no more requests."""
+        self._stopping.set()
+        self._work.set()
+        self._between_steps.join(timeout=5)
+        with self._turns.step():
+            for asked in self._held.clear():
+                self._fail(asked.request, StreamError("failed", "the model is being unloaded"))
+            del self._recogniser
+
+    def _answer(self, arrived: Sequence[Any]) -> None:
+        """Compute the requests that have arrived, after the held ones that can be computed now."""
+        fresh = [_Asked(request) for request in arrived if not self._hold(request)]
+        now = self._held.due(self._recogniser.preparing) + fresh
+        chunks: dict[int, Chunk] = {}
+        for index, asked in enumerate(now):
+            try:
+                chunk = asked.chunk or self._chunk(asked.request)
+            except Exception as error:
+                self._fail(asked.request, error)
+                continue
+            if self._recogniser.preparing(chunk.stream):
+                self._held.put_back(chunk.stream, _Asked(asked.request, chunk))
+                self._work.set()
+            else:
+                chunks[index] = chunk
+        if not chunks:
+            return
+        owed = {index: now[index].request for index in chunks}
+        places = list(chunks)
+        try:
+            for place, answer in self._recogniser.step(list(chunks.values())):
+                self._reply(owed.pop(places[place]), answer)
+        except Exception as error:  # an error in our code: every request without an answer still gets one
+            for request in owed.values():
+                self._fail(request, error)
+        samples = sum(len(chunk.samples) for chunk in chunks.values())
+        self._metrics.batch(len(chunks), samples / self._recogniser.model.sample_rate)
+        self._report()
+
+    def _hold(self, request: Any) -> bool:
+        """Hold a request if others of its stream wait, or refuse it if too many do. False if it can be computed now."""
+        stream = request.correlation_id()
+        if stream not in self._held:
+            return False
+        try:
+            self._held.hold(stream, _Asked(request), self.samples(request))
+        except StreamError as error:
+            self._fail(request, error)
+        return True
+
+    def _prepare(self) -> None:
+        """Prepare streams for a slice of time. The requests of those that become ready are due."""
+        for stream, error in self._recogniser.prepare():
+            if error is not None:
+                self._fail(self._held.take(stream).request, error)
+
+    def _work_between_steps(self) -> None:
+        swept_at = time.monotonic()
+        while not self._stopping.is_set():
+            self._work.wait(SWEEP_S)
+            try:
+                with self._turns.other():
+                    self._slices += 1
+                    self._prepare()
+                    self._answer(())
+                    if not self._held:
+                        self._work.clear()
+                    # Streams expire even when no request comes that would make execute() look.
+                    if time.monotonic() - swept_at >= SWEEP_S:
+                        swept_at = time.monotonic()
+                        self._recogniser.expire()
+                        self._report()
+            except Exception as error:  # this thread must not end, because streams wait for it
+                pb_utils.Logger.log_error(f"work between steps failed: {error!r}")
+                time.sleep(SWEEP_S)
+
+    def _report(self) -> None:
+        recogniser = self._recogniser
+        self._metrics.streams(recogniser.live, recogniser.expired, recogniser.unprepared)
+
+    def _chunk(self, request: Any) -> Chunk:
+        stream, flags = request.correlation_id(), request.flags()
+        given = self.options(request)
+        flush = given.pop("flush", False)
+        if not isinstance(flush, bool):
+            raise StreamError("bad_options", "option 'flush' must be true or false")
+        if flags & START:
+            try:
+                recogniser = self._recogniser
+                options = StreamOptions.from_dict(given, recogniser.model.step_ms, list(recogniser.searches))
+            except BadOptions as error:
+                raise StreamError("bad_options", str(error)) from None
+            self._recogniser.open(stream, options, at_once=False)
+        elif given:
+            raise StreamError("bad_options", f"{', '.join(given)} can only be set with the START of a stream")
+        return Chunk(stream, self.content(request), flush=flush, end=bool(flags & END))
+
+    def _reply(self, request: Any, answer: list[StreamEvent] | StreamError) -> None:
+        if isinstance(answer, StreamError):
+            self._fail(request, answer)
+            return
+        try:
+            self._send(request, self._response(request, answer))
+        except Exception as error:
+            self._fail(request, error)
+
+    def _response(self, request: Any, events: list[StreamEvent]) -> Any:
+        texts, flags = [self.text(event) for event in events], request.flags()
+        texts[-1:-1] = self.other_events(request)
+        if flags & START:
+            texts.insert(0, self._mark("opened"))
+        if flags & END:
+            texts.insert(-1, self._mark("closed"))
+        tensor = pb_utils.Tensor("EVENTS", np.array([[text.encode() for text in texts]], dtype=np.object_))
+        extra = {"parameters": _parameters(events)} if self._has_parameters else {}
+        return pb_utils.InferenceResponse([tensor], **extra)
+
+    def _mark(self, word: str) -> str:
+        # Names the instance that computes the stream, which helps to diagnose a deployment.
+        return json.dumps({"type": word, "model": self._recogniser.model.name, "instance": self._instance.name})
+
+    def _fail(self, request: Any, error: Exception) -> None:
+        if request.flags() & END:
+            self._recogniser.close(
+                request.correlation_id()
+            )  # the stream ends, whatever was wrong with its last request
+        text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
+        self._send(request, pb_utils.InferenceResponse(error=pb_utils.TritonError(text)))
+
+    def _send(self, request: Any, response: Any) -> None:
+        request.get_response_sender().send(response, flags=FINAL)
+
+
+class _Asked(NamedTuple):
+    """A request, and its chunk if its stream is open already."""
+
+    request: Any
+    chunk: Chunk | None = None
+
+
+def _parameters(events: list[StreamEvent]) -> dict[str, Any]:
+    finals = [event for event in events if isinstance(event, Final)]
+    heard = [event.audio_ms for event in events if isinstance(event, Heard)]
+    parameters: dict[str, Any] = {"final": bool(finals), "audio_ms": heard[-1] if heard else 0}
+    if finals:
+        parameters["segment"] = finals[-1].segment
+    return parameters

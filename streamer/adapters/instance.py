@@ -1,0 +1,57 @@
+"""What an instance of a model is told by Triton when it starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+BUNDLE = "bundle"
+"""The parameter in config.pbtxt that names the bundle's folder, from the folder of the model."""
+
+
+class Instance:
+    """One instance."""
+
+    def __init__(self, args: Mapping[str, str]) -> None:
+        """`args` are those of initialize()."""
+        self._args = args
+        self.config: dict[str, Any] = json.loads(args["model_config"])
+        self.model, self.version = args["model_name"], args["model_version"]
+        self.name = args["model_instance_name"]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the model."""
+        return Path(self._args["model_repository"])
+
+    @property
+    def slots(self) -> int:
+        """How many sequences Triton may send it."""
+        return int(self.config["sequence_batching"]["oldest"]["max_candidate_sequences"])
+
+    @property
+    def idle_limit_s(self) -> float:
+        """After how long it must drop a stream that gets no request."""
+        # Triton does not say when it drops an idle sequence: its stream is dropped a little later.
+        return int(self.config["sequence_batching"]["max_sequence_idle_microseconds"]) / 1e6 + 2
+
+    @property
+    def bundle(self) -> Path:
+        """The folder with the weights: by default that of this version."""
+        given = self.config.get("parameters", {}).get(BUNDLE)
+        return self.folder / (given["string_value"] if given else self.version)
+
+    @property
+    def device(self) -> torch.device:
+        """Where to compute. On a CPU, torch gets one thread."""
+        import torch  # not all models need it, and the import takes seconds
+
+        if self._args["model_instance_kind"] == "GPU" and torch.cuda.is_available():
+            return torch.device("cuda", int(self._args["model_instance_device_id"]))
+        torch.set_num_threads(1)  # instances share the cores, so more threads in each would only wait for others
+        return torch.device("cpu")

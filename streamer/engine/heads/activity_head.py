@@ -1,0 +1,133 @@
+"""The activity head: tells from the energies of an encoder when somebody speaks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.heads.passage import Followed, Passage, Place
+from streamer.engine.models.acoustics import SlotActivity
+from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.models.activity_tracker import ActivityReading
+from streamer.engine.models.encoder import SUBSAMPLING
+from streamer.engine.open_streams import OpenStreams
+from streamer.engine.slots import SlotLease
+from streamer.engine.stream_events import StreamError
+
+
+@dataclass(frozen=True)
+class Energies:
+    """The energies of a passage of one stream."""
+
+    stream: int
+    passage: Passage
+    energies: NDArray[np.float32]
+    start: bool = False
+    end: bool = False
+
+
+@dataclass
+class _Stream:
+    lease: SlotLease
+    last_used: float
+    place: Place = field(default_factory=Place)
+
+
+@dataclass
+class _Work:
+    stream: _Stream
+    passage: Passage
+    steps: torch.Tensor  # [steps, 4 * frames of a step, mels]
+    found: list[list[float]] = field(default_factory=list)
+    readings: list[ActivityReading] = field(default_factory=list)
+
+
+class ActivityHead:
+    """Owns the slots of the activity network."""
+
+    def __init__(
+        self,
+        network: ActivityNetwork,
+        *,
+        slots: int,
+        idle_limit_s: float = 20.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._network = network
+        self.mels = len(network.mean)
+        self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
+        self._state = network.make_state(slots)
+        self._activity = SlotActivity()
+
+    def follow(self, batch: Sequence[Energies]) -> list[Followed]:
+        """Read a batch. A request that fails here or failed before has its failure in its passage."""
+        works: list[_Work | Passage] = []
+        for part in batch:
+            try:
+                works.append(self._take(part))
+            except Exception as error:
+                works.append(part.passage.failed(error))
+        running = [work for work in works if isinstance(work, _Work)]
+        while running := [work for work in running if len(work.found) < len(work.steps)]:
+            alike: dict[int, list[_Work]] = {}
+            for work in running:
+                alike.setdefault(work.passage.step, []).append(work)
+            for group in alike.values():
+                self._compute(group)
+        results = []
+        for part, work in zip(batch, works, strict=True):
+            result = _followed(work)
+            if part.end or result.passage.failure.startswith("failed:"):
+                self.streams.close(part.stream)
+            results.append(result)
+        return results
+
+    def _take(self, part: Energies) -> _Work:
+        part.passage.check()
+        if part.start:
+            self._open(part.stream)
+        stream, passage = self.streams.use(part.stream), part.passage
+        if stream.place.take(passage):
+            self._reset(stream.lease.slot)
+        hops = SUBSAMPLING * max(1, passage.step)
+        steps = torch.from_numpy(part.energies).reshape(passage.steps, hops, part.energies.shape[-1])
+        return _Work(stream, passage, steps.to(self._network.mean.device))
+
+    def _open(self, number: int) -> None:
+        self.streams.expire()
+        self._reset(self.streams.open(number, _Stream).lease.slot)
+
+    def _reset(self, slot: int) -> None:
+        for tensor in self._state.values():
+            tensor[slot].zero_()
+        self._activity.reset([slot])
+
+    @torch.inference_mode()
+    def _compute(self, works: Sequence[_Work]) -> None:
+        slots = [work.stream.lease.slot for work in works]
+        energies = torch.stack([work.steps[len(work.found)] for work in works])
+        try:
+            found = self._network.step(self._state, torch.tensor(slots, device=energies.device), energies)
+            rows: list[list[float]] = found[:, :, 0].tolist()
+            readings = self._activity.read(slots, rows, [work.passage.speaking for work in works])
+        except Exception as error:
+            failure = StreamError("failed", f"the activity head could not compute this step: {error}")
+            for work in works:
+                work.passage = work.passage.failed(failure)
+                work.steps = work.steps[:0]
+            return
+        for row, work in zip(rows, works, strict=True):
+            work.found.append(row)
+            work.readings.append(readings[work.stream.lease.slot])
+
+
+def _followed(work: _Work | Passage) -> Followed:
+    if isinstance(work, Passage):
+        return Followed(work, np.zeros(0, np.float32), ())
+    probabilities = np.exp(np.array([value for row in work.found for value in row], np.float32))
+    return Followed(work.passage, probabilities, tuple(work.readings) if not work.passage.failure else ())

@@ -1,0 +1,111 @@
+"""What travels with the frames of an encoder, so that every head knows which part of a stream they are.
+
+An encoder computes a stream in *runs*. The first run begins with the stream. The next one begins at a cut, when the
+transcript head has decided it: with a state that knows nothing of what was before. So a head can compare each passage
+with what it has read already, and finds out if one of them was lost.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.models.activity_tracker import ActivityReading, SpeechBoundary
+from streamer.engine.stream_events import StreamError
+
+
+@dataclass(frozen=True)
+class Passage:
+    """The part of a stream that one request has brought."""
+
+    run: int = 0  # the number of cuts before it
+    base: int = 0  # the sample at which the run begins
+    first: int = 0  # the number of frames of this run before it
+    step: int = 0  # the number of frames in each step
+    steps: int = 0
+    received: int = 0  # samples of the stream that have arrived
+    speaking: bool = False  # somebody was speaking where the run begins
+    failure: str = ""  # what went wrong before the next head, as `code: sentence`; then the frames do not count
+
+    @property
+    def frames(self) -> int:
+        """The number of frames."""
+        return self.step * self.steps
+
+    def failed(self, error: Exception) -> Passage:
+        """The same passage with a failure, and without frames."""
+        text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
+        return replace(self, steps=0, failure=text)
+
+    def to_json(self) -> str:
+        """The passage as JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Passage:
+        """Read a passage from JSON."""
+        return cls(**json.loads(text))
+
+    def check(self) -> None:
+        """Raise the failure, if there is one."""
+        if self.failure:
+            code, _, message = self.failure.partition(": ")
+            raise StreamError(code, message)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What an encoder computed of one stream. Energies are what the activity network reads: four for each frame."""
+
+    passage: Passage
+    frames: NDArray[np.float32]  # [frames, width]
+    energies: NDArray[np.float32]  # [4 * frames, mels]
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What an activity head found in a passage."""
+
+    passage: Passage
+    probabilities: NDArray[np.float32]  # of speech in each frame
+    readings: tuple[ActivityReading, ...]  # after each step; none if there is no activity network
+
+    def to_json(self) -> str:
+        """The passage and the readings as JSON."""
+        readings = [
+            [list(map(_pair, reading.boundaries)), reading.speaking, reading.opened, reading.quiet, reading.frames]
+            for reading in self.readings
+        ]
+        return json.dumps({"failure": self.passage.failure, "readings": readings}, separators=(",", ":"))
+
+
+def readings_of(text: str | bytes) -> tuple[str, tuple[ActivityReading, ...]]:
+    """The failure and the readings of an activity head."""
+    content = json.loads(text)
+    readings = tuple(
+        ActivityReading(tuple(SpeechBoundary(*pair) for pair in boundaries), *rest)
+        for boundaries, *rest in content["readings"]
+    )
+    return content["failure"], readings
+
+
+class Place:
+    """Where a head is in a stream: it finds out if a passage is missing."""
+
+    def __init__(self) -> None:
+        self.run = self.frames = 0
+
+    def take(self, passage: Passage) -> bool:
+        """Note a passage. Returns whether a new run begins with it. StreamError if others are missing before it."""
+        fresh = passage.run > self.run and passage.first == 0
+        if not fresh and (passage.run, passage.first) != (self.run, self.frames):
+            raise StreamError("failed", "a part of the stream did not reach this head")
+        self.run, self.frames = passage.run, passage.first + passage.frames
+        return fresh
+
+
+def _pair(boundary: SpeechBoundary) -> list[bool | int]:
+    return [getattr(boundary, each.name) for each in fields(boundary)]

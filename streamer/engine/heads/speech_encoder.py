@@ -1,0 +1,182 @@
+"""The encoder alone: audio of many streams in, frames for the heads out.
+
+It does not know where segments end. When a head has decided a cut, the encoder is told so with the next request, and
+computes the audio since the cut again, which it has kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.heads.passage import Encoded, Passage
+from streamer.engine.models.acoustic_model import AcousticModel
+from streamer.engine.open_streams import OpenStreams
+from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
+from streamer.engine.segment_audio import SegmentAudio, TimeScale
+from streamer.engine.slots import SlotLease
+from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS, STEP_MS
+
+AGAIN = "again"
+"""The option of a request that says what a transcript head asked for: the fields of its event of this name."""
+
+
+@dataclass(frozen=True)
+class Sound:
+    """What one request brings to one stream. `options` are those of the request; only a few are for the encoder."""
+
+    stream: int
+    samples: NDArray[np.int16]
+    options: Mapping[str, Any]
+    start: bool = False
+    end: bool = False
+
+
+@dataclass
+class _Stream:
+    lease: SlotLease
+    last_used: float
+    audio: SegmentAudio
+    step: int  # samples
+    speaking: bool
+    run: int = 0
+
+
+@dataclass
+class _Work:
+    """What is computed for one request."""
+
+    stream: _Stream
+    flush: bool
+    passage: Passage
+    frames: list[torch.Tensor] = field(default_factory=list)
+    energies: list[torch.Tensor] = field(default_factory=list)
+
+
+class SpeechEncoder:
+    """Owns the slots of the encoder, and the audio of each stream since its last cut."""
+
+    def __init__(
+        self,
+        model: AcousticModel,
+        *,
+        slots: int,
+        idle_limit_s: float = 20.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.model = model
+        self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
+        self._state = model.make_state(slots)
+        self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
+        # Somebody who never begins afresh after a cut must not fill the memory.
+        self._most = (LONGEST_SEGMENT_BOUNDS_MS[1] // 1000 + 2 * LONGEST_CHUNK_S) * model.sample_rate
+
+    def encode(self, sounds: Sequence[Sound]) -> list[Encoded]:
+        """Compute a batch. A request that fails has its failure in its passage, so that the heads learn of it too."""
+        works: list[_Work | Encoded] = []
+        for sound in sounds:
+            try:
+                works.append(self._take(sound))
+            except Exception as error:
+                works.append(self._nothing(Passage().failed(error)))
+        running = dict(enumerate(works))
+        while running:
+            due: dict[int, list[int]] = {}
+            for index, work in running.items():
+                if isinstance(work, _Work) and work.stream.audio.next_step(work.flush) is not None:
+                    due.setdefault(work.stream.step, []).append(index)
+            for group in due.values():
+                self._compute([work for index in group if isinstance(work := works[index], _Work)])
+            running = {index: works[index] for group in due.values() for index in group}
+        encoded = [self._encoded(work) if isinstance(work, _Work) else work for work in works]
+        for sound, result in zip(sounds, encoded, strict=True):
+            if sound.end or result.passage.failure.startswith("failed:"):
+                self.streams.close(sound.stream)
+        return encoded
+
+    def _take(self, sound: Sound) -> _Work:
+        if sound.start:
+            self._open(sound)
+        stream = self.streams.use(sound.stream)
+        again = sound.options.get(AGAIN)
+        if again is not None:
+            self._begin_again(stream, again)
+        if len(sound.samples) > LONGEST_CHUNK_S * self.model.sample_rate:
+            raise StreamError("too_long", f"a request must have at most {LONGEST_CHUNK_S} s of audio")
+        if stream.audio.held + len(sound.samples) > self._most:
+            raise StreamError("too_long", f"the event '{AGAIN}' must be answered before more audio is sent")
+        stream.audio.append(sound.samples)
+        passage = Passage(
+            stream.run,
+            stream.audio.base,
+            stream.audio.computed // self.model.frame_samples,
+            stream.step // self.model.frame_samples,
+            received=stream.audio.received,
+            speaking=stream.speaking,
+        )
+        return _Work(stream, sound.options.get("flush") is True or sound.end, passage)
+
+    def _open(self, sound: Sound) -> None:
+        step_ms = sound.options.get("step_ms", STEP_MS)
+        if step_ms not in self.model.step_ms:
+            raise StreamError("bad_options", f"step_ms must be one of {', '.join(map(str, self.model.step_ms))}")
+        speaking = sound.options.get("speaking") is True
+        step = self._time_scale.samples(step_ms)
+        self.streams.expire()
+
+        def make(lease: SlotLease, now: float) -> _Stream:
+            return _Stream(lease, now, SegmentAudio(self._time_scale, step), step, speaking)
+
+        self.model.reset(self._state, [self.streams.open(sound.stream, make).lease.slot])
+
+    def _begin_again(self, stream: _Stream, again: object) -> None:
+        """Begin the next run. What was done already is not done again."""
+        found = again if isinstance(again, dict) else {}
+        sample, run, speaking = (found.get(name) for name in ("sample", "run", "speaking"))
+        if type(sample) is not int or type(run) is not int or type(speaking) is not bool:
+            raise StreamError("bad_options", f"option '{AGAIN}' must have the fields of the event '{AGAIN}'")
+        if run == stream.run:
+            return
+        if run != stream.run + 1 or not stream.audio.base <= sample <= stream.audio.received:
+            raise StreamError("bad_options", f"option '{AGAIN}' is not the last event '{AGAIN}' of this stream")
+        stream.audio.begin_at(sample)
+        stream.run, stream.speaking = run, speaking
+        self.model.reset(self._state, [stream.lease.slot])
+
+    def _compute(self, works: Sequence[_Work]) -> None:
+        samples = np.stack([work.stream.audio.next_step(work.flush) for work in works])  # type: ignore[arg-type]
+        slots = [work.stream.lease.slot for work in works]
+        for work in works:
+            work.stream.audio.advance()
+        try:
+            frames, energies = self.model.encode_samples(self._state, slots, samples)
+        except Exception as error:
+            # The state of the buffers is unknown now, so none of these streams can go on.
+            for work in works:
+                failure = StreamError("failed", f"the encoder could not compute this step: {error}")
+                work.passage = work.passage.failed(failure)
+            return
+        for row, work in enumerate(works):
+            work.frames.append(frames[row])
+            work.energies.append(energies[row])
+
+    def _encoded(self, work: _Work) -> Encoded:
+        if work.passage.failure or not work.frames:
+            return self._nothing(work.passage)
+        passage = Passage(**{**vars(work.passage), "steps": len(work.frames)})
+        return Encoded(passage, _array(work.frames), _array(work.energies))
+
+    def _nothing(self, passage: Passage) -> Encoded:
+        width, mels = self.model.description.encoder.width, self.model.description.encoder.mels
+        return Encoded(passage, np.zeros((0, width), np.float32), np.zeros((0, mels), np.float32))
+
+
+def _array(parts: Sequence[torch.Tensor]) -> NDArray[np.float32]:
+    joined: NDArray[np.float32] = torch.cat(list(parts)).float().cpu().numpy()
+    return joined

@@ -1,0 +1,124 @@
+"""The transcript head: a recogniser whose steps an encoder and an activity head have computed elsewhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.heads.passage import Passage, Place
+from streamer.engine.models.acoustic_model import AcousticModel
+from streamer.engine.models.activity_tracker import ActivityReading
+from streamer.engine.models.streaming_model import Emissions, ModelState
+from streamer.engine.segment_audio import FreshStart, Supply, TimeScale
+from streamer.engine.stream_events import StreamError
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A passage with its frames, and the activity after each of its steps."""
+
+    passage: Passage
+    frames: NDArray[np.float32]  # [frames, width]
+    activity: Sequence[ActivityReading]
+    samples: int  # of the stream that the frames stand for
+
+    def __len__(self) -> int:
+        return self.samples
+
+
+class EncodedSteps:
+    """Supplies the steps of one stream that were computed elsewhere. After a cut, it waits for the next run."""
+
+    def __init__(self, time_scale: TimeScale) -> None:
+        self.received = self.base = self.computed = 0
+        self.again: FreshStart | None = None
+        self._frame = time_scale.frame_samples
+        self._place = Place()
+        self._steps: deque[tuple[NDArray[np.float32], ActivityReading | None]] = deque()
+        self._size = 0  # frames of a step
+
+    def append(self, heard: Heard) -> None:
+        """Take a passage. What was computed before the last cut is dropped. StreamError if a part is missing."""
+        passage = heard.passage
+        self.received = passage.received
+        if self.again is not None:
+            if passage.run < self.again.run:
+                return
+            self._place.run, self._place.frames, self.again = self.again.run, 0, None
+        if self._place.take(passage):
+            raise StreamError("failed", "a new run began without a cut")
+        self._size = passage.step
+        for number in range(passage.steps):
+            frames = heard.frames[number * passage.step : (number + 1) * passage.step]
+            self._steps.append((frames, heard.activity[number] if heard.activity else None))
+
+    def next_step(self, flushing: bool) -> Any | None:
+        """The next step; None while there is none."""
+        return self._steps[0] if self._steps else None
+
+    def advance(self) -> None:
+        """Note that the next step was computed."""
+        self._steps.popleft()
+        self.computed += self._size * self._frame
+
+    def begin_at(self, sample: int) -> None:
+        """Begin the next segment at this sample: what is here already was computed for the segment before."""
+        self._steps.clear()
+        # Without a step since the last cut, the encoder has not begun anything that it would have to drop.
+        if self.computed or sample != self.base:
+            self.again = FreshStart(sample, self._place.run + 1)
+        self.base, self.computed = sample, 0
+
+
+class EncodedAcoustics:
+    """Takes the activity as it was found elsewhere, and computes log-probabilities from frames."""
+
+    def __init__(self, heads: FrameHeads) -> None:
+        self._heads = heads
+
+    def supply(self, time_scale: TimeScale, step_samples: int) -> Supply:
+        """The steps of one stream."""
+        return EncodedSteps(time_scale)
+
+    def compute(
+        self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
+    ) -> tuple[Emissions, Mapping[int, ActivityReading]]:
+        """The emissions of these steps, and the activity that came with them."""
+        emissions = self._heads.step({}, slots, np.stack([frames for frames, _ in steps]))
+        return emissions, {slot: found for slot, (_, found) in zip(slots, steps, strict=True) if found is not None}
+
+    def reset(self, slots: Sequence[int]) -> None:
+        """Do nothing: what depends on the segment is elsewhere."""
+
+
+class FrameHeads:
+    """The last layer of an acoustic model, as a streaming model of its own: it reads frames, and keeps no state."""
+
+    writes = False
+
+    def __init__(self, model: AcousticModel) -> None:
+        """The rest of the model is not kept."""
+        self.name, self.units, self.step_ms = model.name, model.units, model.step_ms
+        self.sample_rate, self.frame_samples = model.sample_rate, model.frame_samples
+        self.device, self._dtype = model.device, model.encoder.stem.first.weight.dtype
+        self._encoder = model.encoder
+        for part in ("stem", "blocks", "rotation"):
+            delattr(model.encoder, part)
+
+    def make_state(self, slots: int) -> ModelState:
+        """Nothing."""
+        return {}
+
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
+        """Do nothing."""
+
+    @torch.inference_mode()
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[Any]) -> Emissions:
+        """Log-probabilities of these frames, which take the place of samples: [batch, frames, width]."""
+        return self._encoder.emissions(torch.from_numpy(samples).to(self.device, self._dtype))

@@ -1,0 +1,113 @@
+"""The audio of a stream since the last cut, divided into the steps that a model computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+BYTES_PER_SAMPLE = 2
+# The model emits words with a delay. This much faint noise after the last sample makes it emit the rest.
+TAIL_MS = 320
+# Noise instead of zeros, because models are poor at exact silence. Always the same, so a replay gives the same words.
+_TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)
+
+
+@dataclass(frozen=True)
+class TimeScale:
+    """Converts between samples, emission frames and milliseconds."""
+
+    sample_rate: int
+    frame_samples: int
+
+    @property
+    def frame_ms(self) -> float:
+        return 1000 * self.frame_samples / self.sample_rate
+
+    def samples(self, milliseconds: int) -> int:
+        return milliseconds * self.sample_rate // 1000
+
+    def ms(self, samples: int) -> int:
+        return samples * 1000 // self.sample_rate
+
+
+@dataclass(frozen=True)
+class FreshStart:
+    """Where somebody else must compute again: from this sample, for the time of this number since START."""
+
+    sample: int
+    run: int
+
+
+class Supply(Protocol):
+    """The steps of one stream that can be computed: cut from its audio here, or computed in part by somebody else."""
+
+    received: int  # samples of the stream that have arrived
+    base: int  # the sample at which the running segment starts
+    computed: int  # samples of the running segment that were computed, including the tail
+
+    @property
+    def again(self) -> FreshStart | None:
+        """Where the steps must be computed afresh by somebody else before any more of them can come."""
+
+    def append(self, content: Any) -> None:
+        """Add what has arrived."""
+
+    def next_step(self, flushing: bool) -> Any | None:
+        """The next step; None while there is no whole one. `flushing`: nothing follows for now."""
+
+    def advance(self) -> None:
+        """Note that the next step was computed."""
+
+    def begin_at(self, sample: int) -> None:
+        """Begin the next segment at this sample."""
+
+
+class SegmentAudio:
+    """Supplies steps of int16 samples."""
+
+    again = None  # the audio is here, so steps after a cut are computed at once
+
+    def __init__(self, time_scale: TimeScale, step_samples: int) -> None:
+        self.received = self.base = self.computed = 0
+        self._time_scale, self._step = time_scale, step_samples
+        self._audio = bytearray()  # of the running segment
+
+    @property
+    def held(self) -> int:
+        """The number of samples of the running segment that have arrived."""
+        return len(self._audio) // BYTES_PER_SAMPLE
+
+    def append(self, samples: NDArray[np.int16]) -> None:
+        """Append audio."""
+        self._audio += samples.tobytes()
+        self.received += len(samples)
+
+    def next_step(self, flushing: bool) -> NDArray[np.int16] | None:
+        """The samples of the next step; None while there are too few."""
+        end, held = self.computed + self._step, self.held
+        if end <= held:
+            return self._samples(self.computed, end)
+        # No word fits into less than a frame. Without this check a flush after every sample would cost two steps each.
+        if not self.computed and held < self._time_scale.frame_samples:
+            return None
+        if flushing and held and self.computed < held + self._time_scale.samples(TAIL_MS):
+            rest = self._samples(self.computed, held)
+            tail: NDArray[np.int16] = np.resize(_TAIL, self._step - len(rest))
+            return np.concatenate([rest, tail])
+        return None
+
+    def advance(self) -> None:
+        """Note that the next step was computed."""
+        self.computed += self._step
+
+    def begin_at(self, sample: int) -> None:
+        """Begin the next segment at this sample."""
+        del self._audio[: (sample - self.base) * BYTES_PER_SAMPLE]
+        self.base, self.computed = sample, 0
+
+    def _samples(self, start: int, end: int) -> NDArray[np.int16]:
+        window = self._audio[start * BYTES_PER_SAMPLE : end * BYTES_PER_SAMPLE]
+        return np.frombuffer(window, dtype=np.int16)

@@ -1,0 +1,79 @@
+"""Makes a model repository whose activity head fails once whenever it is told to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from streamer.triton.repository import asr_repository
+
+Fault = Literal["raises", "fails", "is slow"]
+FAULT_FILE = "fault"
+SLOW_S = 1.0
+HEAD = "activity_head"
+
+_MODEL = """import importlib.util
+import time
+from pathlib import Path
+
+spec = importlib.util.spec_from_file_location("shipped_model", {shipped!r})
+shipped = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(shipped)
+FAULT = Path({fault!r})
+
+
+class TritonPythonModel(shipped.TritonPythonModel):
+    def load(self, instance):
+        streams = super().load(instance)
+        self._step, self._head._network.step = self._head._network.step, self._compute_step
+        return streams
+
+    def _compute_step(self, *arguments):
+        if self._fault("fails"):
+            raise RuntimeError("out of memory")
+        return self._step(*arguments)
+
+    def execute(self, requests):
+        if self._fault("raises"):
+            raise RuntimeError("an error in the adapter")
+        if self._fault("is slow"):
+            time.sleep({slow})
+        return super().execute(requests)
+
+    def _fault(self, kind):
+        found = FAULT.exists() and FAULT.read_text() == kind
+        if found:
+            FAULT.unlink()
+        return found
+"""
+
+
+def faulty_repository(folder: Path, idle_s: float) -> Path:
+    """Link the shipped models into this folder, but one head. It forgets an idle sequence after `idle_s` seconds."""
+    for model in asr_repository().iterdir():
+        if model.name != HEAD:
+            (folder / model.name).symlink_to(model)
+    shipped, head = asr_repository() / HEAD, folder / HEAD
+    (head / "1").mkdir(parents=True)
+    config = (shipped / "config.pbtxt").read_text()
+    idle = rf"\1 {int(idle_s * 1e6)}"
+    config, changed = re.subn(r"(max_sequence_idle_microseconds:) \d+", idle, config)
+    assert changed == 1
+    (head / "config.pbtxt").write_text(config)
+    (head / "1" / "model.py").write_text(
+        _MODEL.format(shipped=str(shipped / "1" / "model.py"), fault=str(folder / FAULT_FILE), slow=SLOW_S)
+    )
+    return folder
+
+
+def let_fail(repository: Path, fault: Fault) -> None:
+    """Let the next batch of the activity head fail."""
+    partial = repository / f"{FAULT_FILE}.partial"
+    partial.write_text(fault)
+    partial.replace(repository / FAULT_FILE)
+
+
+def failed(repository: Path) -> bool:
+    """Whether the fault has happened."""
+    return not (repository / FAULT_FILE).exists()

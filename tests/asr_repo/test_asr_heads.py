@@ -1,0 +1,191 @@
+"""The ensemble `asr_heads` in a real Triton: the words of `streaming_asr`, whatever happens to one of its steps."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from streamer.bridge.service import Service
+from streamer.bridge.session.deadlines import Limits
+from streamer.triton.link import Link, LinkError, Sequence
+from streamer.triton.server import TritonServer
+from tests.asr_repo.faulty_heads import HEAD, Fault, failed, faulty_repository, let_fail
+from tests.asr_repo.model_client import STEP, plain, recognise, text
+from tests.bridge.service_client import Event, disturbed, eventually, lasting
+from tests.bridge.service_client import recognise as session_events
+from tests.samples import pcm
+from tests.triton_processes import metric, stubs
+
+ENSEMBLE = "asr_heads"
+IDLE_S = 2.0
+# Two utterances with a pause that ends a segment.
+AUDIO = pcm("quilter.ogg")[: 2 * 40_000] + bytes(2 * 20_000) + pcm("airplane.mp3")[: 2 * 32_000]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped models, with a head that fails when it is told to, and that soon forgets idle sequences."""
+    return faulty_repository(tmp_path_factory.mktemp("repository"), IDLE_S)
+
+
+@pytest.fixture(scope="module")
+def heads(repository: Path) -> TritonServer:
+    """A Triton with the ensemble, which a service starts and stops, and starts again when a test has broken it."""
+    return TritonServer(repository, models=[ENSEMBLE], slots=6)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def service(heads: TritonServer) -> AsyncIterator[Service]:
+    # A busy machine takes long to start the processes of three steps.
+    limits = Limits(recover_s=60.0)
+    async with Service(heads, port=0, models={"default": ENSEMBLE}, limits=limits) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def whole(service: Service) -> list[Event]:
+    """What an undisturbed session gets."""
+    return lasting(await session_events(service.url, AUDIO))
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def without_names(events: list[Event]) -> list[Event]:
+    """The events without those that name the model, and without what depends on the requests."""
+    return [event for event in events if event["type"] not in ("opened", "closed", "heard")]
+
+
+async def test_the_words_are_those_of_the_whole_model(
+    service: Service, heads: TritonServer, triton: TritonServer
+) -> None:
+    """Every event is the one of `streaming_asr`, in steps and in chunks over several steps, with any options."""
+    options: dict[str, Any] = {"written": True, "partial_words": True, "alternatives": 2, "step_ms": 640}
+    async with (
+        await Link.connect(heads.grpc_address, ENSEMBLE) as parts,
+        await Link.connect(triton.grpc_address) as one,
+    ):
+        for sizes, given in (([5120], {}), ([30_000, 1, 7000], options)):
+            expected = await recognise(one, AUDIO, iter(sizes * 100), **given)
+            assert without_names(await recognise(parts, AUDIO, iter(sizes * 100), **given)) == without_names(expected)
+            assert len(text(expected).split()) > 8
+
+
+async def refusal(sequence: Sequence, audio: bytes) -> LinkError | None:
+    """The error with which a request is answered, if it is."""
+    try:
+        await sequence.send(audio)
+    except LinkError as error:
+        return error
+    return None
+
+
+async def one_forgotten(heads: TritonServer) -> None:
+    """Wait until a step has forgotten an idle stream. The probes of the service make the steps look at theirs."""
+    before = metric(heads, "streamer_streams_expired_total")
+    await eventually(lambda: metric(heads, "streamer_streams_expired_total") > before)
+
+
+async def test_a_refusal_leaves_no_stream(service: Service, heads: TritonServer) -> None:
+    """Options that the encoder or the last step refuses are refused with a sentence, and no step keeps the stream."""
+    async with await Link.connect(heads.grpc_address, ENSEMBLE) as link:
+        for options, complaint in (({"step_ms": 100}, "step_ms must be"), ({"alternatives": 99}, "from 0 to 10")):
+            sequence = link.sequence(options)
+            with pytest.raises(LinkError, match=complaint) as caught:
+                await sequence.send(bytes(STEP))
+            assert caught.value.code == "bad_options"
+            sequence.discard()
+        sequence = link.sequence()
+        events = plain(await sequence.send(AUDIO[:STEP], flush=True))
+        assert [event["type"] for event in events if event["type"] in ("flushed", "again")] == ["flushed"]
+        with pytest.raises(LinkError, match="can only be set with the START"):
+            await sequence._ask(b"", {"written": True}, 30.0)
+        await sequence.send(end=True)
+    await eventually(lambda: metric(heads, "streamer_slots_live") == 0)
+
+
+@pytest.mark.parametrize("fault", ["raises", "fails", "is slow"])
+async def test_a_head_that_fails_once(service: Service, repository: Path, whole: list[Event], fault: Fault) -> None:
+    """A head that raises, whose network fails or that is slow costs no word: the session is replayed, or waits."""
+
+    async def fail() -> None:
+        let_fail(repository, fault)
+
+    events = await disturbed(service.url, fail, AUDIO)
+    assert failed(repository)
+    assert lasting(events) == whole
+
+
+async def test_a_head_that_fails_harms_no_other_stream(service: Service, heads: TritonServer, repository: Path) -> None:
+    """The stream whose passage was lost gets an error; another one at the same steps goes on with its words."""
+    async with await Link.connect(heads.grpc_address, ENSEMBLE) as link:
+        expected = text(await recognise(link, AUDIO[: 8 * STEP]))
+        unlucky, other = link.sequence(), link.sequence()
+        events = plain(await other.send(AUDIO[:STEP]))
+        await unlucky.send(AUDIO[:STEP])
+        error: LinkError | None = None
+        while error is None:  # a probe of the service may take the fault
+            let_fail(repository, "raises")
+            error = await refusal(unlucky, AUDIO[STEP : 2 * STEP])
+        assert error.code == "refused"
+        error = await refusal(unlucky, AUDIO[2 * STEP : 3 * STEP])
+        assert error is not None
+        assert error.code in ("failed", "unknown_stream")
+        unlucky.discard()
+        for start in range(STEP, 8 * STEP, STEP):
+            events += plain(await other.send(AUDIO[start : start + STEP]))
+        assert text(events + plain(await other.send(end=True))) == expected
+
+
+async def test_only_one_step_forgets_an_idle_stream(service: Service, heads: TritonServer) -> None:
+    """A stream that one step has forgotten gets an error, and other streams hear nothing of it."""
+    async with await Link.connect(heads.grpc_address, ENSEMBLE) as link:
+        idle = link.sequence()
+        await idle.send(AUDIO[:STEP])
+        await one_forgotten(heads)
+        error = await refusal(idle, AUDIO[STEP : 2 * STEP])
+        assert error is not None
+        assert error.code == "unknown_stream"
+        idle.discard()
+        again = await recognise(link, AUDIO[: 4 * STEP])
+        assert again[-1]["sample"] == 2 * STEP
+
+
+async def test_a_session_goes_on_after_a_pause_that_one_step_forgot(
+    service: Service, heads: TritonServer, whole: list[Event]
+) -> None:
+    """A client that sends nothing for a while loses nothing, although a step has forgotten its stream."""
+
+    async def pause() -> None:
+        await one_forgotten(heads)
+
+    assert lasting(await disturbed(service.url, pause, AUDIO)) == whole
+
+
+async def test_a_process_that_dies(service: Service, heads: TritonServer, whole: list[Event]) -> None:
+    """If the process of one step dies, the session is replayed by a new Triton, and no word is lost."""
+    first = heads.pid
+
+    async def kill() -> None:
+        [stub] = [stub for stub in stubs(first) if f"/{HEAD}/" in " ".join(stub.cmdline())]
+        stub.kill()
+
+    assert lasting(await disturbed(service.url, kill, AUDIO)) == whole
+    assert heads.pid != first
+
+
+async def test_a_killed_triton_is_a_pause(service: Service, heads: TritonServer, whole: list[Event]) -> None:
+    """A Triton that is killed is started again, and no word is lost or doubled."""
+
+    async def kill() -> None:
+        os.kill(heads.pid, signal.SIGKILL)
+
+    events = await disturbed(service.url, kill, AUDIO)
+    assert [event["type"] for event in events].count("recovered") == 1
+    assert lasting(events) == whole
