@@ -21,6 +21,8 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import Asking, SentenceMarks, Window
+from streamer.engine.turn.turn_rule import TurnRule
+from streamer.engine.turn.turn_watch import Judge, TurnWatch
 from streamer.engine.work import NotNow, Work
 
 if TYPE_CHECKING:
@@ -64,12 +66,14 @@ class Recogniser:
         slots: int,
         calibration: Calibration | None = None,
         punctuation: PunctuationModel | None = None,
+        turns: Judge | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are those that streams may choose from, each with room for all slots.
 
-        Without `punctuation`, the written form has no marks, and capitals only where rules give them.
+        Without `punctuation`, the written form has no marks, and capitals only where rules give them. Without `turns`,
+        the words say nothing about the end of a turn.
         """
         self.model = model
         self.searches = searches
@@ -77,6 +81,7 @@ class Recogniser:
         self._state = model.make_state(slots)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
+        self._turns = turns
         self._idle_limit_s = idle_limit_s
         self._now = clock
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
@@ -105,8 +110,9 @@ class Recogniser:
         except SlotsFull as full:
             raise StreamError("full", f"{full}; try again when a stream has ended") from None
         self._streams[stream] = Stream(
-            lease, options, self._results(options), self._time_scale, last_used=self._now(), speaking=options.speaking
-        )
+            lease, options, self._results(options), self._time_scale, last_used=self._now(), watch=self._watch(options),
+            speaking=options.speaking,
+        )  # fmt: skip
         estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
         self._preparations.add(stream, self._preparation(lease.slot, options), options.caller, estimate_s)
         if at_once or not options.hotwords:
@@ -205,6 +211,10 @@ class Recogniser:
         if options.written and self._punctuation is not None and not self.model.writes:
             marks = SentenceMarks(self._punctuation.behind, self._punctuation.ahead, options.context)
         return ResultBuilder(options, self._calibration, options.begins, marks, untouched=self.model.writes)
+
+    def _watch(self, options: StreamOptions) -> TurnWatch | None:
+        rule = options.endpoint
+        return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), self._turns) if rule.turn else None
 
     def _preparation(self, slot: int, options: StreamOptions) -> Work[None]:
         settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)
