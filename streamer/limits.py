@@ -32,6 +32,11 @@ WITHOUT_TEXT_MS: Final = 2400
 WITHOUT_TEXT_BOUNDS_MS: Final = (400, 20_000)
 LONGEST_SEGMENT_MS: Final = 20_000
 LONGEST_SEGMENT_BOUNDS_MS: Final = (6_000, 60_000)
+# How soon a turn ends, and after which pause it ends in any case.
+EAGERNESS: Final = "medium"
+EAGERNESSES: Final = ("low", "medium", "high")
+LONGEST_PAUSE_MS: Final = 2000
+LONGEST_PAUSE_BOUNDS_MS: Final = (400, 10_000)
 
 MOST_HOTWORDS: Final = 200
 MOST_HOTWORD_WORDS: Final = 6

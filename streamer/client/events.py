@@ -69,6 +69,7 @@ class _OfFinal(TypedDict, total=False):
     words: list[Word]  # unless `words` is off
     spoken: str  # with `written`
     alternatives: list[Alternative]  # if they were asked for
+    turn: float  # if the end of a turn ended the segment: how likely it was that the turn was over
 
 
 class Final(_OfFinal):
@@ -96,6 +97,21 @@ class Speech(_OfSpeech):
     n: int
     state: Literal["start", "end"]
     at_ms: int
+
+
+class _OfTurn(TypedDict, total=False):
+    channel: int  # with `multichannel`
+
+
+class Turn(_OfTurn):
+    """With `turns`: a turn is probably over, goes on after all, or is over."""
+
+    type: Literal["turn"]
+    n: int
+    state: Literal["eager", "resumed", "end"]
+    segment: int
+    probability: float
+    audio_ms: int
 
 
 class Heard(TypedDict):
@@ -156,4 +172,4 @@ class Done(TypedDict):
     audio_ms: int
 
 
-Event = Ready | Partial | Final | Speech | Heard | Flushed | Recovered | Restarted | Error | Done
+Event = Ready | Partial | Final | Speech | Turn | Heard | Flushed | Recovered | Restarted | Error | Done

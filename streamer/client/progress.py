@@ -18,6 +18,8 @@ from streamer.wire.options import Start
 Message = dict[str, Any]
 # If the last word of a final ends so shortly before the end of the recognised audio, no pause has ended the segment.
 ABRUPT_MS: Final = 400
+# Two changes of a turn are further apart than this; the times of a repeated one may be rounded differently.
+TURN_MS: Final = 20
 # Fields in milliseconds that are durations, not times.
 DURATIONS: Final = ("gap_ms", "unrecognised_ms", "pause_ms")
 
@@ -140,6 +142,7 @@ class _Channel:
     _speaking: bool = False
     _changed_ms: float = -1  # when `_speaking` last changed
     _again_until_ms: float | None = None  # after a restart: changes up to this time come again
+    _turn: tuple[int, float] = (-1, 0)  # the segment and the time of what was last said about a turn
 
     def restart(self) -> int:
         """Another session of the service goes on at the cut. Returns the number of its first segment."""
@@ -152,6 +155,8 @@ class _Channel:
         kind = message["type"]
         if kind == "speech":
             return self._tell_speech(message)
+        if kind == "turn" and not self._tell_turn(message):
+            return False
         if kind == "final":
             self._segments += 1
             self.context = message.pop("context", self.context)
@@ -166,6 +171,12 @@ class _Channel:
         if again is not None and (speech["at_ms"] <= again or speaking == self._speaking):
             return False
         self._speaking, self._changed_ms = speaking, speech["at_ms"]
+        return True
+
+    def _tell_turn(self, turn: Message) -> bool:
+        if (turn["segment"], turn["audio_ms"]) < (self._turn[0], self._turn[1] + TURN_MS):
+            return False
+        self._turn = turn["segment"], turn["audio_ms"]
         return True
 
 
@@ -184,7 +195,7 @@ class _Doubtful:
     def keep(self, message: Message, *, asked: bool) -> bool:
         """Whether to hold this message back. `asked`: the client has asked for the end of a segment."""
         kind, channel, heard_ms = message["type"], message.get("channel"), message.get("audio_ms", 0)
-        if kind == "final" and not asked and heard_ms - message.get("end_ms", 0) < ABRUPT_MS:
+        if kind == "final" and not asked and "turn" not in message and heard_ms - message.get("end_ms", 0) < ABRUPT_MS:
             self._doubts[channel] = heard_ms
         elif kind == "partial":
             self._doubts.pop(channel, None)

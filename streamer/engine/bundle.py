@@ -7,6 +7,7 @@
 - `calibration.json` (optional): corrections of times and confidences
 - `activity.pt` (optional): the network that detects whether somebody is speaking
 - `punctuation.safetensors` (optional): marks and capitals for the written form
+- `turns.safetensors` (optional): whether a turn is over after the words so far
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
+from streamer.engine.turn.turn_model import TURNS_FILE, TurnModel
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
@@ -118,6 +120,7 @@ def _recogniser(
         beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters, rescorer=rescorer)
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
+        turns = TurnModel.load(folder).over if (folder / TURNS_FILE).exists() else None
     except (ModelFileError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
@@ -128,6 +131,7 @@ def _recogniser(
         calibration=calibration,
         punctuation=punctuation,
         acoustics=acoustics,
+        turns=turns,
         idle_limit_s=idle_limit_s,
     )
 

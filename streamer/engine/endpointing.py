@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamer.engine.search.search import Hypothesis, HypothesisWord
-from streamer.limits import AFTER_TEXT_MS, LONGEST_SEGMENT_MS, WITHOUT_TEXT_MS
+from streamer.limits import AFTER_TEXT_MS, EAGERNESS, LONGEST_PAUSE_MS, LONGEST_SEGMENT_MS, WITHOUT_TEXT_MS
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,17 @@ class EndpointRule:
 
     A silence has neither new words nor activity. If there is activity but no new word for a long time, the
     activity is noise, and the words alone decide. Without `silence` only the maximum length ends a segment.
+
+    With `turn`, the words so far decide how long the silence after them must be (`turn/turn_rule.py`).
     """
 
     after_text_ms: int = AFTER_TEXT_MS
     without_text_ms: int = WITHOUT_TEXT_MS
     longest_ms: int = LONGEST_SEGMENT_MS
     silence: bool = True
+    turn: bool = False
+    eagerness: str = EAGERNESS
+    longest_pause_ms: int = LONGEST_PAUSE_MS
     # A word that has just begun may not have been emitted yet, so a cut in silence lies this far back.
     look_back_ms: int = 320
     # A segment of maximum length is cut at the widest gap between words within this stretch before its end.
@@ -48,14 +53,21 @@ class EndpointRule:
             raise ValueError(f"the longest segment must be longer than {self.gap_stretch_ms} ms")
 
     def segment_end(
-        self, found: Hypothesis, frames: int, frame_ms: float, quiet: int | None = None
+        self,
+        found: Hypothesis,
+        frames: int,
+        frame_ms: float,
+        quiet: int | None = None,
+        turn_pause_ms: int | None = None,
     ) -> SegmentEnd | None:
         """Where a segment of this many frames with this hypothesis ends; None if it goes on.
 
         `quiet` counts the frames since the last one with activity. None means that the model does not report activity.
+        `turn_pause_ms`: the pause that ends the turn after these words, for a stream that asks for turns.
         """
-        words = found.words
-        heard = max(words[-1].end if words else 0, found.running[1] if found.running else 0)
+        words, heard = found.words, last_heard(found)
+        if self.silence and turn_pause_ms is not None and paused(found, frames, quiet) * frame_ms >= turn_pause_ms:
+            return SegmentEnd(self._in_pause(frames, heard, quiet, frame_ms), silence=True)
         if self.silence and self._silent((frames - heard) * frame_ms, bool(words), quiet, frame_ms):
             return SegmentEnd(self._in_silence(frames, heard, quiet, frame_ms), silence=True)
         if frames * frame_ms >= self.longest_ms:
@@ -68,10 +80,16 @@ class EndpointRule:
         return sum(word.start <= limit for word in words)
 
     def _silent(self, wordless_ms: float, words: bool, quiet: int | None, frame_ms: float) -> bool:
-        needed = self.after_text_ms if words else self.without_text_ms
+        after_text_ms = self.longest_pause_ms if self.turn else self.after_text_ms
+        needed = after_text_ms if words else self.without_text_ms
         if wordless_ms < needed:
             return False
         return quiet is None or self._quiet(quiet, frame_ms) or wordless_ms >= needed + self.patience_ms
+
+    def _in_pause(self, frames: int, heard: int, quiet: int | None, frame_ms: float) -> int:
+        """The middle of a pause that ends a turn. It may be shorter than a silence."""
+        silent = frames - heard if quiet is None else min(quiet, frames - heard)
+        return frames - min(silent // 2, 2 * round(self.look_back_ms / frame_ms))
 
     def _in_silence(self, frames: int, heard: int, quiet: int | None, frame_ms: float) -> int:
         look_back = round(self.look_back_ms / frame_ms)
@@ -102,3 +120,14 @@ class EndpointRule:
 
     def _quiet(self, quiet: int | None, frame_ms: float) -> bool:
         return quiet is not None and quiet * frame_ms >= self.quiet_ms
+
+
+def last_heard(found: Hypothesis) -> int:
+    """The frame after the last one that belongs to a word of the hypothesis."""
+    return max(found.words[-1].end if found.words else 0, found.running[1] if found.running else 0)
+
+
+def paused(found: Hypothesis, frames: int, quiet: int | None) -> int:
+    """For how many frames the speaker has paused: without a word, and without activity where the model reports it."""
+    wordless = frames - last_heard(found)
+    return wordless if quiet is None else min(quiet, wordless)

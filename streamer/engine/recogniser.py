@@ -24,6 +24,8 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import Asking, SentenceMarks, Window
+from streamer.engine.turn.turn_rule import TurnRule
+from streamer.engine.turn.turn_watch import Judge, TurnWatch
 from streamer.engine.work import NotNow, Work
 
 if TYPE_CHECKING:
@@ -65,19 +67,21 @@ class Recogniser:
         calibration: Calibration | None = None,
         punctuation: PunctuationModel | None = None,
         acoustics: Acoustics | None = None,
+        turns: Judge | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are those that streams may choose from, each with room for all slots.
 
         Without `punctuation`, the written form has no marks, and capitals only where rules give them. Without
-        `acoustics`, the model computes the audio here.
+        `acoustics`, the model computes the audio here. Without `turns`, the words say nothing about the end of a turn.
         """
         self.model = model
         self.searches = searches
         self._acoustics = acoustics or ModelAcoustics(model, slots)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
+        self._turns = turns
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         self._streams: OpenStreams[Stream] = OpenStreams(slots, idle_limit_s, clock, self._release)
         self._preparations = Preparations()
@@ -106,8 +110,10 @@ class Recogniser:
         supply = self._acoustics.supply(self._time_scale, self._time_scale.samples(options.step_ms))
 
         def make(lease: SlotLease, now: float) -> Stream:
-            results, scale = self._results(options), self._time_scale
-            return Stream(lease, options, results, scale, supply, last_used=now, speaking=options.speaking)
+            return Stream(
+                lease, options, self._results(options), self._time_scale, supply, last_used=now,
+                watch=self._watch(options), speaking=options.speaking,
+            )  # fmt: skip
 
         slot = self._streams.open(stream, make).lease.slot
         estimate_s = _CHARACTER_S * sum(len(hotword.text) for hotword in options.hotwords)
@@ -196,6 +202,10 @@ class Recogniser:
         if options.written and self._punctuation is not None and not self.model.writes:
             marks = SentenceMarks(self._punctuation.behind, self._punctuation.ahead, options.context)
         return ResultBuilder(options, self._calibration, options.begins, marks, untouched=self.model.writes)
+
+    def _watch(self, options: StreamOptions) -> TurnWatch | None:
+        rule = options.endpoint
+        return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), self._turns) if rule.turn else None
 
     def _preparation(self, slot: int, options: StreamOptions) -> Work[None]:
         settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from streamer.engine.endpointing import paused
 from streamer.engine.models.activity_tracker import ActivityReading
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
 from streamer.engine.segment_audio import Supply, TimeScale
 from streamer.engine.slots import SlotLease
-from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent
+from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent, Turn
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.text.result_builder import ResultBuilder, SegmentEnding, SegmentPosition
 from streamer.engine.text.sentence_marks import Asking
+from streamer.engine.turn.turn_watch import TurnState, TurnWatch
 
 # What the client makes final ends like what is followed by a long pause.
 FLUSH_PAUSE_MS = 1000
@@ -45,6 +47,7 @@ class Stream:
     time_scale: TimeScale
     supply: Supply
     last_used: float
+    watch: TurnWatch | None = None  # for a stream that asks for turns
     flushing: bool = False
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
@@ -73,19 +76,24 @@ class Stream:
         if found.words and not self._spoke:
             self._say_speech(True, self._sample(found.words[0].start))
         rule, frame_ms = self.options.endpoint, self.time_scale.frame_ms
-        ending = rule.segment_end(found, self.supply.computed // self.time_scale.frame_samples, frame_ms, quiet)
+        frames = self.supply.computed // self.time_scale.frame_samples
+        paused_ms = paused(found, frames, quiet) * frame_ms
+        turn_pause_ms = self.watch and self.watch.pause_ms(found, paused_ms, lambda: search.finish().words)
+        ending = rule.segment_end(found, frames, frame_ms, quiet, turn_pause_ms)
         if ending is None:
             stable = min(found.stable, rule.settled(found.words, frame_ms))
             partial = yield from self.results.partial(found, stable, self._position)
             if partial:
                 self.events.append(partial)
+            if self.watch and self.supply.base + self.supply.computed <= self.supply.received:  # the tail at a flush is no pause
+                self._say_turn(self.watch.go_on(paused_ms))
             return False
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.
         last = search.finish().words if found.words or found.running else ()
         words = last if ending.silence else _shared(found.words, last)
         cut = min(self._sample(ending.frame), self.supply.received)
         heard_ms = self.time_scale.ms(self.supply.computed) if ending.silence else None
-        yield from self._end_segment(cut, words, ending.frame, search, heard_ms=heard_ms)
+        yield from self._end_segment(cut, words, ending.frame, search, heard_ms=heard_ms, pause=ending.silence)
         return True
 
     def conclude(self, search: SegmentSearch) -> Asking[bool]:
@@ -142,23 +150,33 @@ class Stream:
         search: SegmentSearch,
         *,
         heard_ms: int | None,
+        pause: bool = False,
     ) -> Asking[None]:
         """Make the words before `frame` final, and begin a new segment at the sample `cut`.
 
         `heard_ms`: the speaker paused, and is silent until then; None if the segment has its greatest length.
+        `pause`: the rule has found this pause, so it ends a turn.
         """
         kept, silence = _before(words, frame), heard_ms is not None
         ending = SegmentEnding(silence, self.time_scale.ms(cut - self.supply.base), heard_ms, tuple(words[len(kept) :]))
+        unsaid = self.watch and self.watch.begin()
+        if not silence:
+            self._say_turn(unsaid)
         if kept:
             # Ask for more than the client wants, because those that differ only after the cut are merged.
             others = search.alternatives(3 * self.options.alternatives) if self.options.alternatives else []
             ranked = [(_before(other, frame), share) for other, share in others]
-            self.events.append((yield from self.results.final(kept, ranked, self._position, ending)))
+            final = yield from self.results.final(kept, ranked, self._position, ending)
+            turn = self.watch.over if self.watch and pause else None
+            self.events.append(final if turn is None else replace(final, turn=round(turn, 3)))
+            if turn is not None:
+                self._say_turn(TurnState.END)
             self._segment += 1
         else:
             self.results.cut(self._position, ending)
         if silence and self.speaking:
-            self._pause(self._sample(kept[-1].end) if kept else cut, over=frame is None)
+            over = frame is None or (pause and self.watch is not None)
+            self._pause(self._sample(kept[-1].end) if kept else cut, over=over)
         if cut > self.supply.base:
             self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context))
         self.supply.begin_at(cut)
@@ -170,6 +188,11 @@ class Stream:
             self._say_speech(False, sample)
         elif over or self._activity.quiet * self.time_scale.frame_ms >= self.options.endpoint.quiet_ms:
             self._say_speech(False, self._sample(self._activity.last_active))
+
+    def _say_turn(self, state: TurnState | None) -> None:
+        if self.watch and state and self.options.turns:
+            probability = round(self.watch.over, 3)
+            self.events.append(Turn(state.value, self._segment, probability, self._position.audio_ms))
 
     def _say_speech(self, speaking: bool, sample: int) -> None:
         if speaking == self.speaking:

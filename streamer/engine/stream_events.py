@@ -1,8 +1,8 @@
 """The events by which the recogniser reports on a stream.
 
-Times are milliseconds, and samples count, from the start of the stream. Partial, Final, Speech, Heard, Flushed and
-Alternative have the names of the events that a client of a session receives (`streamer.client.events`): they are the
-same events, before the bridge combines the streams of a session.
+Times are milliseconds, and samples count, from the start of the stream. Partial, Final, Speech, Turn, Heard, Flushed
+and Alternative have the names of the events that a client of a session receives (`streamer.client.events`): they are
+the same events, before the bridge combines the streams of a session.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Final:
     words: tuple[SpokenWord, ...] | None = None
     spoken: str | None = None
     alternatives: tuple[Alternative, ...] | None = None
+    turn: float | None = None  # if the end of a turn ended it: how likely it was that the turn was over
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,17 @@ class Speech:
     type: ClassVar[str] = "speech"
     state: str
     at_ms: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn is probably over ("eager"), goes on after all ("resumed"), or is over ("end")."""
+
+    type: ClassVar[str] = "turn"
+    state: str
+    segment: int
+    probability: float
+    audio_ms: int
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,7 @@ class Again:
     speaking: bool
 
 
-StreamEvent = Partial | Final | Speech | Cut | Flushed | Heard | Again
+StreamEvent = Partial | Final | Speech | Turn | Cut | Flushed | Heard | Again
 
 
 class StreamError(Exception):

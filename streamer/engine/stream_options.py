@@ -14,11 +14,13 @@ from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_
 from streamer.limits import (
     AFTER_TEXT_BOUNDS_MS,
     ALTERNATIVES,
+    EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     LONGEST_CONTEXT_PAUSE_MS,
     LONGEST_CONTEXT_WORD,
     LONGEST_HOTWORD,
+    LONGEST_PAUSE_BOUNDS_MS,
     LONGEST_SEGMENT_BOUNDS_MS,
     MOST_ALTERNATIVES,
     MOST_CONTEXT_WORDS,
@@ -39,7 +41,9 @@ _ENDPOINT_BOUNDS = {
     "after_text_ms": AFTER_TEXT_BOUNDS_MS,
     "without_text_ms": WITHOUT_TEXT_BOUNDS_MS,
     "longest_ms": LONGEST_SEGMENT_BOUNDS_MS,
+    "longest_pause_ms": LONGEST_PAUSE_BOUNDS_MS,
 }
+_ENDPOINT_FLAGS = ("silence", "turn")
 
 
 class BadOptions(ValueError):
@@ -55,6 +59,7 @@ class StreamOptions:
     words: bool = True  # on finals
     partial_words: bool = False
     speech: bool = True
+    turns: bool = False  # events about the end of a turn, with `turn` of the endpoint
     search: str = SEARCH
     alternatives: int = ALTERNATIVES
     written: bool = False
@@ -101,12 +106,15 @@ def _endpoint(given: object) -> EndpointRule:
     if not isinstance(given, dict):
         raise BadOptions(f"option 'endpoint' must be \"{OFF}\" or a JSON object, not {json.dumps(given)}")
     for name, value in given.items():
-        if name == "silence":
-            _typed("'silence' of the endpoint", value, bool)
+        if name in _ENDPOINT_FLAGS:
+            _typed(f"{name!r} of the endpoint", value, bool)
+        elif name == "eagerness":
+            _one_of("eagerness of the endpoint", _typed("'eagerness' of the endpoint", value, str), EAGERNESSES)
         elif name in _ENDPOINT_BOUNDS:
             _within(f"{name} of the endpoint", _typed(f"{name!r} of the endpoint", value, int), _ENDPOINT_BOUNDS[name])
         else:
-            raise BadOptions(f"the endpoint has no option {name!r}; known are silence, {', '.join(_ENDPOINT_BOUNDS)}")
+            known = ", ".join([*_ENDPOINT_FLAGS, "eagerness", *_ENDPOINT_BOUNDS])
+            raise BadOptions(f"the endpoint has no option {name!r}; known are {known}")
     return replace(rule, **given)
 
 

@@ -12,6 +12,8 @@ import {windowMs} from "./kept-audio.js";
 
 /** If a final's last word ends so shortly before the end of the recognised audio, no pause has ended the segment. */
 const ABRUPT_MS = 400;
+/** Two changes of a turn are further apart than this; the times of a repeated one may be rounded differently. */
+const TURN_MS = 20;
 /** Fields in milliseconds that are durations, not times. */
 const DURATIONS = ["gap_ms", "unrecognised_ms", "pause_ms"];
 
@@ -147,6 +149,8 @@ class Channel {
     #changedMs = -1; // when `#speaking` last changed
     /** @type {number | null} after a restart: changes up to this time come again */
     #againUntilMs = null;
+    /** The segment and the time of what was last said about a turn. */
+    #turn = {segment: -1, audio_ms: 0};
 
     /** @param {number} windowMs a final never contains audio from longer ago than this */
     constructor(windowMs) {
@@ -163,6 +167,7 @@ class Channel {
     /** @param {Message} message that is about to be passed on @returns {boolean} false if it was passed on before */
     tell(message) {
         if (message.type === "speech") return this.#tellSpeech(message);
+        if (message.type === "turn" && !this.#tellTurn(message)) return false;
         if (message.type === "final") {
             this.#segments += 1;
             this.context = message.context ?? this.context;
@@ -181,6 +186,14 @@ class Channel {
         if (again !== null && (speech.at_ms <= again || speaking === this.#speaking)) return false;
         this.#speaking = speaking;
         this.#changedMs = speech.at_ms;
+        return true;
+    }
+
+    /** @param {Message} turn */
+    #tellTurn(turn) {
+        const {segment, audio_ms} = this.#turn;
+        if (turn.segment < segment || (turn.segment === segment && turn.audio_ms < audio_ms + TURN_MS)) return false;
+        this.#turn = {segment: turn.segment, audio_ms: turn.audio_ms};
         return true;
     }
 }
@@ -203,7 +216,7 @@ class Doubtful {
      */
     keep(message, asked) {
         const {type, channel, audio_ms: heardMs = 0} = message;
-        if (type === "final" && !asked && heardMs - message.end_ms < ABRUPT_MS) {
+        if (type === "final" && !asked && !("turn" in message) && heardMs - message.end_ms < ABRUPT_MS) {
             this.#doubts.set(channel, heardMs);
         } else if (type === "partial") {
             this.#doubts.delete(channel);

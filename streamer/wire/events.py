@@ -1,6 +1,6 @@
 """The messages from the service to a client: each kind is a class, and `render` turns one into text.
 
-`docs/reference/protocol.md` explains them. The model sends Partial, Final, Speech and Flushed in the same form
+`docs/reference/protocol.md` explains them. The model sends Partial, Final, Speech, Turn and Flushed in the same form
 (`model_events.py`), but with the times of its sequence.
 """
 
@@ -75,6 +75,7 @@ class Final:
     words: tuple[Word, ...] | None = None
     spoken: str | None = None
     alternatives: tuple[Alternative, ...] | None = None
+    turn: float | None = None  # how likely it was that the turn was over, if its end ended the segment
     cut_ms: int | None = None  # audio from here on belongs to later segments; a model sends this as a cut
     channel: int | None = None
     context: TextContext | None = None  # for a session that goes on from the cut; a model sends this with a cut
@@ -94,6 +95,26 @@ class Speech:
     type: ClassVar[str] = "speech"
     state: SpeechState
     at_ms: int
+    channel: int | None = None
+
+
+class TurnState(str, Enum):
+    """What is said about a turn."""
+
+    EAGER = "eager"  # it is probably over
+    RESUMED = "resumed"  # it was said to be probably over, and goes on
+    END = "end"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Whether the turn that the running segment belongs to is over."""
+
+    type: ClassVar[str] = "turn"
+    state: TurnState
+    segment: int
+    probability: float
+    audio_ms: int
     channel: int | None = None
 
 
@@ -140,7 +161,7 @@ class Done:
     audio_ms: int
 
 
-Result = Partial | Final | Speech | Flushed
+Result = Partial | Final | Speech | Turn | Flushed
 ServerMessage = Ready | Result | Heard | Recovered | Error | Done
 
 

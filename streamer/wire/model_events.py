@@ -12,7 +12,17 @@ from typing import Any, ClassVar, TypeVar
 
 from streamer.limits import MOST_CONTEXT_WORDS
 from streamer.wire.errors import kind_of
-from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Word
+from streamer.wire.events import (
+    Alternative,
+    Final,
+    Flushed,
+    Partial,
+    Speech,
+    SpeechState,
+    Turn,
+    TurnState,
+    Word,
+)
 from streamer.wire.text_context import ContextWord
 
 
@@ -70,7 +80,7 @@ class Other:
     fields: Mapping[str, Any]
 
 
-ModelEvent = Opened | Partial | Final | Speech | Cut | Flushed | Heard | Again | Other
+ModelEvent = Opened | Partial | Final | Speech | Turn | Cut | Flushed | Heard | Again | Other
 T = TypeVar("T")
 
 
@@ -114,11 +124,21 @@ def _final(event: Mapping[str, Any]) -> Final:
         _parts(event, "words", _word),
         _optional(event, "spoken", str),
         _parts(event, "alternatives", _alternative),
+        _number(event, "turn") if "turn" in event else None,
     )
 
 
 def _speech(event: Mapping[str, Any]) -> Speech:
     return Speech(SpeechState(_required(event, "state", str)), _required(event, "at_ms", int))
+
+
+def _turn(event: Mapping[str, Any]) -> Turn:
+    return Turn(
+        TurnState(_required(event, "state", str)),
+        _required(event, "segment", int),
+        _number(event, "probability"),
+        _required(event, "audio_ms", int),
+    )
 
 
 def _cut(event: Mapping[str, Any]) -> Cut:
@@ -150,6 +170,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], ModelEvent]] = {
     "partial": _partial,
     "final": _final,
     "speech": _speech,
+    "turn": _turn,
     "cut": _cut,
     "flushed": _flushed,
     "heard": _heard,

@@ -11,9 +11,13 @@ from streamer.limits import (
     AFTER_TEXT_MS,
     ALTERNATIVES,
     DEFAULT_MODEL,
+    EAGERNESS,
+    EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     LONGEST_HOTWORD,
+    LONGEST_PAUSE_BOUNDS_MS,
+    LONGEST_PAUSE_MS,
     LONGEST_SEGMENT_BOUNDS_MS,
     LONGEST_SEGMENT_MS,
     MOST_ALTERNATIVES,
@@ -116,7 +120,15 @@ def _endpoint(name: str, value: Any) -> Endpoint:
         return Endpoint(silence=False)
     if type(value) is not dict:
         raise bad("bad_option", f"'{name}' must be \"{OFF}\" or an object, not {shown(value)}.")
-    return Endpoint(**read(Endpoint, name, value))
+    endpoint = Endpoint(**read(Endpoint, name, value))
+    if endpoint.turn and not endpoint.silence:
+        raise bad("bad_option", f"'{name}' cannot have 'turn' without 'silence': a turn ends in a silence.")
+    if endpoint.turn and "after_text_ms" in value:
+        what = f"'{name}' cannot have 'after_text_ms' with 'turn', which decides the pause; send 'longest_pause_ms'."
+        raise bad("bad_option", what)
+    if not endpoint.turn and value.keys() & {"eagerness", "longest_pause_ms"}:
+        raise bad("bad_option", f"'{name}' has 'eagerness' and 'longest_pause_ms' only with 'turn':true.")
+    return endpoint
 
 
 def _hotwords(name: str, value: Any) -> tuple[Hotword, ...]:
@@ -146,12 +158,18 @@ def _option(default: Any, rule: Rule) -> Any:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How long a pause must be to end a segment. Without `silence`, only the greatest length ends one."""
+    """How long a pause must be to end a segment. Without `silence`, only the greatest length ends one.
+
+    With `turn`, the words decide how long the pause after them must be: at most `longest_pause_ms`.
+    """
 
     silence: bool = _option(True, _flag)
     after_text_ms: int = _option(AFTER_TEXT_MS, _within(*AFTER_TEXT_BOUNDS_MS))
     without_text_ms: int = _option(WITHOUT_TEXT_MS, _within(*WITHOUT_TEXT_BOUNDS_MS))
     longest_ms: int = _option(LONGEST_SEGMENT_MS, _within(*LONGEST_SEGMENT_BOUNDS_MS))
+    turn: bool = _option(False, _flag)
+    eagerness: str = _option(EAGERNESS, _one_of(*EAGERNESSES))
+    longest_pause_ms: int = _option(LONGEST_PAUSE_MS, _within(*LONGEST_PAUSE_BOUNDS_MS))
 
 
 _USUAL = Endpoint()
@@ -195,6 +213,7 @@ class Start:
     words: bool = _option(True, _flag)
     partial_words: bool = _option(False, _flag)
     speech: bool = _option(True, _flag)
+    turns: bool = _option(False, _flag)
     step_ms: int = _option(STEP_MS, _one_of(*STEPS_MS))
     search: str = _option(SEARCH, _one_of(*SEARCHES))
     alternatives: int = _option(ALTERNATIVES, _within(0, MOST_ALTERNATIVES))

@@ -46,6 +46,11 @@ def speech(n: int, state: str, at: int, **more: Any) -> Message:
     return {"type": "speech", "n": n, "state": state, "at_ms": at, **more}
 
 
+def turn(n: int, state: str, segment: int, heard: int) -> Message:
+    """What is said about a turn."""
+    return {"type": "turn", "n": n, "state": state, "segment": segment, "probability": 0.75, "audio_ms": heard}
+
+
 def heard(n: int, ms: int) -> Message:
     """An acknowledgement."""
     return {"type": "heard", "n": n, "audio_ms": ms}
@@ -148,6 +153,29 @@ CASES = [
         ],
         cuts=[5520, 5520],
         after=4,
+    ),
+    Case(
+        "what was said about a turn is not told again, but what is new of it",
+        [
+            final(2, 0, 500, 3000, 4000, 3520),
+            turn(3, "eager", 1, 5000),
+            RESTART,
+            turn(2, "eager", 0, 1479),
+            turn(3, "resumed", 0, 1800),
+            turn(4, "end", 1, 1800),
+        ],
+        told=[
+            final(2, 0, 500, 3000, 4000, 3520),
+            turn(3, "eager", 1, 5000),
+            restarted(4, 3520, 1),
+            turn(5, "resumed", 1, 5320),
+            turn(6, "end", 2, 5320),
+        ],
+    ),
+    Case(
+        "a final soon after its last word is not abrupt if a turn ended there",
+        [final(2, 0, 500, 3950, 4000, turn=0.75), speech(3, "end", 3950)],
+        told=[final(2, 0, 500, 3950, 4000, turn=0.75), speech(3, "end", 3950)],
     ),
     Case(
         "speech that began or ended is not told again; numbers have no gap for that",

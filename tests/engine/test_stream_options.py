@@ -49,7 +49,7 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"colour": 1}, "unknown option 'colour'; known are step_ms, partials, words, partial_words, speech, search"),
+        ({"colour": 1}, "unknown option 'colour'; known are step_ms, partials, words, partial_words, speech, turns, search"),
         ({"partials": 1}, "'partials' must be a JSON true or false, not 1"),
         ({"step_ms": True}, "'step_ms' must be a JSON integer, not true"),
         ({"step_ms": "320"}, "'step_ms' must be a JSON integer"),
@@ -63,7 +63,10 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
         ({"endpoint": {"silence": 1}}, "'silence' of the endpoint must be a JSON true or false"),
         ({"endpoint": {"after_text_ms": 1.5}}, "'after_text_ms' of the endpoint must be a JSON integer"),
         ({"endpoint": {"after_text_ms": 100}}, "after_text_ms of the endpoint must be from 400 to 10000, not 100"),
-        ({"endpoint": {"patience": 1}}, "the endpoint has no option 'patience'; known are silence, after_text_ms"),
+        (
+            {"endpoint": {"patience": 1}},
+            "the endpoint has no option 'patience'; known are silence, turn, eagerness,",
+        ),
         ({"hotwords": "anna"}, "'hotwords' must be a JSON list"),
         ({"hotwords": ["a"] * 201}, "at most 200 hotwords, not 201"),
         ({"hotwords": [1]}, "a hotword must be a string or"),

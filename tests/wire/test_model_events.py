@@ -6,7 +6,7 @@ import pytest
 
 from streamer.engine import stream_events as engine
 from streamer.engine.punctuation.marks import HeardWord
-from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Word
+from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Turn, TurnState, Word
 from streamer.wire.model_events import Cut, Heard, ModelEvent, Opened, Other, parse
 from streamer.wire.text_context import ContextWord
 
@@ -49,7 +49,12 @@ def test_an_event(text: str, event: ModelEvent) -> None:
             ),
             Final(0, "2", 0, 40, 90, 0.5, (Word("2", 0, 40, 0.5, "two"),), "two", (Alternative("2", 0.5),)),
         ),
+        (
+            engine.Final(0, "a", 0, 40, 90, 0.5, turn=0.75),
+            Final(0, "a", 0, 40, 90, 0.5, turn=0.75),
+        ),
         (engine.Speech("start", 40), Speech(SpeechState.START, 40)),
+        (engine.Turn("eager", 2, 0.75, 960), Turn(TurnState.EAGER, 2, 0.75, 960)),
         (engine.Cut(1600, speaking=True, begins=False), Cut(1600, speaking=True, begins=False)),
         (
             engine.Cut(1600, speaking=False, begins=True, context=(HeardWord("so", 40),)),
@@ -75,6 +80,7 @@ def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -
         ('{"type":"cut","sample":1,"begins":1}', "'begins' of 'cut' cannot be a whole number"),
         ('{"type":"cut","sample":1,"context":[{"word":"a"}]}', "'part of an event' lacks 'pause_ms'"),
         (f'{{"type":"cut","sample":1,"context":[{WORDS}]}}', "'context' of 'cut' has 33 words; at most 32 are allowed"),
+        ('{"type":"turn","state":"over","segment":0,"probability":1,"audio_ms":1}', "'over' is not a valid TurnState"),
         ('{"type":"speech","state":"pause","at_ms":1}', "'pause' is not a valid SpeechState"),
         (
             '{"type":"partial","segment":0,"text":"a","stable":0,"start_ms":0,"audio_ms":1,"words":["a"]}',

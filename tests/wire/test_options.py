@@ -75,6 +75,10 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
         ({"settle_ms": 499}, "bad_option", "0 or a whole number from 500 to 10000, not 499"),
         ({"endpoint": "on"}, "bad_option", '"off" or an object, not "on"'),
         ({"endpoint": {"silence": 1}}, "bad_option", "'silence' must be true or false"),
+        ({"endpoint": {"turn": True, "silence": False}}, "bad_option", "cannot have 'turn' without 'silence'"),
+        ({"endpoint": {"turn": True, "after_text_ms": 500}}, "bad_option", "send 'longest_pause_ms'"),
+        ({"endpoint": {"eagerness": "high"}}, "bad_option", "only with 'turn':true"),
+        ({"endpoint": {"turn": True, "eagerness": "none"}}, "bad_option", "must be low or medium or high, not 'none'"),
         ({"endpoint": {"after_text_ms": 399}}, "bad_option", "'after_text_ms' must be a whole number from 400"),
         ({"endpoint": {"longest_ms": 5999}}, "bad_option", "from 6000 to 60000"),
         ({"endpoint": {"pause_ms": 1}}, "unknown_option", "'endpoint' has no option \"pause_ms\"; it takes silence"),
@@ -140,7 +144,10 @@ def test_what_the_recogniser_is_told() -> None:
     told = json.loads(json.dumps(options))
     assert "context" not in told
     assert told["hotwords"] == [{"text": "x", "weight": 1.0}]
-    assert told["endpoint"] == {"silence": False, "after_text_ms": 1000, "without_text_ms": 2400, "longest_ms": 20000}
+    assert told["endpoint"] == {
+        "silence": False, "after_text_ms": 1000, "without_text_ms": 2400, "longest_ms": 20000, "turn": False,
+        "eagerness": "medium", "longest_pause_ms": 2000,
+    }  # fmt: skip
 
 
 def recognised(options: dict[str, Any]) -> engine.StreamOptions:
@@ -165,6 +172,8 @@ def test_the_recogniser_has_the_same_options() -> None:
         ("settle_ms", [0, 500, 10_000], [1, 499, 10_001]),
         ("stability", ["low", "medium", "high"], ["", "off"]),
         ("endpoint", ["off", {}, {"silence": False}], ["on", None, True, {"other": 1}, {"silence": 0}]),
+        ("endpoint", [{"turn": True, "eagerness": "low"}], [{"turn": 1}, {"turn": True, "eagerness": "none"}]),
+        ("endpoint", [{"turn": True, "longest_pause_ms": 400}], [{"turn": True, "longest_pause_ms": 399}]),
         *(
             ("endpoint", [{name: low}, {name: high}], [{name: low - 1}, {name: high + 1}, {name: float(low)}])
             for name, low, high in (

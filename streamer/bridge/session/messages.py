@@ -21,6 +21,7 @@ from streamer.wire.events import (
     Result,
     ServerMessage,
     Speech,
+    Turn,
 )
 from streamer.wire.options import Start
 
@@ -109,7 +110,7 @@ class Messages:
             self._tell(heard_ms)
             self._told_at = now
 
-    def _pass_on(self, number: int, result: Partial | Final | Speech) -> None:
+    def _pass_on(self, number: int, result: Partial | Final | Speech | Turn) -> None:
         if not isinstance(result, Speech):
             self._told[number].hear(result.audio_ms)
         self.say(replace(result, channel=number) if self._start.multichannel else result)

@@ -2,8 +2,8 @@
 
 Pure. If a sequence is lost, another one begins at the last cut and hears the audio since then again (the replay). Its
 samples, times and segments are shifted (`sequence_clock.py`), and results that the client already has are dropped here.
-A final and its cut come in the same answer, so no final can come twice. Only partials, and where speech began and
-ended, can.
+A final and its cut come in the same answer, so no final can come twice. Only partials, where speech began and ended,
+and what was said about a turn can.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from streamer.wire.events import (
     Result,
     Speech,
     SpeechState,
+    Turn,
     content,
 )
 from streamer.wire.model_events import Cut, Heard, ModelEvent
@@ -49,6 +50,7 @@ class Replay:
         self.clock = SequenceClock()
         self._segment = _RunningSegment(stream)
         self._speech = _SpeechTold()
+        self._turn_told = (-1, -1)  # the segment and the time of what was last said about a turn
 
     @property
     def hearing(self) -> Hearing:
@@ -87,8 +89,18 @@ class Replay:
                 told += self._segment.partial(self.clock.partial(event))
             elif isinstance(event, Speech) and index < end:
                 told += self._speech.change(self.clock.speech(event))
+            elif isinstance(event, Turn) and index < end:
+                told += self._turn(self.clock.turn(event))
             # Other events, also those that later models add, are not for clients.
         return told
+
+    def _turn(self, turn: Turn) -> list[Turn]:
+        """Return what is said about a turn if it is new."""
+        place = turn.segment, turn.audio_ms
+        if place <= self._turn_told:
+            return []
+        self._turn_told = place
+        return [turn]
 
     def _end_segment(self, cut: Cut, told: list[Result]) -> None:
         self.clock.end_segment(cut.sample)

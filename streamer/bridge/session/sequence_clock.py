@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.wire.events import Final, Partial, Speech, Word
+from streamer.wire.events import Final, Partial, Speech, Turn, Word
 
 
 class SequenceClock:
@@ -51,6 +51,12 @@ class SequenceClock:
         if not self._offset:
             return speech
         return replace(speech, at_ms=self._at(speech.at_ms))
+
+    def turn(self, turn: Turn) -> Turn:
+        """Convert to the session's times."""
+        if not self._offset:
+            return turn
+        return replace(turn, segment=self._first + turn.segment, audio_ms=self._at(turn.audio_ms))
 
     def partial(self, partial: Partial) -> Partial:
         """Convert to the session's times."""

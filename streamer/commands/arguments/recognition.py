@@ -14,6 +14,7 @@ from typing import Any, Final
 from streamer.limits import (
     AFTER_TEXT_MS,
     ALTERNATIVES,
+    EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
     MOST_ALTERNATIVES,
@@ -32,6 +33,7 @@ from streamer.wire.errors import WireError
 from streamer.wire.options import Hotword, Start, hotword, read
 
 _ENDPOINT: Final = ("after_text_ms", "without_text_ms", "longest_ms")
+_TURN: Final = "turn"
 _NAMES: Final = (
     "step_ms",
     "search",
@@ -75,7 +77,9 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
         type=_endpoint,
         metavar="MS",
         help=f"how much silence ends a segment ({AFTER_TEXT_MS}). AFTER:WITHOUT:LONGEST sets the silence after text, "
-        f"the silence without text, and the longest segment. With '{OFF}' segments end only at the longest length",
+        f"the silence without text, and the longest segment. With '{OFF}' segments end only at the longest length. "
+        f"With '{_TURN}' the words decide whether a pause ends it; {_TURN}:EAGERNESS:MS sets how soon "
+        f"({', '.join(EAGERNESSES)}), and the longest pause",
     )
     add(
         "--hotwords",
@@ -141,13 +145,27 @@ def _checked(checking: Callable[[], Any]) -> Any:
         raise argparse.ArgumentTypeError(error.message) from None
 
 
-def _endpoint(text: str) -> str | dict[str, int]:
+def _endpoint(text: str) -> str | dict[str, Any]:
     if text == OFF:
         return OFF
     parts = text.split(":")
+    if parts[0] == _TURN:
+        return _turn_endpoint(text, parts[1:])
     if len(parts) > len(_ENDPOINT) or not all(part.isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(f"must be '{OFF}' or milliseconds such as 800 or 800:2000:15000, not '{text}'")
     given = dict(zip(_ENDPOINT, map(int, parts), strict=False))
+    _checked(lambda: read(Start, "start", {"endpoint": given}))
+    return given
+
+
+def _turn_endpoint(text: str, parts: list[str]) -> dict[str, Any]:
+    if len(parts) > 2 or (len(parts) == 2 and not parts[1].isdecimal()):
+        raise argparse.ArgumentTypeError(f"must be '{_TURN}', '{_TURN}:high' or '{_TURN}:high:1500', not '{text}'")
+    given: dict[str, Any] = {"turn": True}
+    if parts:
+        given["eagerness"] = parts[0]
+    if len(parts) == 2:
+        given["longest_pause_ms"] = int(parts[1])
     _checked(lambda: read(Start, "start", {"endpoint": given}))
     return given
 

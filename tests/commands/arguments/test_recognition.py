@@ -40,6 +40,11 @@ def test_nothing_is_asked_for() -> None:
         (["--settle-ms", "0"], {"settle_ms": 0}),
         (["--endpoint", "off"], {"endpoint": "off"}),
         (["--endpoint", "800"], {"endpoint": {"after_text_ms": 800}}),
+        (["--endpoint", "turn"], {"endpoint": {"turn": True}}),
+        (
+            ["--endpoint", "turn:high:1500"],
+            {"endpoint": {"turn": True, "eagerness": "high", "longest_pause_ms": 1500}},
+        ),
         (
             ["--endpoint", "800:2000:15000"],
             {"endpoint": {"after_text_ms": 800, "without_text_ms": 2000, "longest_ms": 15000}},
@@ -79,6 +84,8 @@ def test_a_transcript_is_written_unless_the_spoken_words_are_asked_for(capsys: p
         (["--alternatives", "11"], "from 0 to 10, not 11"),
         (["--alternatives", "many"], "must be a whole number, not 'many'"),
         (["--settle-ms", "100"], "0 or a whole number from 500 to 10000"),
+        (["--endpoint", "turn:soon"], "'eagerness' must be low or medium or high"),
+        (["--endpoint", "turn:high:1500:2"], "must be 'turn', 'turn:high' or 'turn:high:1500'"),
         (["--endpoint", "300"], "'after_text_ms' must be a whole number from 400"),
         (["--endpoint", "800:2000:15000:1"], "must be 'off' or milliseconds"),
         (["--endpoint", "-1"], "must be 'off' or milliseconds"),

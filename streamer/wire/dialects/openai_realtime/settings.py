@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from streamer.limits import AFTER_TEXT_BOUNDS_MS, AFTER_TEXT_MS, DEFAULT_MODEL, MOST_HOTWORDS
+from streamer.limits import AFTER_TEXT_BOUNDS_MS, DEFAULT_MODEL, EAGERNESS, MOST_HOTWORDS
 from streamer.wire.errors import WireError
 from streamer.wire.options import SAMPLE_BYTES, hotword
 
@@ -16,8 +16,10 @@ ENCODINGS: Final = {PCM: "pcm_s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw
 FLAT_FORMATS: Final = {"pcm16": PCM, "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 PCM_RATE: Final = 24_000
 TELEPHONE_RATE: Final = 8_000
-# How long a pause must be. OpenAI decides it from the words; here it only depends on the eagerness.
-PAUSES_MS: Final = {"low": 2000, "medium": AFTER_TEXT_MS, "auto": AFTER_TEXT_MS, "high": 500}
+# The pause that ends a turn in any case, by the eagerness. OpenAI waits for 8, 4 and 2 s.
+PAUSES_MS: Final = {"low": 4000, "medium": 2000, "high": 1200}
+AUTO: Final = "auto"
+EAGERNESS_NAMES: Final = (*PAUSES_MS, AUTO)
 # A prompt with longer parts is a text about the audio, and not a list of names.
 _MOST_WORDS_IN_LIST: Final = 3
 
@@ -63,6 +65,11 @@ class ServerVad:
         shortest, longest = AFTER_TEXT_BOUNDS_MS
         return min(max(self.silence_duration_ms, shortest), longest)
 
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        """The same for a session of ours."""
+        return {"after_text_ms": self.pause_ms}
+
     def shown(self) -> dict[str, Any]:
         """Return the setting as a client sees it, with the silence that really ends a turn."""
         return {
@@ -75,15 +82,24 @@ class ServerVad:
 
 @dataclass(frozen=True)
 class SemanticVad:
-    """A turn ends after a silence that depends on the eagerness."""
+    """A turn ends after a silence that depends on the words and on the eagerness."""
 
     eagerness: str = "auto"
     prefix_padding_ms: ClassVar[int] = 300
 
     @property
     def pause_ms(self) -> int:
-        """The silence that ends a turn."""
-        return PAUSES_MS[self.eagerness]
+        """The longest silence within a turn."""
+        return PAUSES_MS[self._ours]
+
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        """The same for a session of ours."""
+        return {"turn": True, "eagerness": self._ours, "longest_pause_ms": self.pause_ms}
+
+    @property
+    def _ours(self) -> str:
+        return EAGERNESS if self.eagerness == AUTO else self.eagerness
 
     def shown(self) -> dict[str, Any]:
         """Return the setting as a client sees it."""
@@ -143,7 +159,7 @@ class Settings:
             "words": False,
             "stability": "high",  # a delta cannot be taken back
             "speech": detection is not None,
-            "endpoint": {} if detection is None else {"after_text_ms": detection.pause_ms},
+            "endpoint": {} if detection is None else detection.endpoint,
             "hotwords": _hotwords(self.transcription or {}),
         }
 

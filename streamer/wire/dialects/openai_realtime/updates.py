@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from streamer.wire.dialects.openai_realtime.mistakes import Mistake
 from streamer.wire.dialects.openai_realtime.settings import (
+    EAGERNESS_NAMES,
     ENCODINGS,
     FLAT_FORMATS,
-    PAUSES_MS,
     PCM,
     PCM_RATE,
     TELEPHONE_RATE,
@@ -96,8 +96,8 @@ def _turn_detection(param: str, value: Any, now: TurnDetection) -> TurnDetection
         )
     if kind == "semantic_vad":
         eagerness = given.get("eagerness") or (now.eagerness if isinstance(now, SemanticVad) else "auto")
-        if not isinstance(eagerness, str) or eagerness not in PAUSES_MS:
-            what = f"'{param}.eagerness' must be {' or '.join(PAUSES_MS)}, not {shown(eagerness)}."
+        if not isinstance(eagerness, str) or eagerness not in EAGERNESS_NAMES:
+            what = f"'{param}.eagerness' must be {' or '.join(EAGERNESS_NAMES)}, not {shown(eagerness)}."
             raise Mistake(what, param=f"{param}.eagerness")
         return SemanticVad(eagerness)
     what = f"'{param}.type' must be server_vad or semantic_vad, not {shown(kind)}; null switches it off."

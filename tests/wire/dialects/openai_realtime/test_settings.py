@@ -61,11 +61,13 @@ def test_the_documentation_lists_every_setting() -> None:
 def test_the_documentation_has_the_silences() -> None:
     """Those of each eagerness, and the bounds."""
     page = (DOCS / "reference" / "compatibility.md").read_text(encoding="utf-8")
-    silences = {
-        eagerness: effect("turn_detection.eagerness", eagerness)[0]["endpoint"]["after_text_ms"]
+    endpoints = {
+        eagerness: effect("turn_detection.eagerness", eagerness)[0]["endpoint"]
         for eagerness in ("high", "auto", "medium", "low")
     }
-    assert silences == {"high": 500, "auto": 1000, "medium": 1000, "low": 2000}
-    assert "500 ms with `high`, 1000 with `auto` and `medium`, 2000 with `low`" in page
+    assert all(endpoint["turn"] for endpoint in endpoints.values())
+    assert [endpoint["eagerness"] for endpoint in endpoints.values()] == ["high", "medium", "medium", "low"]
+    assert [endpoint["longest_pause_ms"] for endpoint in endpoints.values()] == [1200, 2000, 2000, 4000]
+    assert "1200 ms with `high`, 2000 with `auto` and `medium`, 4000 with `low`" in page
     bounds = [ServerVad(silence_duration_ms=asked).pause_ms for asked in (0, 60_000)]
     assert f"a turn: {bounds[0]} to {bounds[1]};" in page

@@ -63,7 +63,7 @@ def below(**settings: Any) -> dict[str, Any]:
     ("session", "format", "turns", "endpoint"),
     [
         ({}, AudioFormat(), ServerVad(), {"after_text_ms": 500}),
-        (AGENTS, AudioFormat(), SemanticVad("auto"), {"after_text_ms": 1000}),
+        (AGENTS, AudioFormat(), SemanticVad("auto"), {"turn": True, "eagerness": "medium", "longest_pause_ms": 2000}),
         (LIVEKIT, AudioFormat(), ServerVad(0.5, 600, 350), {"after_text_ms": 400}),
         (PIPECAT, AudioFormat(), None, {}),
         (OLD, AudioFormat("audio/pcmu", 8000), ServerVad(silence_duration_ms=800), {"after_text_ms": 800}),

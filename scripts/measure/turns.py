@@ -1,0 +1,55 @@
+"""Measures the end of turns: how many turns are cut in two, and how late the final comes after the last word.
+
+    python scripts/measure/turns.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--turns 150] [--step-ms 320]
+
+A turn is an utterance of dev. It is measured as it was spoken, with the pauses of its speaker, and once more with a
+further pause of 200 to 1500 ms between two of its words. The delay is the time from the end of the last word, as an
+independent aligner found it, to the audio that had to be heard for the final, without the time for computing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from streamer.engine.bundle import load_recogniser
+from streamer.engine.model_file import ModelFileError
+from streamer.engine.models.acoustic_model import BundleError
+from streamer.engine.turn.turn_model import TurnModel
+from streamer.limits import STEP_MS, STEPS_MS
+from streamer.training.data.alignment import read_alignments
+from streamer.training.data.corpus import Corpus, CorpusError
+from streamer.training.turns.measurement import figures, rules, table
+from streamer.training.turns.recorded_turns import TOGETHER, record, spoken_turns
+
+
+def main() -> int:
+    """Measure and print; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
+    parser.add_argument("--bundle", type=Path, required=True)
+    parser.add_argument("--turns", type=int, default=150)
+    parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=STEP_MS)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        corpus, alignments = Corpus(options.work, "dev"), read_alignments(options.work, "dev")
+        recogniser = load_recogniser(options.bundle, slots=TOGETHER)
+        judge = TurnModel.load(options.bundle).over
+    except (BundleError, CorpusError, ModelFileError) as error:
+        print(f"measure_turns: {error}", file=sys.stderr)
+        return 1
+    turns = spoken_turns(corpus, alignments, options.turns, np.random.default_rng(options.seed))
+    recorded = list(record(turns, recogniser.model, recogniser.searches["lexicon"], options.step_ms))
+    print(f"{len(turns) // 2} turns, steps of {options.step_ms} ms\n")
+    print(table([figures(name, rule, recorded, judge) for name, rule in rules()]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Turns of known length, and what the recogniser knows at each step of them. Rules for their end are tried on that.
+
+What is recognised up to the end of a segment does not depend on the rule that ends it. So each turn is recognised once,
+without an end, and every rule is applied to the same steps by the same code as in a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.random import Generator
+
+from streamer.engine.endpointing import EndpointRule, paused
+from streamer.engine.models.activity_tracker import ActivityRule, ActivityTracker
+from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
+from streamer.engine.search.search import Hypothesis, HypothesisWord, Search
+from streamer.engine.stream import NO_WORDS
+from streamer.engine.turn.turn_rule import LOOK_MS, TurnRule
+from streamer.engine.turn.turn_watch import Judge, TurnWatch
+from streamer.training.data.alignment import Alignment
+from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples, Utterance
+
+LEAD_MS, TAIL_MS = 400, 3200
+LONGEST_SECONDS, FEWEST_WORDS = 10.0, 3
+HESITATIONS_MS = (200, 1500)
+TOGETHER = 16
+_FAINT = 3
+_FADE = 160  # samples
+
+
+@dataclass(frozen=True)
+class SpokenTurn:
+    """The audio of a turn with silence around it. `hesitates`: a pause was put between two of its words."""
+
+    corpus: str
+    hesitates: bool
+    audio: Samples
+    end_ms: int  # of its last word
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is known after a step."""
+
+    frames: int
+    found: Hypothesis
+    quiet: int
+    last: tuple[HypothesisWord, ...]  # the words if the segment ended here, once the speaker pauses
+
+
+@dataclass(frozen=True)
+class RecordedTurn:
+    """A turn and its steps."""
+
+    turn: SpokenTurn
+    steps: Sequence[Step]
+
+
+def spoken_turns(corpus: Corpus, alignments: dict[str, Alignment], number: int, dice: Generator) -> list[SpokenTurn]:
+    """So many utterances as turns, each as it was spoken and with a pause between two words."""
+    usable = [
+        utterance
+        for utterance in corpus.utterances
+        if utterance.seconds <= LONGEST_SECONDS
+        and len(utterance.text.split()) >= FEWEST_WORDS
+        and utterance.name in alignments
+        and alignments[utterance.name].aligned
+    ]
+    found = []
+    for index in dice.permutation(len(usable))[:number]:
+        utterance, words = usable[index], alignments[usable[index].name].words
+        found += [_turn(corpus, utterance, words, dice, hesitates=False)]
+        found += [_turn(corpus, utterance, words, dice, hesitates=True)]
+    return found
+
+
+def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, step_ms: int) -> Iterator[RecordedTurn]:
+    """Recognise the turns, without an end of their segments. The search must have TOGETHER slots."""
+    order = sorted(turns, key=lambda turn: len(turn.audio))
+    for first in range(0, len(order), TOGETHER):
+        group = order[first : first + TOGETHER]
+        slots = list(range(len(group)))
+        state = model.make_state(TOGETHER)
+        model.reset(state, slots)
+        search.reset(slots)
+        trackers = [ActivityTracker(ActivityRule()) for _ in group]
+        steps: list[list[Step]] = [[] for _ in group]
+        size = step_ms * SAMPLE_RATE // 1000
+        for end in range(size, len(group[-1].audio) + 1, size):
+            samples = np.stack([_piece(turn.audio, end - size, end) for turn in group])
+            emissions = model.step(state, slots, samples)
+            for slot, found in enumerate(search.advance(slots, emissions)):
+                tracker = trackers[slot]
+                tracker.read(torch.exp(emissions[ACTIVITY][slot, :, 0]).tolist())
+                found = found if tracker.opened else NO_WORDS
+                frames = end // model.frame_samples
+                pausing = paused(found, frames, tracker.quiet) * 40 >= LOOK_MS
+                last = search.finish([slot])[0].words if pausing and (found.words or found.running) else ()
+                steps[slot].append(Step(frames, found, tracker.quiet, last))
+        yield from (RecordedTurn(turn, own) for turn, own in zip(group, steps, strict=True))
+
+
+def end_ms(recorded: RecordedTurn, rule: EndpointRule, judge: Judge | None, frame_ms: float = 40.0) -> float | None:
+    """How much audio was heard when the segment ended by this rule; None if it did not."""
+    watch = TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge) if rule.turn else None
+    for step in recorded.steps:
+        pause_ms = None
+        if watch is not None:
+            paused_ms = paused(step.found, step.frames, step.quiet) * frame_ms
+            pause_ms = watch.pause_ms(step.found, paused_ms, lambda step=step: step.last)  # type: ignore[misc]
+        ending = rule.segment_end(step.found, step.frames, frame_ms, step.quiet, pause_ms)
+        if ending is not None and (step.found.words or step.last):
+            return step.frames * frame_ms
+    return None
+
+
+def _turn(
+    corpus: Corpus, utterance: Utterance, words: Sequence[tuple[str, int, int]], dice: Generator, *, hesitates: bool
+) -> SpokenTurn:
+    spoken, end_ms = corpus.samples(utterance), words[-1][1] + words[-1][2]
+    parts = [_silence(LEAD_MS, dice), spoken]
+    pause_ms = 0
+    if hesitates:
+        low, high = np.log(HESITATIONS_MS)
+        pause_ms = int(np.exp(dice.uniform(low, high)))
+        behind = int(dice.integers(1, len(words)))  # the pause comes before this word
+        place = (words[behind - 1][1] + words[behind - 1][2] + words[behind][1]) // 2 * SAMPLE_RATE // 1000
+        fade = np.linspace(0, 1, _FADE)
+        before, after = spoken[:place].astype(np.float32), spoken[place:].astype(np.float32)
+        before[-_FADE:] *= fade[::-1][-len(before) :]
+        after[:_FADE] *= fade[: len(after)]
+        parts = [parts[0], before.astype(np.int16), _silence(pause_ms, dice), after.astype(np.int16)]
+    audio = np.concatenate([*parts, _silence(TAIL_MS, dice)])
+    return SpokenTurn(utterance.corpus, hesitates, audio, LEAD_MS + end_ms + pause_ms)
+
+
+def _silence(milliseconds: int, dice: Generator) -> Samples:
+    return dice.integers(-_FAINT, _FAINT + 1, milliseconds * SAMPLE_RATE // 1000).astype(np.int16)
+
+
+def _piece(audio: Samples, start: int, end: int) -> Samples:
+    return np.pad(audio[start:end], (0, end - start - len(audio[start:end])))
