@@ -85,7 +85,8 @@ class Stream:
             partial = yield from self.results.partial(found, stable, self._position)
             if partial:
                 self.events.append(partial)
-            if self.watch and self.supply.base + self.supply.computed <= self.supply.received:  # the tail at a flush is no pause
+            heard = self.supply.base + self.supply.computed
+            if self.watch and heard <= self.supply.received:  # the tail at a flush is no pause
                 self._say_turn(self.watch.go_on(paused_ms))
             return False
         # Before a silence the last word is complete, even if the best hypothesis does not say so yet.

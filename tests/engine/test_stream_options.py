@@ -49,7 +49,10 @@ def test_hotwords_are_texts_or_texts_with_a_weight() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"colour": 1}, "unknown option 'colour'; known are step_ms, partials, words, partial_words, speech, turns, search"),
+        (
+            {"colour": 1},
+            "unknown option 'colour'; known are step_ms, partials, words, partial_words, speech, turns, search",
+        ),
         ({"partials": 1}, "'partials' must be a JSON true or false, not 1"),
         ({"step_ms": True}, "'step_ms' must be a JSON integer, not true"),
         ({"step_ms": "320"}, "'step_ms' must be a JSON integer"),
