@@ -11,6 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.testing.attack.families.http_requests import PIPELINED, SMUGGLED
@@ -44,7 +45,7 @@ async def told(port: int, sent: bytes) -> bytes:
 
 async def test_a_session(triton: TritonServer, tmp_path: Path) -> None:
     """A session gets the same words as without nginx."""
-    policy = PortPolicy(AccessRules(proxies=1))
+    policy = PortPolicy(AccessRules(proxies=Proxies(number=1)))
     async with serving(triton, policy=policy) as service:
         with nginx(tmp_path, service.port) as port:
             there = await recognise(f"ws://127.0.0.1:{port}/v1/stream", pcm("airplane.mp3"))
@@ -54,7 +55,7 @@ async def test_a_session(triton: TritonServer, tmp_path: Path) -> None:
 
 async def test_addresses(tmp_path: Path) -> None:
     """nginx reports the address of a client, whatever the client itself claims."""
-    access = AccessRules(proxies=1, shares=QuotaLimits(per_address=1))
+    access = AccessRules(proxies=Proxies(number=1), shares=QuotaLimits(per_address=1))
     async with listening(access) as server:
         with nginx(tmp_path, server.port) as port:
             url = f"ws://127.0.0.1:{port}/v1/stream"
