@@ -47,6 +47,11 @@ class RunningProxy:
         """The processes that have the connections."""
         return set(psutil.Process(self.process.pid).children())
 
+    @property
+    def log(self) -> str:
+        """What it has complained about."""
+        return "".join(path.read_text() for path in (self.folder / "said", self.folder / "error.log") if path.exists())
+
     def reload(self) -> set[psutil.Process]:
         """Make it read its configuration again. Returns the processes that end after that."""
         former = self.workers
