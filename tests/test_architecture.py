@@ -145,7 +145,6 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/session/test_leaving.py",
     "tests/bridge/session/test_session_limits.py",
     "tests/bridge/test_audio_kinds.py",
-    "tests/bridge/test_behind_nginx.py",
     "tests/bridge/test_clients.py",
     "tests/bridge/test_flow.py",
     "tests/bridge/test_recovery.py",

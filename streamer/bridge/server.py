@@ -98,7 +98,7 @@ class BridgeServer:
             policy.handshake_s,
         )
         metrics.connections = lambda: terms.counts.numbers
-        listener = Listener(terms, policy.certificate, metrics.accept_failures.inc)
+        listener = Listener(terms, policy.certificate, metrics.accept_failures.inc, policy.announcing)
         try:
             self._port = await listener.open(self._host, self._port)
         except OSError as error:

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"streamer: {sentence}", file=sys.stderr)
         return USAGE
     logs.configure(settings.log_format, settings.log_level)
-    if not settings.tls_cert and not settings.behind_proxy and not is_local(settings.host):
+    if not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host)):
         logs.say("without TLS, others on the network can listen in: give --tls-cert, or put a proxy with TLS in front.")
     try:
         return _serve(settings, models, policy, dial)

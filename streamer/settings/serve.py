@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT
+from streamer.bridge.access.proxies import network_of
 from streamer.bridge.access.rules import ANY_ORIGIN, origin_of
 from streamer.bridge.telemetry.logs import FORMATS, LEVELS
 from streamer.limits import (
@@ -137,10 +138,24 @@ class ServeSettings:
         unset="in the same file",
         example='"/etc/streamer/key.pem"',
     )
+    trust_proxy: tuple[str, ...] = setting(
+        ListOf(Text("an address or a network such as 10.1.0.0/16, but not all addresses", "CIDR", network_of)),
+        _ACCESS,
+        "The addresses of the proxies in front. X-Forwarded-For is believed from them and ignored from others.",
+        (),
+        unset="that header is ignored",
+        example='["127.0.0.1", "10.1.0.0/16"]',
+    )
+    proxy_protocol: bool = setting(
+        Switch(),
+        _ACCESS,
+        "Connections of these proxies begin with a header of the PROXY protocol, version 1 or 2.",
+        False,
+    )
     behind_proxy: int = setting(
         Whole(0, 8, "N"),
         _ACCESS,
-        "The number of proxies in front that add to X-Forwarded-For. With 0 the service ignores that header.",
+        "If the addresses of the proxies are not known: how many add to X-Forwarded-For. With 0 nobody is believed.",
         0,
         bare="1",
     )

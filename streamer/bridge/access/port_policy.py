@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.access.upload_limits import UploadLimits
 from streamer.limits import HANDSHAKE_LIMIT_S, LARGEST_MESSAGE
@@ -19,6 +20,7 @@ class PortPolicy:
     largest_message: int = LARGEST_MESSAGE  # bytes
     handshake_s: float = HANDSHAKE_LIMIT_S  # for TLS, and then for the request
     uploads: UploadLimits = field(default_factory=UploadLimits)
+    announcing: Proxies = field(default_factory=Proxies)  # their connections begin with a header of the PROXY protocol
 
     def refresh(self) -> None:
         """Check now whether keys and certificate have changed, instead of at the next request."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from urllib.parse import parse_qs, urlsplit
 
 from streamer.bridge.access.keys import KeyFile
+from streamer.bridge.access.proxies import Proxies, plain_address
 from streamer.bridge.access.quotas import Admittance, Caller, Denied, QuotaLimits, Quotas
 from streamer.bridge.http.request import Headers, Request
 
@@ -29,14 +30,14 @@ class AccessRules:
         keys: KeyFile | None = None,
         *,
         origins: Iterable[str] = (),
-        proxies: int = 0,
+        proxies: Proxies | None = None,
         shares: QuotaLimits | None = None,
         open_metrics: bool = False,
     ) -> None:
-        """`proxies`: how many proxies in front add to X-Forwarded-For. With 0 that header is ignored."""
+        """`proxies`: those whose X-Forwarded-For is believed. Without any, that header is ignored."""
         self._keys = keys
         self._origins = frozenset(origins)
-        self._proxies = proxies
+        self._proxies = proxies or Proxies()
         self._allowances = Quotas(shares or QuotaLimits())
         self._open_metrics = open_metrics
 
@@ -68,7 +69,7 @@ class AccessRules:
 
     def caller(self, request: Request) -> Caller:
         """Return the caller of this request. Denied if keys are required and it has no valid one."""
-        return Caller(self._address(request.headers, request.peer), self._key_of(request))
+        return Caller(self._proxies.client_of(request.headers, request.peer), self._key_of(request))
 
     def _admitted(self, request: Request) -> Caller:
         self._check_origin(request.headers, request.peer)
@@ -113,14 +114,6 @@ class AccessRules:
             return self._keys is not None or _is_literal(here[0])
         return _is_loopback(page[0]) and _is_loopback(here[0]) and _is_loopback(peer)
 
-    def _address(self, headers: Headers, peer: str) -> str:
-        if self._proxies:
-            told = ",".join(headers.all("X-Forwarded-For")).split(",")
-            # Each proxy appends the address that it saw. Anything further left was sent by the client itself.
-            if len(told) >= self._proxies and (address := _plain_address(told[-self._proxies])):
-                return address
-        return _plain_address(peer) or peer
-
 
 def _presented(request: Request) -> str:
     """Return the key of a request. Of several, take the one from the most private place."""
@@ -158,27 +151,12 @@ def _host_and_port(origin: str) -> tuple[str, int] | None:
     return (parts.hostname, port) if parts.hostname and port and parts.scheme in _PORTS else None
 
 
-def _plain_address(text: str) -> str:
-    """Return an address without port and brackets, and IPv4 in its own form; "" if the text is not an address."""
-    text = text.strip().strip('"')
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        address = ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return ""
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
-
-
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
-    address = _plain_address(host)
+    address = plain_address(host)
     return bool(address) and ipaddress.ip_address(address).is_loopback
 
 
 def _is_literal(host: str) -> bool:
-    return host == "localhost" or bool(_plain_address(host))
+    return host == "localhost" or bool(plain_address(host))

@@ -68,7 +68,7 @@ class Connection(Channel):
         super().__init__(terms.dropped)
         self._terms = terms
         self._counted = counted
-        self._peer = peer
+        self.peer = peer  # the address of the client, or of the proxy that speaks for it
         self._deadline = deadline
         self._framing = Framing()
         self._arrival: asyncio.Future[None] | None = None
@@ -139,7 +139,7 @@ class Connection(Channel):
             crowded = not self._terms.counts.room_for_answering
             self._counted.move(ANSWERING)
             path, query = split_target(head.target)
-            request = Request(head.method, path, query, head.headers, self._peer, head.version)
+            request = Request(head.method, path, query, head.headers, self.peer, head.version)
             if crowded:
                 why = "Too many requests at a time; try again in a second."
                 raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", why, {"Retry-After": "1"})

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.proxies import Proxies
+from streamer.bridge.access.proxy_protocol import ProxyHeaderError, announced_source
 from streamer.bridge.http.connection import TOO_SLOW, Connection, Terms
 from streamer.bridge.http.counts import CountedConnection
 from streamer.bridge.telemetry.logs import Log
@@ -22,12 +24,14 @@ SEND_BUFFER = 64 * 1024
 # Connections that the kernel keeps until they are accepted.
 _BACKLOG: Final = 256
 _AT_A_TIME: Final = 32
+_SHORTEST_WAIT_S: Final = 0.001  # asyncio takes no shorter limit for a TLS handshake than this
 # How long to wait after a connection could not be accepted, usually because there are no free descriptors.
 ACCEPT_PAUSE_S = 1.0
-_ACCEPT_LOG_EVERY_S: Final = 60.0
+_LOG_EVERY_S: Final = 60.0
 
 TOO_MANY: Final = "too_many"
 TLS: Final = "tls"
+PROXY_HEADER: Final = "proxy_header"
 
 
 class Listener:
@@ -38,14 +42,19 @@ class Listener:
         terms: Terms,
         certificate: Certificate | None = None,
         accept_failed: Callable[[], None] = lambda: None,
+        announcing: Proxies | None = None,
     ) -> None:
-        """`accept_failed` is called whenever a connection cannot be accepted."""
+        """`accept_failed` is called whenever a connection cannot be accepted.
+
+        Connections of the proxies `announcing` begin with a header of the PROXY protocol. Those of others must not.
+        """
         self._terms = terms
         self._certificate = certificate
         self._accept_failed = accept_failed
+        self._announcing = announcing or Proxies()
         self._sockets: list[socket.socket] = []
         self._pauses: set[asyncio.TimerHandle] = set()
-        self._logged_at: float | None = None
+        self._logged_at: dict[str, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: dict[asyncio.Task[None], Connection] = {}
 
@@ -131,9 +140,13 @@ class Listener:
 
     async def _serve(self, connected: socket.socket, connection: Connection) -> None:
         assert self._loop is not None
+        until = self._loop.time() + self._terms.head_limit_s
+        if self._announcing.trusts(connection.peer) and not await self._announced(connected, connection):
+            return
         settings: dict[str, Any] = {}
         if self._certificate is not None:
-            settings = {"ssl": self._certificate.context, "ssl_handshake_timeout": self._terms.head_limit_s}
+            left = max(until - self._loop.time(), _SHORTEST_WAIT_S)
+            settings = {"ssl": self._certificate.context, "ssl_handshake_timeout": left}
         try:
             await self._loop.connect_accepted_socket(lambda: connection, connected, **settings)
         except OSError as error:
@@ -142,13 +155,42 @@ class Listener:
             return
         await connection.serve()
 
+    async def _announced(self, connected: socket.socket, connection: Connection) -> bool:
+        """Read the header of the PROXY protocol, and nothing behind it. Returns whether the connection goes on."""
+        loop, any_came = asyncio.get_running_loop(), False
+
+        async def receive(size: int) -> bytes:
+            nonlocal any_came
+            data = b""
+            while len(data) < size:
+                piece = await loop.sock_recv(connected, size - len(data))
+                if not piece:
+                    raise EOFError
+                data, any_came = data + piece, True
+            return data
+
+        try:
+            source = await asyncio.wait_for(announced_source(receive), self._terms.head_limit_s)
+        except asyncio.TimeoutError:
+            self._terms.dropped(TOO_SLOW)
+            return False
+        except (EOFError, OSError):
+            if any_came:  # otherwise the proxy has only tried whether somebody listens
+                self._terms.dropped(PROXY_HEADER)
+            return False
+        except ProxyHeaderError as error:
+            self._terms.dropped(PROXY_HEADER)
+            if self._may_log(PROXY_HEADER):
+                log.warning("a trusted proxy sent no valid header of the PROXY protocol", reason=str(error))
+            return False
+        connection.peer = source or connection.peer
+        return True
+
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """Stop accepting for a while. Otherwise the loop would spin, and the log would fill."""
         assert self._loop is not None
         self._accept_failed()
-        now = self._loop.time()
-        if self._logged_at is None or now - self._logged_at >= _ACCEPT_LOG_EVERY_S:
-            self._logged_at = now
+        if self._may_log("accept"):
             log.error("connections cannot be accepted", reason=error.strerror or str(error))
         self._loop.remove_reader(listening)
 
@@ -159,6 +201,15 @@ class Listener:
 
         pause = self._loop.call_later(ACCEPT_PAUSE_S, go_on)
         self._pauses.add(pause)
+
+    def _may_log(self, what: str) -> bool:
+        """Whether it is time to log this again. Otherwise clients could fill the log."""
+        assert self._loop is not None
+        now, last = self._loop.time(), self._logged_at.get(what)
+        if last is not None and now - last < _LOG_EVERY_S:
+            return False
+        self._logged_at[what] = now
+        return True
 
 
 def _prepare(listening: socket.socket) -> None:

@@ -91,7 +91,7 @@ MESSAGES: Final = (
 )
 
 # Why the port cut off a connection: too many were opening, its TLS failed, or it sent or read too slowly.
-DROPS: Final = ("not_read", "tls", "too_many", "too_slow")
+DROPS: Final = ("not_read", "proxy_header", "tls", "too_many", "too_slow")
 
 # The parts of the service in which unexpected failures are counted.
 HTTP, SESSION, CONTROL, EVENT_LOOP = "http", "session", "control", "event_loop"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streamer.bridge.access.certificate import Certificate, CertificateError
 from streamer.bridge.access.keys import KeyFile, KeyFileError
 from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.access.upload_limits import UploadLimits
@@ -57,13 +58,22 @@ def port_policy(configuration: Configuration) -> PortPolicy:
                 f"{settings.host or 'Every address'} can be reached from other machines, and anybody there could use "
                 "the service: give --keys FILE, or --open if you want that."
             )
+    if settings.behind_proxy and settings.trust_proxy:
+        raise PortPolicyError(
+            f"{named('behind_proxy')} counts proxies whose addresses are not known: leave it out, or --trust-proxy."
+        )
+    if settings.proxy_protocol and not settings.trust_proxy:
+        raise PortPolicyError(
+            f"{named('proxy_protocol')} is believed only from known proxies: give their addresses with --trust-proxy."
+        )
     if settings.tls_key and not settings.tls_cert:
         raise PortPolicyError(f"{named('tls_key')} belongs to a certificate: give --tls-cert too.")
+    proxies = Proxies(settings.trust_proxy, number=settings.behind_proxy)
     try:
         access = AccessRules(
             KeyFile(settings.keys) if settings.keys else None,
             origins=settings.origin,
-            proxies=settings.behind_proxy,
+            proxies=proxies,
             shares=QuotaLimits(
                 settings.per_key,
                 settings.per_address,
@@ -77,7 +87,8 @@ def port_policy(configuration: Configuration) -> PortPolicy:
     except (KeyFileError, CertificateError) as error:
         raise PortPolicyError(str(error)) from error
     uploads = UploadLimits(settings.max_upload, settings.longest_upload, settings.uploads)
-    return PortPolicy(access, certificate, settings.max_message, settings.handshake_limit, uploads)
+    announcing = proxies if settings.proxy_protocol else Proxies()
+    return PortPolicy(access, certificate, settings.max_message, settings.handshake_limit, uploads, announcing)
 
 
 def is_local(host: str) -> bool:

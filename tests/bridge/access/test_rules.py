@@ -16,6 +16,7 @@ from streamer.bridge import server as port
 from streamer.bridge.access.certificate import Certificate
 from streamer.bridge.access.keys import KeyFile
 from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules, origin_of
 from streamer.client import SessionError, transcribe
@@ -226,7 +227,7 @@ async def test_sessions_of_an_address() -> None:
         (2, "10.9.9.9", False),
     ):
         async with (
-            listening(AccessRules(proxies=proxies, shares=QuotaLimits(per_address=1))) as server,
+            listening(AccessRules(proxies=Proxies(number=proxies), shares=QuotaLimits(per_address=1))) as server,
             connect(server.url),
         ):
             expected = ADMITTED if admitted else ("too_many_sessions", 1013)

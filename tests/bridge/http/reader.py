@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.http.connection import Terms
 from streamer.bridge.http.counts import ConnectionCounts
 from streamer.bridge.http.listener import Listener
@@ -120,7 +121,11 @@ class Answer:
 
 @asynccontextmanager
 async def port(
-    routes: dict[str, Route], *, head_limit_s: float = 5.0, certificate: Certificate | None = None
+    routes: dict[str, Route],
+    *,
+    head_limit_s: float = 5.0,
+    certificate: Certificate | None = None,
+    announcing: Proxies | None = None,
 ) -> AsyncIterator[Port]:
     """Provide an open port. At the end, every connection must have ended."""
     table = Routes("There is nothing but what the test made.")
@@ -134,7 +139,7 @@ async def port(
 
     dropped: list[str] = []
     terms = Terms(table, ConnectionCounts(), Failures(failed), dropped.append, protection, head_limit_s)
-    opened = Port(Listener(terms, certificate, unaccepted), terms, dropped=dropped)
+    opened = Port(Listener(terms, certificate, unaccepted, announcing), terms, dropped=dropped)
     opened.number = await opened.listener.open("127.0.0.1", 0)
     try:
         yield opened

@@ -10,11 +10,13 @@ from http import HTTPStatus
 import pytest
 
 from streamer.bridge.access.certificate import Certificate
+from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.http import counts, listener
 from streamer.bridge.http.request import Request
 from streamer.bridge.http.response import Response, text
 from streamer.bridge.http.routes import Route
 from tests.bridge.access.certificate_authority import Authority
+from tests.bridge.access.proxy_headers import LOCAL, block, line
 from tests.bridge.descriptors import no_descriptors
 from tests.bridge.http.reader import Port, port
 
@@ -98,6 +100,72 @@ async def test_out_of_descriptors(caplog: pytest.LogCaptureFixture, monkeypatch:
             client.close()
     assert [record.getMessage() for record in caplog.records] == ["connections cannot be accepted"]
     assert caplog.records[0].exc_info is None
+
+
+async def shown(request: Request) -> Response:
+    return text(HTTPStatus.OK, f"from {request.peer}.")
+
+
+SHOWN = {"/": Route({"GET": shown})}
+HERE = Proxies(["127.0.0.1"])
+
+
+async def test_the_proxy_protocol() -> None:
+    """A proxy's connection has the address that its header names, however the header is divided."""
+    async with port(SHOWN, announcing=HERE) as opened:
+        for header, source in ((line("192.0.2.7"), "192.0.2.7"), (block("2001:db8::7"), "2001:db8::7")):
+            assert f"from {source}.".encode() in await opened.told(header + LAST)
+        assert b"from 127.0.0.1." in await opened.told(LOCAL + LAST)
+        peer = await opened.connect()
+        for place in range(len(whole := line("192.0.2.8") + LAST)):
+            peer.writer.write(whole[place : place + 1])
+            await asyncio.sleep(0)
+        assert b"from 192.0.2.8." in await asyncio.wait_for(peer.reader.read(), 60)
+        peer.close()
+        assert opened.dropped == []
+
+
+async def test_the_proxy_protocol_before_tls(authority: Authority) -> None:
+    """The header comes before TLS, and TLS gets every byte behind it."""
+    async with port(SHOWN, certificate=Certificate(authority.chain, authority.key), announcing=HERE) as opened:
+        plain = socket.create_connection(("127.0.0.1", opened.number))
+        plain.sendall(block("192.0.2.7", more=b"\x04\x00\x01x"))
+        plain.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=plain, ssl=authority.trusted, server_hostname="localhost")
+        writer.write(LAST)
+        assert b"from 192.0.2.7." in await asyncio.wait_for(reader.read(), 60)
+        writer.close()
+
+
+async def test_connections_without_a_valid_header(caplog: pytest.LogCaptureFixture) -> None:
+    """A proxy without a valid header is cut off, and that is logged once. One that only connects is not counted."""
+    async with port(SHOWN, announcing=HERE) as opened:
+        with caplog.at_level(logging.WARNING):
+            for sent in (LAST, b"PROXY TCP4 nonsense\r\n" + LAST):
+                assert await opened.told(sent) == b""
+            for sent in (line("192.0.2.7")[:20], b""):
+                peer = await opened.connect(sent)
+                peer.writer.write_eof()
+                assert await peer.rest() == b""
+                peer.close()
+        assert opened.dropped == ["proxy_header"] * 3
+    [record] = caplog.records
+    assert record.getMessage() == "a trusted proxy sent no valid header of the PROXY protocol"
+
+
+async def test_a_header_from_somebody_else() -> None:
+    """A header of anybody who is not trusted is not HTTP, and so is answered with 400."""
+    async with port(SHOWN, announcing=Proxies(["192.0.2.0/24"])) as opened:
+        for header in (line("192.0.2.7"), block("192.0.2.7")):
+            assert b"HTTP/1.1 400 " in await opened.told(header + LAST)
+        assert b"from 127.0.0.1." in await opened.told(LAST)
+
+
+async def test_a_header_that_does_not_come() -> None:
+    """A proxy that sends no header in time is cut off."""
+    async with port(SHOWN, head_limit_s=0.2, announcing=HERE) as opened:
+        assert await opened.told(b"PROXY ") == b""
+        assert opened.dropped == ["too_slow"]
 
 
 async def test_all_addresses_of_a_name() -> None:

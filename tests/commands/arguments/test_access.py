@@ -30,6 +30,8 @@ TALK = str(ROOT / "audio_samples" / "talk.flac")
         (["--per-key", "2"], "--per-key is a limit for each key: give --keys too"),
         (["--audio-per-key", "60"], "--audio-per-key is a limit for each key: give --keys too"),
         (["--tls-key", "key.pem"], "give --tls-cert too"),
+        (["--trust-proxy", "::1", "--behind-proxy"], "--behind-proxy counts proxies whose addresses are not known"),
+        (["--proxy-protocol"], "--proxy-protocol is believed only from known proxies: give .* with --trust-proxy"),
         (["--tls-cert", "no.pem"], "no.pem cannot be read: No such file"),
         (["--keys", "none"], "none cannot be read: No such file"),
         (["--triton-tls"], "--triton-tls is only for Tritons that run elsewhere: give --triton too"),
@@ -58,6 +60,12 @@ def test_an_unsafe_or_impossible_port_policy_is_refused(
         (["--max-message", "10"], "--max-message must be a whole number of bytes from 65536 to 67108864, not 10"),
         (["--idle-limit", "nan"], "--idle-limit must be a number of seconds from 1 to 3600, not 'nan'"),
         (["--behind-proxy", "9"], "--behind-proxy must be a whole number from 0 to 8, not 9"),
+        (
+            ["--trust-proxy", "10.0.0.1/8"],
+            "--trust-proxy must be an address or a network such as 10.1.0.0/16, but not all addresses, "
+            "not '10.0.0.1/8'",
+        ),
+        (["--trust-proxy", "0.0.0.0/0"], "but not all addresses, not '0.0.0.0/0'"),
         (["--keys", ""], "--keys must be a path, not ''"),
     ],
 )

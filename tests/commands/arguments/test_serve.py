@@ -22,6 +22,9 @@ def changed(*arguments: str) -> dict[str, Any]:
     return {name: value for name in SETTINGS if (value := getattr(settings, name)) != getattr(ServeSettings(), name)}
 
 
+TRUSTED = ("10.1.0.0/16", "::1/128")
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -36,6 +39,7 @@ def changed(*arguments: str) -> dict[str, Any]:
         ("--origin https://A.org:443/ --origin null", {"origin": ("https://a.org", "null")}),
         ("--tls-cert c --tls-key k", {"tls_cert": Path("c"), "tls_key": Path("k")}),
         ("--behind-proxy", {"behind_proxy": 1}),
+        ("--trust-proxy 10.1.0.0/16,::1 --proxy-protocol", {"trust_proxy": TRUSTED, "proxy_protocol": True}),
         ("--behind-proxy 2 --open-metrics", {"behind_proxy": 2, "open_metrics": True}),
         ("--per-key 2 --per-address 3", {"per_key": 2, "per_address": 3}),
         ("--audio-per-key 90.5 --max-message 65536", {"audio_per_key": 90.5, "max_message": 65536}),

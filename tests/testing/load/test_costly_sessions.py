@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.access.proxies import Proxies
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
 from streamer.testing.load import costly_sessions
@@ -18,7 +19,7 @@ from tests.triton_processes import no_streams
 
 async def test_two_beside_four_with_hotwords(triton: TritonServer) -> None:
     """Two sessions end normally beside four clients that ask for hotwords again and again, and get them."""
-    policy = PortPolicy(AccessRules(proxies=1))
+    policy = PortPolicy(AccessRules(proxies=Proxies(number=1)))
     async with Service(triton.grpc_address, port=0, policy=policy) as service:
         counts = {"number": 2, "attackers": 4, "seconds": 10.0, "rounds": 1}
         seen = await costly_sessions.run(service.url, pcm("talk.flac"), attacks=["hotwords"], **counts)  # type: ignore[arg-type]
