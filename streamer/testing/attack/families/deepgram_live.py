@@ -114,11 +114,11 @@ async def wrong_kinds(target: Target, rng: random.Random) -> Strike:
 
 async def floods(target: Target, rng: random.Random) -> Strike:
     """Endless small messages: keepalives, finalizes without an end, and audio of a few bytes."""
-    number = rng.choice((200, 2000))
     connection = await target.websocket(path=LINEAR)
     kind = rng.choice(
         (text({"type": "KeepAlive"}), FINALIZE, frame(BINARY, bytes(2)), frame(BINARY, bytes(64)) + FINALIZE)
     )
+    number = rng.choice((20, 300) if FINALIZE in kind else (200, 5000))
     ended = await connection.until_closed(kind * number + CLOSE)
     answered = sum(bool(event.get("from_finalize")) for event in ended.events)
     if ended.code == 1000 and FINALIZE in kind and answered != number:
