@@ -166,9 +166,20 @@ class RawConnection:
         self.abort()
         return ended
 
-    async def until_closed(self, data: bytes, enough: Callable[[Ended], bool] | None = None) -> Ended:
-        """Send this, and meanwhile read until the end of the websocket. It is closed when the answers are `enough`."""
-        sending = asyncio.create_task(self.send(data))
+    async def until_closed(
+        self, data: bytes, enough: Callable[[Ended], bool] | None = None, *, last: bool = False
+    ) -> Ended:
+        """Send this, and meanwhile read until the end of the websocket. It is closed when the answers are `enough`.
+
+        `last`: end the sending side of the connection behind the data.
+        """
+
+        async def send() -> None:
+            await self.send(data)
+            if last:
+                self.half_close()
+
+        sending = asyncio.create_task(send())
         try:
             return await self.ended(enough)
         finally:

@@ -96,7 +96,8 @@ async def floods(target: Target, rng: random.Random) -> Strike:
     settings = {"type": "session.update", "session": {"audio": {"input": {"turn_detection": None}}}}
     before = [text(settings)] if rng.random() < 0.5 else []
     before += [_append(say("flood").tobytes())] * rng.randrange(2)
-    flood = [text({"type": f"input_audio_buffer.{kind}"})] * rng.choice((100, 1000))
+    # With turn detection each is a flush, of which the service reads 10 in a second.
+    flood = [text({"type": f"input_audio_buffer.{kind}"})] * rng.choice((20, 200))
     return await _each_answered(target, flood, answers, before)
 
 
@@ -114,7 +115,8 @@ async def wrong_kinds(target: Target, rng: random.Random) -> Strike:
         b"".join(wild_frame(rng) for _ in range(rng.randrange(1, 60))),
     ):
         connection = await target.websocket(path=LIVE)
-        strike.add(judged(await connection.until_closed(sent + BYE), sent), 1 + len(sent) // 1000)
+        # A frame may claim to be longer than what follows, and the service would wait for the rest of it for long.
+        strike.add(judged(await connection.until_closed(sent + BYE, last=True), sent), 1 + len(sent) // 1000)
     return strike
 
 
