@@ -83,7 +83,7 @@ coverage: $(STAMP)
 	$(PY) scripts/measure/coverage_by_room.py build/coverage.json
 
 CLIENTS := build/clients
-CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0
+CLIENTS_IN_JAVASCRIPT := @deepgram/sdk@5.13.0 openai@6.49.0 ws@8.18.3
 clients: $(STAMP) $(CLIENTS)/.installed
 	STREAMER_CLIENTS=$(CLIENTS) $(PY) -m pytest tests/clients $(ARGS)
 

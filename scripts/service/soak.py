@@ -55,6 +55,7 @@ def main() -> int:
     add("--tritons", type=int, default=Settings.tritons, help="Tritons behind the service; 0: an embedded one (2)")
     add("--slots", type=int, default=Settings.slots, help="slots of each model instance (40)")
     add("--every", type=float, default=Settings.every, metavar="S", help="seconds between faults; 0: no faults (6)")
+    add("--native", action="store_true", help="only sessions of the native protocol, none in other formats")
     add("--recordings", action="store_true", help="use recordings and the shipped model, not the exact one")
     add("--only", type=int, metavar="NUMBER", help="repeat only this session")
     add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
@@ -92,6 +93,7 @@ def _faults(options: argparse.Namespace) -> int:
         options.tritons,
         options.slots,
         options.every,
+        not options.native,
         options.recordings,
         options.only,
     )

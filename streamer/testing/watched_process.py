@@ -22,6 +22,10 @@ class Watched:
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = pids
 
+    def pid(self, name: str) -> int:
+        """The id of one of them: `bridge`, `Triton` or `model`."""
+        return self._pids[name]
+
     def memory_mb(self) -> dict[str, float]:
         """The memory of each process without mapped files (RssAnon and RssShmem), so mapped tables do not count."""
         return {name: memory_mb(pid) for name, pid in self._pids.items()}

@@ -19,7 +19,13 @@ PIECE = 6400
 HEADER = 44  # bytes of a WAV file
 
 
-def live(client: Any, pcm: bytes) -> list[dict[str, Any]]:
+def tell_half(place: int, piece: int, whole: int) -> None:
+    """Print a word when half of the audio was sent."""
+    if place <= whole // 2 < place + piece:
+        print("half", flush=True)
+
+
+def live(client: Any, pcm: bytes, endpointing: int | str = 25) -> list[dict[str, Any]]:
     """Speak, finalize and close."""
     got: list[dict[str, Any]] = []
     finalized = threading.Event()
@@ -31,7 +37,7 @@ def live(client: Any, pcm: bytes) -> list[dict[str, Any]]:
 
     asked = {"interim_results": True, "vad_events": True, "punctuate": True, "utterance_end_ms": 1000}
     with client.listen.v1.connect(
-        model="nova-3", encoding="linear16", sample_rate=16_000, endpointing=25, **asked
+        model="nova-3", encoding="linear16", sample_rate=16_000, endpointing=endpointing, **asked
     ) as connection:
         connection.on(EventType.MESSAGE, take)
         listening = threading.Thread(target=connection.start_listening, daemon=True)
@@ -39,6 +45,7 @@ def live(client: Any, pcm: bytes) -> list[dict[str, Any]]:
         connection.send_keep_alive()
         for place in range(0, len(pcm), PIECE):
             connection.send_media(pcm[place : place + PIECE])
+            tell_half(place, PIECE, len(pcm))
         connection.send_finalize()
         assert finalized.wait(30)
         connection.send_close_stream()
@@ -54,13 +61,15 @@ def main(host: str, recording: Path) -> None:
     client = DeepgramClient(api_key="any", environment=here)
     audio = recording.read_bytes()
     messages = live(client, audio[HEADER:])
+    unending = live(client, audio[HEADER:], "false")
     recorded = client.listen.v1.media.transcribe_file(request=audio, model="nova-3", smart_format=True, utterances=True)
     try:
         client.listen.v1.media.transcribe_url(url="http://elsewhere.example/talk.wav", model="nova-3")
         refused: Any = None
     except Exception as error:
         refused = [type(error).__name__, getattr(error, "status_code", 0)]
-    print(json.dumps({"live": messages, "recorded": recorded.model_dump(mode="json"), "refused": refused}))
+    told = {"live": messages, "endpointing off": unending, "recorded": recorded.model_dump(mode="json")}
+    print(json.dumps({**told, "refused": refused}))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ async def main(host: str, path: str) -> None:
                 part = pcm[place : place + 2 * STEP]
                 stream.push_frame(rtc.AudioFrame(part, 16_000, 1, len(part) // 2))
                 await asyncio.sleep(0.01)
+                if place <= len(pcm) // 2 < place + 2 * STEP:
+                    print("half", flush=True)
             stream.flush()
             stream.end_input()
 

@@ -30,6 +30,8 @@ async def main(host: str, pcm: bytes) -> None:
                 part = pcm[place : place + STEP]
                 stream.push_frame(rtc.AudioFrame(part, 24_000, 1, len(part) // 2))
                 await asyncio.sleep(0.01)
+                if place <= len(pcm) // 2 < place + STEP:
+                    print("half", flush=True)
 
         speaking = asyncio.create_task(speak())
         events: list[Any] = []

@@ -35,6 +35,8 @@ def committed(host: str, pcm: bytes) -> list[dict[str, Any]]:
         connection.session.update(session={"type": "transcription", "audio": audio})
         for place in range(0, len(pcm), PIECE):
             connection.input_audio_buffer.append(audio=base64.b64encode(pcm[place : place + PIECE]).decode())
+            if place <= len(pcm) // 2 < place + PIECE:
+                print("half", flush=True)
         connection.input_audio_buffer.commit()
         for event in connection:
             got.append({"class": type(event).__name__, **event.model_dump(mode="json")})

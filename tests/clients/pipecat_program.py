@@ -61,6 +61,8 @@ async def main(host: str, path: str) -> None:
         for place in range(0, len(pcm), STEP):
             await worker.queue_frame(InputAudioRawFrame(pcm[place : place + STEP], 16_000, 1))
             await asyncio.sleep(0.005)
+            if place <= len(pcm) // 2 < place + STEP:
+                print("half", flush=True)
         await worker.queue_frame(VADUserStoppedSpeakingFrame())
         await asyncio.wait_for(listener.finalized.wait(), 30)
         await worker.queue_frame(EndFrame())

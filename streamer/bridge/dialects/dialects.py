@@ -92,7 +92,7 @@ class Dialects:
         try:
             visit = policy.access.enter(request)
         except Denied as denied:
-            self._count(denied.code)
+            self._count(denied.code, kind.protocol)
             raise refusal(denied) from None
         try:
             dialect = kind(self.opening(request))
@@ -103,7 +103,7 @@ class Dialects:
                 raise Refused(self._places.full.code, self._places.full.message)
         except (WireError, Refused) as refused:
             visit.leave()
-            self._count(refused.code)
+            self._count(refused.code, kind.protocol)
             raise _refused(Problem(refused.code, refused.message)) from None
         except BaseException:
             visit.leave()
@@ -132,8 +132,9 @@ class Dialects:
         finally:
             self._places.give_back(visit)
 
-    def _count(self, code: str) -> None:
+    def _count(self, code: str, protocol: str) -> None:
         self._metrics.refusals.labels(code).inc()
+        self._metrics.protocol_refusals.labels(protocol).inc()
         log.info("refused", reason=code)
 
 

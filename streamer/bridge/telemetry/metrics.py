@@ -238,6 +238,11 @@ class Metrics:
         # Input and output.
         self.received_seconds = counter("received_seconds", "Audio received.")
         self.messages = words("messages", "Messages to clients.", "type", MESSAGES)
+        # The same by format.
+        self.protocol_sessions = words("protocol_sessions", "Sessions that became ready.", "protocol", PROTOCOLS)
+        self.protocol_refusals = words("protocol_refusals", "Connections closed before ready.", "protocol", PROTOCOLS)
+        self.protocol_seconds = words("protocol_received_seconds", "Audio received.", "protocol", PROTOCOLS)
+        self.protocol_messages = words("protocol_messages", "Messages to clients.", "protocol", PROTOCOLS)
         # Uploaded recordings.
         self.uploads = gauge("uploads", "Recordings that are being uploaded or answered.")
         self.uploads_ended = words("uploads_ended", "Uploaded recordings, by how they ended.", "reason", UPLOAD_REASONS)

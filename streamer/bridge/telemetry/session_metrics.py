@@ -81,6 +81,7 @@ class SessionMetrics:
         """Note that so many bytes of audio arrived."""
         seconds = size / self.session.start.bytes_per_s
         self._metrics.received_seconds.inc(seconds)
+        self._metrics.protocol_seconds.labels(self.protocol).inc(seconds)
         if self.session.state is not State.STREAMING:
             return  # the session ignores it
         self._received_ms += seconds * 1000
@@ -131,6 +132,7 @@ class SessionMetrics:
     def opened(self) -> None:
         """Note that the session is ready, just before the client is told."""
         self._metrics.sessions_opened.inc()
+        self._metrics.protocol_sessions.labels(self.protocol).inc()
 
     def moved(self) -> None:
         """Note that a stream goes on in another sequence, without a loss."""
@@ -143,6 +145,7 @@ class SessionMetrics:
     def said(self, message: ServerMessage, now: float) -> None:
         """Note that a message was sent."""
         self._metrics.messages.labels(message.type).inc()
+        self._metrics.protocol_messages.labels(self.protocol).inc()
         self.outgoing -= 1
         if self._trace is not None:
             self._trace.said(message, now)
@@ -163,6 +166,7 @@ class SessionMetrics:
             self._metrics.sessions_ended.labels(self.session.ended_by).inc()
         elif self.session.ended_by != VANISHED:
             self._metrics.refusals.labels(self.session.ended_by).inc()
+            self._metrics.protocol_refusals.labels(self.protocol).inc()
 
     def end(self, now: float) -> None:
         """Stop measuring."""

@@ -14,6 +14,8 @@ from streamer.testing.attack.target import Target
 STRIKE_LIMIT_S = 60.0
 # The codes with which a websocket may be closed. 1002: an invalid frame. 1011 means a failure in the service.
 CLOSES = (None, 1000, 1002, 1005, 1007, 1008, 1009, 1013, 4000, 4001, 4008, 4010, 4029)
+# In foreign formats 1011 has other reasons too.
+RIGHT_REASONS = ("NET-0001", "the client did not read")
 
 
 class PromiseBroken(Exception):
@@ -67,11 +69,15 @@ async def at_once(number: int, act: Callable[[int], Awaitable[str]]) -> Strike:
 
 def judged(ended: Ended, sent: bytes) -> str:
     """The end of a websocket over which `sent` was sent, as one word. Raises PromiseBroken or RecogniserFailed."""
-    if ended.error == "failed" and "recogniser failed" in str(ended.events[-1].get("message")):
+    told = str(ended.events[-1].get("message")) if ended.error == "failed" else ended.reason
+    if "recogniser failed" in told:
         raise RecogniserFailed
+    if ended.code == 1011 and ended.reason.startswith(RIGHT_REASONS):
+        return ended.reason
     # The service uses no codes from 3000 to 3999: such a code is an echo of the attacker's own.
     if (ended.code not in CLOSES and not 3000 <= (ended.code or 0) < 4000) or ended.error in ("failed", "internal"):
-        raise PromiseBroken(f"{sent[:200]!r} was closed with {ended.code}, {ended.error or 'without an error'}")
+        why = ended.error or ended.reason or "without a reason"
+        raise PromiseBroken(f"{sent[:200]!r} was closed with {ended.code}, {why}")
     return ended.error or ("cut off" if ended.code is None else f"close {ended.code}")
 
 

@@ -7,9 +7,13 @@ from typing import Final
 from streamer.testing.attack.attack import Attack
 from streamer.testing.attack.families import (
     connections,
+    deepgram_live,
+    deepgram_recorded,
     faults,
     http_requests,
     messages,
+    openai_files,
+    openai_realtime,
     sessions,
     uploads,
     websocket_frames,
@@ -22,6 +26,10 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *messages.ATTACKS,
     *sessions.ATTACKS,
     *uploads.ATTACKS,
+    *deepgram_live.ATTACKS,
+    *deepgram_recorded.ATTACKS,
+    *openai_realtime.ATTACKS,
+    *openai_files.ATTACKS,
     *faults.ATTACKS,
 )
 FAMILIES: Final = tuple(dict.fromkeys(attack.family for attack in ATTACKS))

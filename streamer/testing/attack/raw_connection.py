@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import termios
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,16 +26,25 @@ CUT_OFF = (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError)
 
 @dataclass
 class Ended:
-    """How a websocket ended: the events it received, the code of the close (None: no close), the number of pongs."""
+    """How a websocket ended: the events it received, the code of the close (None: no close), the number of pongs.
+
+    In a foreign format, the events are messages of that format.
+    """
 
     events: list[dict[str, Any]] = field(default_factory=list)
     code: int | None = None
     pongs: int = 0
+    reason: str = ""  # of the close
 
     @property
     def error(self) -> str:
-        """The code of the error that ended it; empty if there was none."""
-        return next((str(event["code"]) for event in self.events if event["type"] == "error" and event["fatal"]), "")
+        """The code of the error that ended it, in the native protocol; empty if there was none."""
+        fatal = (event for event in self.events if event["type"] == "error" and event.get("fatal"))
+        return next((str(event["code"]) for event in fatal), "")
+
+    def number_of(self, *types: str) -> int:
+        """How many of the events have one of these types."""
+        return sum(event["type"] in types for event in self.events)
 
     @property
     def text(self) -> str:
@@ -92,6 +102,10 @@ class RawConnection:
         length = int(headers.get("content-length", 0))
         return await asyncio.wait_for(self._reader.readexactly(length), ANSWER_LIMIT_S)
 
+    async def last_chunk(self) -> None:
+        """Read a body in chunks to its end."""
+        await asyncio.wait_for(self._reader.readuntil(b"\r\n0\r\n\r\n"), ANSWER_LIMIT_S)
+
     async def rest(self) -> bytes:
         """Read everything until the end of the connection."""
         with suppress(ConnectionError):
@@ -131,28 +145,43 @@ class RawConnection:
                 return None
         return None
 
-    async def ended(self) -> Ended:
-        """Read everything until the end of the websocket, and answer its close."""
+    async def ended(self, enough: Callable[[Ended], bool] | None = None) -> Ended:
+        """Read everything until the end of the websocket, and answer its close. It is closed when that is `enough`."""
         ended = Ended()
         while (found := await self.frame()) is not None:
             opcode, data = found
             if opcode == TEXT:
                 ended.events.append(json.loads(data))
+                if enough is not None and enough(ended):
+                    enough = None
+                    await self.send(frame(CLOSE, struct.pack("!H", 1000)))
             elif opcode == PONG:
                 ended.pongs += 1
             elif opcode == CLOSE:
                 ended.code = struct.unpack("!H", data[:2])[0] if data else 1005
+                ended.reason = data[2:].decode(errors="replace")
                 with suppress(OSError):
                     await self.send(frame(CLOSE, data[:2]))
                 break
         self.abort()
         return ended
 
-    async def until_closed(self, data: bytes) -> Ended:
-        """Send this, and meanwhile read until the end of the websocket."""
-        sending = asyncio.create_task(self.send(data))
+    async def until_closed(
+        self, data: bytes, enough: Callable[[Ended], bool] | None = None, *, last: bool = False
+    ) -> Ended:
+        """Send this, and meanwhile read until the end of the websocket. It is closed when the answers are `enough`.
+
+        `last`: end the sending side of the connection behind the data.
+        """
+
+        async def send() -> None:
+            await self.send(data)
+            if last:
+                self.half_close()
+
+        sending = asyncio.create_task(send())
         try:
-            return await self.ended()
+            return await self.ended(enough)
         finally:
             self.abort()
             sending.cancel()

@@ -59,11 +59,11 @@ class Target:
         ]
         return "\r\n".join([*lines, "", ""]).encode()
 
-    async def websocket(self, key: str | None = None) -> RawConnection:
-        """Open a websocket without starting a session."""
+    async def websocket(self, key: str | None = None, path: str = PATH) -> RawConnection:
+        """Open a websocket, by default one of the native protocol without starting a session."""
         connection = await self.connect()
         try:
-            await connection.send(self.request(key=key))
+            await connection.send(self.request(path, key))
             status, _ = await connection.head()
             if status != 101:
                 raise ConnectionResetError(f"HTTP {status}")

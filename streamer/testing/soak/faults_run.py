@@ -21,6 +21,8 @@ from pathlib import Path
 
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.soak.faults import FaultInjector
+from streamer.testing.soak.formats.foreign_plan import NATIVE, draw_foreign_plan, draw_format
+from streamer.testing.soak.formats.formats import check_foreign, run_foreign
 from streamer.testing.soak.recorded_sessions import RecordedSession, draw_recorded_plan, undisturbed_sessions
 from streamer.testing.soak.report import WINDOW_S, MemorySample, SoakReport
 from streamer.testing.soak.scripted_client import ScriptedClient, SessionRecord
@@ -53,6 +55,7 @@ class Settings:
     tritons: int = 2  # the number of Tritons behind the service; 0: an embedded one
     slots: int = 40  # of each model instance
     every: float = 6.0  # seconds between faults; 0: none
+    formats: bool = True  # a share of the sessions speaks foreign formats, or uploads recordings
     recordings: bool = False  # send recordings to the shipped model instead of generated words to the exact one
     only: int | None = None  # the number of the only session to run, again and again
 
@@ -100,9 +103,16 @@ class FaultsRun:
 
     async def _session(self, number: int) -> None:
         """Run one session and check it."""
-        record = await ScriptedClient(self._plan(number), self._service.url, self._began).run()
+        format = NATIVE if self._recorded or not self._settings.formats else draw_format(self._settings.seed, number)
+        if format == NATIVE:
+            record = await ScriptedClient(self._plan(number), self._service.url, self._began).run()
+        else:
+            plan = draw_foreign_plan(self._settings.seed, number, format)
+            record = await run_foreign(plan, self._service.url, self._began)
         near = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
-        verdict = check(record, disturbed=bool(near))
+        verdict = (check if format == NATIVE else check_foreign)(record, disturbed=bool(near))
+        self.report.formats[format] += 1
+        self.report.format_words[format] += verdict.words
         self.report.add(record, verdict)
         if verdict.broken:
             self._write(record, verdict)

@@ -55,6 +55,8 @@ class SoakReport:
     resumes: int = 0
     recoveries: int = 0
     gaps_ms: list[int] = field(default_factory=list)
+    formats: Counter[str] = field(default_factory=Counter)
+    format_words: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
@@ -109,6 +111,8 @@ class SoakReport:
             "audio_hours": round(self.audio_s / 3600, 2),
             "words": self.words,
             **{name: getattr(self, name) for name in ("lost", "doubled", "crossed", "altered", "broken")},
+            "formats": dict(self.formats),
+            "format_words": dict(self.format_words),
             "kinds": dict(self.kinds),
             "ends": dict(self.ends),
             "faults": dict(self.faults),
@@ -134,6 +138,9 @@ class SoakReport:
         words = self.lost, self.doubled, self.crossed, self.altered
         rows = {
             "sessions": f"{self.sessions} in {self.seconds / 60:.1f} min; {self.audio_s / 3600:.1f} h of audio",
+            "sessions by format, and their words": ", ".join(
+                f"{name} {number} ({self.format_words[name]})" for name, number in self.formats.most_common()
+            ),
             "ended by": _listed(self.ends),
             "words received": f"{self.words}",
             "words lost / doubled / from another session / altered": " / ".join(map(str, words)),

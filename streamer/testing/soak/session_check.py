@@ -58,7 +58,7 @@ def check(record: SessionRecord, *, disturbed: bool) -> Verdict:
         count(told, spoken.words, owed_ms, verdict, exact=plan.exact)
         verdict.broken += _segments(own)
         verdict.broken += _times(own, sent_ms)
-        verdict.broken += _word_times(finals, [said for said in spoken.words if said.end_ms <= sent_ms], plan.late_ms)
+        verdict.broken += word_times(finals, [said for said in spoken.words if said.end_ms <= sent_ms], plan.late_ms)
         verdict.broken += _promises(own)
         if plan.exact:
             verdict.broken += _partials(own, [said.text for said in spoken.words])
@@ -185,7 +185,7 @@ def _times(events: Sequence[Event], sent_ms: float) -> Iterator[str]:
             yield f"message {event['n']} reports {event['audio_ms']} ms of audio, but {sent_ms:.0f} ms were sent"
 
 
-def _word_times(
+def word_times(
     finals: Iterable[Mapping[str, Any]], spoken: Sequence[SpokenWord], late_ms: tuple[int, int]
 ) -> Iterator[str]:
     """Each word has the times at which it was said, whichever sequence recognised it."""

@@ -224,7 +224,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
         code, wrong = rng.choice(_REFUSED)
         made.options.update(wrong)
         return [Audio(0, len(audio)), STOP], {code}
-    items = list(_sent(made, rng))
+    items = list(draw_sent(made, rng))
     if kind == "half_sample":
         # The last sample is incomplete, so the session must end with an error.
         last = next(index for index in reversed(range(len(items))) if isinstance(items[index], Audio))
@@ -268,7 +268,7 @@ def _script(made: SessionPlan, rng: random.Random) -> tuple[list[Item], set[str]
     return items, {"done"}
 
 
-def _sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
+def draw_sent(made: SessionPlan, rng: random.Random) -> Iterator[Item]:
     """The audio in frames of random size, with flushes between words."""
     if made.kind == "tiny":
         sizes: Sequence[int] = (1, 2, 3, 101, 640, 1999)

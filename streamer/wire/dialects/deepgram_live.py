@@ -37,6 +37,7 @@ _ERROR_CODES_FROM_500: Final = "SERVICE_UNAVAILABLE"
 # The original has no statuses for these.
 _STATUSES: Final = {"full": 429, "busy": 429}
 _BAD_RECORDINGS: Final = (415, 422)
+_OF_THE_CLIENT: Final = (CloseCode.TOO_FAST, CloseCode.BAD_MESSAGE, CloseCode.BAD_AUDIO)
 # Clients that are told one of these may try again; otherwise the service or the client is at fault.
 _KEPT_CLOSES: Final = (CloseCode.REFUSED, CloseCode.TOO_LARGE, CloseCode.FAILED, CloseCode.TRY_LATER)
 
@@ -161,13 +162,15 @@ class DeepgramLive(Dialect):
         """Return the code and the reason of the close for those of the native protocol."""
         if self._undecodable:
             return UNDECODABLE
-        if self._error == "idle":
+        if self._error == "no_start" and self._received:  # no header in all that came
+            return UNDECODABLE
+        if self._error in ("idle", "no_start"):
             return SILENT
         if code == CloseCode.DONE or self._error == "odd_bytes":
             return CloseCode.DONE, ""
         if code in _KEPT_CLOSES:
             return code, reason
-        return (CloseCode.REFUSED if code == CloseCode.TOO_FAST else CloseCode.FAILED), reason
+        return (CloseCode.REFUSED if code in _OF_THE_CLIENT else CloseCode.FAILED), reason
 
     # Inside
 

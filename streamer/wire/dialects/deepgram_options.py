@@ -156,8 +156,7 @@ class DeepgramOptions:
     def _refuse(self) -> None:
         for option in OPTIONS:
             if option.treatment is Treatment.REFUSED and self._switched_on(option.name):
-                why = option.meaning[0].upper() + option.meaning[1:]
-                raise bad("bad_option", f"'{option.name}' is not supported: {why}. Leave it out.")
+                raise bad("bad_option", f"'{option.name}' is not supported: {option.meaning}. Leave it out.")
 
     def _check_language(self) -> None:
         for value in self._switched_on("language"):

@@ -176,6 +176,7 @@ async def test_metrics_know_the_format(exact: ExactService) -> None:
         await receive(websocket)
         metrics = post(exact.url, "/metrics", method="GET")[2].decode()
     assert 'streamer_sessions_by_state{protocol="deepgram",state="streaming"} 1.0' in metrics
+    assert 'streamer_protocol_sessions_total{protocol="deepgram"} 0.0' not in metrics
 
 
 async def test_a_client_that_only_leaves(exact: ExactService) -> None:

@@ -27,5 +27,6 @@ def test_twenty_seconds(tmp_path: Path) -> None:
     assert report["words"] > 200
     assert sum(report["faults"].values()) >= 5
     assert report["resumes"] > 3
+    assert len(report["formats"]) > 3
     assert report["recoveries"] > 0
     assert len(report["ends"]) > 3

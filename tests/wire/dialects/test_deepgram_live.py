@@ -213,6 +213,8 @@ def test_a_container_with_channels_waits_for_its_header() -> None:
         ("full", CloseCode.TRY_LATER, (1013, "why")),
         ("odd_bytes", CloseCode.BAD_MESSAGE, (1000, "")),
         ("too_fast", CloseCode.TOO_FAST, (1008, "why")),
+        ("bad_option", CloseCode.BAD_MESSAGE, (1008, "why")),
+        ("no_start", CloseCode.IDLE, (1011, "NET-0001")),
         ("", CloseCode.IDLE, (1011, "why")),
         ("", 1000, (1000, "")),
     ],
@@ -223,6 +225,14 @@ def test_closes(error: str, code: int, found: tuple[int, str]) -> None:
     if error:
         told(speaking, Error(error, "why", fatal=True))
     assert speaking.close(code, "why") == found
+
+
+def test_a_container_without_a_header_in_time() -> None:
+    """Audio came, but nothing in it could be decoded: that is not silence."""
+    waiting = dialect(("multichannel", "true"), samples=())
+    assert steps(waiting, b"no header") == [b"no header"]
+    assert told(waiting, Error("no_start", "why", fatal=True)) == []
+    assert waiting.close(CloseCode.IDLE, "why") == (1008, "DATA-0000")
 
 
 def test_what_cannot_be_decoded_is_told_by_the_close() -> None:

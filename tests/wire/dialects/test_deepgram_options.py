@@ -88,7 +88,11 @@ def test_samples_need_a_rate() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        *((option.name, "true", "is not supported") for option in OPTIONS if option.treatment is Treatment.REFUSED),
+        *(
+            (option.name, "true", f"'{option.name}' is not supported: {option.meaning}. Leave it out.")
+            for option in OPTIONS
+            if option.treatment is Treatment.REFUSED
+        ),
         *(("encoding", name, "'encoding' must be one of linear16, linear32") for name in REFUSED_ENCODINGS),
         ("language", "de", "the recogniser knows only English"),
         ("language", "multi", "the recogniser knows only English"),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, at_once
+from streamer.testing.attack.hostile_data import mutated
 from streamer.testing.attack.raw_connection import CUT_OFF, RawConnection
 from streamer.testing.attack.target import Target
 
@@ -171,17 +172,6 @@ async def unread(target: Target, rng: random.Random) -> Strike:
         raise PromiseBroken("the service read endless requests from a client that does not read the answers")
     strike.add("read no further", sent * 100 // len(request))
     return strike
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """The data with some bytes changed, left out, doubled or inserted."""
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 5, 20))):
-        place = rng.randrange(len(changed) + 1)
-        length = rng.choice((0, 1, 1, 4, 30))
-        put = rng.choice((b"", rng.randbytes(rng.randrange(4)), bytes(changed[place : place + length]) * 2, b"\r\n"))
-        changed[place : place + length] = put
-    return bytes(changed)
 
 
 async def _told(target: Target, sent: bytes) -> str:

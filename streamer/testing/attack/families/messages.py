@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, judged, refused
 from streamer.testing.attack.frames import BINARY, frame
+from streamer.testing.attack.hostile_data import ODD, nested_json
 from streamer.testing.attack.target import Target, start, text
 from streamer.testing.exact_speech import say, silence
 from streamer.wire.options import Start
@@ -17,37 +18,13 @@ from streamer.wire.options import Start
 FAMILY: Final = "messages"
 OPTIONS: Final = tuple(field for field in Start.__dataclass_fields__)
 STOP: Final = text({"type": "stop"})
-# The depth at which the parser itself gives up is in this range, for each version of Python and each depth of calls.
-DEPTHS: Final = (9, 100, 900, 960, 972, 973, 974, 985, 989, 990, 991, 992, 1000, 20_000)
-ODD: Final[tuple[Any, ...]] = (
-    None,
-    True,
-    0,
-    -1,
-    1.5,
-    1e308,
-    2**63,
-    10**400,
-    float("nan"),
-    float("inf"),
-    "",
-    "\ud800",
-    "\0",
-    "a" * 60_000,
-    [],
-    [[]],
-    {},
-    {"": ""},
-    ["\u202e"],
-)
 
 
 async def nested(target: Target, rng: random.Random) -> Strike:
     """Lists and objects nested as deep as the parser can read, and deeper: an error with a sentence, and its close."""
     strike = Strike()
     for _ in range(10):
-        depth, (opening, closing) = rng.choice(DEPTHS) + rng.randrange(3), rng.choice((("[", "]"), ('{"a":', "}")))
-        value = opening * depth + "1" + closing * depth
+        depth, value = nested_json(rng)
         said = rng.choice((f'{{"type":"start","{rng.choice((*OPTIONS, "x"))}":{value}}}', value, f'{{"type":{value}}}'))
         connection = await target.websocket()
         ended = await connection.until_closed(text(said))

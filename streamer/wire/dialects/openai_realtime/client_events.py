@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamer.wire.dialects.openai_realtime.mistakes import Mistake
+from streamer.wire.dialects.openai_realtime.mistakes import Mistake, is_unicode
 from streamer.wire.errors import kind_of, shown
 
 LARGEST_APPEND: Final = 15 * 1024 * 1024  # bytes of audio, as at OpenAI
@@ -59,7 +59,7 @@ def parse(text: str) -> tuple[dict[str, Any], str | None]:
     if not isinstance(content, dict):
         raise Mistake(f"An event must be a JSON object, not {kind_of(content)}.", code="invalid_json")
     event_id = content.get("event_id")
-    return content, event_id[:_LONGEST_ID] if isinstance(event_id, str) else None
+    return content, event_id[:_LONGEST_ID] if isinstance(event_id, str) and is_unicode(event_id) else None
 
 
 def read(content: dict[str, Any], length: int) -> ClientEvent:

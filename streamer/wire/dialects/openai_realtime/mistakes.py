@@ -8,6 +8,15 @@ INVALID: Final = "invalid_value"
 COMMIT_EMPTY: Final = "input_audio_buffer_commit_empty"
 
 
+def is_unicode(text: str) -> bool:
+    """Whether this text of a client can be sent back. JSON may name characters that do not exist."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Mistake(Exception):
     """An event of the client that cannot be served: a sentence, a code word, and the setting that is wrong."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from streamer.wire.dialects.openai_realtime.mistakes import Mistake
+from streamer.wire.dialects.openai_realtime.mistakes import Mistake, is_unicode
 from streamer.wire.dialects.openai_realtime.settings import (
     EAGERNESS_NAMES,
     ENCODINGS,
@@ -130,6 +130,8 @@ def _plain(param: str, value: Any) -> Any:
     parts = value if isinstance(value, list) else [value]
     if value is not None and not all(isinstance(part, str) for part in parts):
         raise Mistake(f"'{param}' must be a string or a list of strings, not {kind_of(value)}.", param=param)
+    if value is not None and not all(map(is_unicode, parts)):
+        raise Mistake(f"'{param}' has characters that do not exist in Unicode.", param=param)
     return value
 
 

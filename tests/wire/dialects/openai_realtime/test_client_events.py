@@ -43,6 +43,7 @@ def test_an_event_may_have_a_name() -> None:
     assert parse('{"event_id":"mine"}')[1] == "mine"
     assert parse(json.dumps({"event_id": "m" * 5000}))[1] == "m" * 512
     assert parse('{"event_id":7}')[1] is None
+    assert parse('{"event_id":"\\ud800"}')[1] is None
 
 
 @pytest.mark.parametrize(

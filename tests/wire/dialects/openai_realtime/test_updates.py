@@ -167,6 +167,8 @@ def test_shown_in_both_shapes() -> None:
         (below(transcription={"languages": ["de", "fr"]}), "session.audio.input.transcription.", "only English"),
         (below(transcription={"prompt": {"a": 1}}), "session.audio.input.transcription.prompt", "not an object"),
         ({"include": [[]]}, "session.include", "list of strings"),
+        (below(transcription={"prompt": "\ud800"}), "session.audio.input.transcription.prompt", "do not exist"),
+        ({"include": ["a", "\udfff"]}, "session.include", "do not exist"),
     ],
 )
 def test_mistake(session: Any, param: str | None, says: str) -> None:

@@ -1,0 +1,1 @@
+"""Sessions of the soak test in the formats of other services, and recordings over HTTP."""

@@ -1,0 +1,56 @@
+"""A program with the original openai that sends recordings, in all forms of the answer, and makes mistakes.
+
+The only change is `base_url`. It prints what the client made of the answers, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from openai import APIStatusError, OpenAI  # type: ignore[import-not-found,unused-ignore]
+
+
+def refused(ask: Any) -> list[Any]:
+    """The error that this raises."""
+    try:
+        ask()
+    except APIStatusError as error:
+        return [type(error).__name__, error.status_code, error.code]
+    return ["answered"]
+
+
+def main(host: str, recording: Path, key: str = "any") -> None:
+    """Use the service at this host and port."""
+    scheme = "http" if key == "any" else "https"
+    client = OpenAI(base_url=f"{scheme}://{host}/v1", api_key=key, max_retries=0)  # this line is all that changes
+    ask = client.audio.transcriptions.create
+
+    def file() -> Any:
+        return recording.open("rb")
+
+    def refusals() -> dict[str, list[Any]]:
+        wrong = client.with_options(api_key="wrong").audio.transcriptions
+        return {
+            "language": refused(lambda: ask(file=file(), model="whisper-1", language="de")),
+            "no audio": refused(lambda: ask(file=("a.wav", b"nothing that can be heard"), model="whisper-1")),
+            "translation": refused(lambda: client.audio.translations.create(file=file(), model="whisper-1")),
+            "wrong key": refused(lambda: wrong.create(file=file(), model="whisper-1")),
+            "no model": refused(lambda: client.models.retrieve("nothing")),
+        }
+
+    told: dict[str, Any] = {"refusals": refusals(), "models": [model.id for model in client.models.list()]}
+    told["json"] = ask(file=file(), model="whisper-1").text
+    for form in ("text", "srt", "vtt"):
+        told[form] = ask(file=file(), model="whisper-1", response_format=form)
+    asked = {"response_format": "verbose_json", "timestamp_granularities": ["word", "segment"]}
+    told["verbose"] = ask(file=file(), model="whisper-1", **asked).model_dump(mode="json")
+    events = [event.model_dump(mode="json") for event in ask(file=file(), model="gpt-4o-transcribe", stream=True)]
+    told["events"] = events
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
