@@ -21,8 +21,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.failures import Failures
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
+from tests.samples import TWO_SEGMENTS_S, write_beginning
 from tests.triton_processes import soon_forgetting, streams_gone
 
 HERE = Path(__file__).parent
@@ -129,10 +131,23 @@ def _nothing_fails_inside(request: pytest.FixtureRequest, failures_inside: list[
 
 
 @pytest.fixture(scope="session")
-def triton() -> Iterator[TritonServer]:
+def shipped_triton() -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""
     with TritonServer(asr_repository()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def exact_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """A Triton with an exact model. It starts in a tenth of the processor time, and recognises in a tenth."""
+    with TritonServer(exact_repository(tmp_path_factory.mktemp("exact"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def triton(shipped_triton: TritonServer) -> TritonServer:
+    """The Triton of a test: the shipped one, unless a file or folder chooses the exact one."""
+    return shipped_triton
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -166,6 +181,12 @@ def service(triton: TritonServer) -> Iterator[Service]:
     yield running
     loop.call_soon_threadsafe(over.set)
     thread.join(60)
+
+
+@pytest.fixture(scope="session")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of a file `talk.flac` with two segments."""
+    return str(write_beginning(tmp_path_factory.mktemp("recording") / "talk.flac", "talk.flac", TWO_SEGMENTS_S))
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,23 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from streamer.bridge.service import Service
+from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 
 Event = dict[str, Any]
 PATIENCE_S = 60.0
 START = '{"type":"start"}'
+WORDS = (
+    "somebody speaks quietly because everybody listens",
+    "another sentence follows after a pause and goes on for some seconds",
+)
+# Two segments of 6 and 8 s, for an exact model.
+SPOKEN = np.concatenate([say(WORDS[0]), silence(1500), say(WORDS[1])]).tobytes()
 
 
 def serving(triton: TritonServer, **settings: Any) -> Service:

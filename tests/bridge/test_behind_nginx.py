@@ -17,8 +17,7 @@ from streamer.testing.attack.families.http_requests import PIPELINED, SMUGGLED
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ADMITTED, listening, outcome
 from tests.bridge.nginx import nginx
-from tests.bridge.service_client import recognise, serving, text
-from tests.samples import pcm
+from tests.bridge.service_client import SPOKEN, recognise, serving, text
 
 PATIENCE_S = 30.0
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
@@ -47,8 +46,8 @@ async def test_a_session(triton: TritonServer, tmp_path: Path) -> None:
     policy = PortPolicy(AccessRules(proxies=1))
     async with serving(triton, policy=policy) as service:
         with nginx(tmp_path, service.port) as port:
-            there = await recognise(f"ws://127.0.0.1:{port}/v1/stream", pcm("airplane.mp3"))
-            assert text(there) == text(await recognise(service.url, pcm("airplane.mp3")))
+            there = await recognise(f"ws://127.0.0.1:{port}/v1/stream", SPOKEN[:100_000])
+            assert text(there) == text(await recognise(service.url, SPOKEN[:100_000]))
             assert there[-1]["type"] == "done"
 
 

@@ -31,8 +31,7 @@ from streamer.bridge.session.intake import LIVE_MARK
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE
-from tests.bridge.service_client import Event, receive, recognise, rest, said, serving, session, text
-from tests.samples import pcm
+from tests.bridge.service_client import SPOKEN, Event, receive, recognise, rest, said, serving, session, text
 from tests.triton_processes import no_streams
 
 FRAME = 16 * 1024
@@ -62,7 +61,7 @@ def figure(service: Service, sample: str) -> float:
 
 async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton: TritonServer) -> None:
     """While nothing is computed, marks stop a client that sends at full speed; then no byte is missing."""
-    audio = (2 * pcm("talk.flac"))[: 37 * BYTES_PER_S]  # more than all marks and buffers on the way hold
+    audio = (3 * SPOKEN)[: 37 * BYTES_PER_S]  # more than all marks and buffers on the way hold
     sent = 0
 
     async def send(websocket: ClientConnection) -> None:
@@ -112,7 +111,7 @@ async def test_live_beyond_its_bound(way: FaultyProxy) -> None:
             (error,) = [event for event in await rest(websocket) if event["type"] == "error"]
             assert (error["code"], websocket.close_code) == ("too_fast", 4029)
         way.resume()
-        await other.send(pcm("talk.flac")[:200_000])
+        await other.send(SPOKEN[:200_000])
         await other.send('{"type":"stop"}')
         assert text(await rest(other))
 
@@ -190,7 +189,7 @@ async def answer_times(websocket: ClientConnection, number: int = 20) -> list[fl
     times = []
     for _ in range(number):
         began = time.monotonic()
-        await websocket.send(pcm("talk.flac")[:STEP])
+        await websocket.send(SPOKEN[:STEP])
         await websocket.send(FLUSH)
         while (await receive(websocket))["type"] != "flushed":
             pass

@@ -26,7 +26,7 @@ from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, serving, session, text
+from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, session, text
 from tests.samples import pcm
 from tests.triton_processes import shared_memory, shared_memory_names, stubs
 
@@ -46,17 +46,6 @@ Break = Callable[..., Awaitable[None]]
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide an exact model."""
     return exact_repository(tmp_path_factory.mktemp("repository"))
-
-
-@pytest.fixture(scope="module")
-def whole(triton: TritonServer) -> list[Event]:
-    """Return the events of an undisturbed session with the recording."""
-
-    async def undisturbed() -> list[Event]:
-        async with serving(triton) as service:
-            return lasting(await recognise(service.url, AUDIO))
-
-    return asyncio.run(undisturbed())
 
 
 async def exact(url: str) -> list[Event]:
@@ -164,10 +153,11 @@ async def test_stopped(repository: Path) -> None:
         assert not psutil.pid_exists(first)
 
 
-async def test_link_cut(triton: TritonServer, whole: list[Event]) -> None:
+async def test_link_cut(triton: TritonServer) -> None:
     """When only the connection to a Triton breaks, the session goes on over another connection."""
     async with proxy(triton.grpc_address) as (address, cut), Service(address, port=0) as service:
-        check(await disturbed(service.url, cut, AUDIO), whole)
+        whole = await exact(service.url)
+        check(await disturbed(service.url, cut), whole)
 
 
 async def test_two_tritons(repository: Path) -> None:

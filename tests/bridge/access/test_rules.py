@@ -22,8 +22,7 @@ from streamer.client import SessionError, transcribe
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ADMITTED, ALICE, BOB, START, ask, bearer, listening, outcome, started
 from tests.bridge.access.certificate_authority import Authority
-from tests.bridge.service_client import receive, rest, serving, session, text
-from tests.samples import pcm
+from tests.bridge.service_client import SPOKEN, receive, rest, serving, session, text
 from tests.triton_processes import no_streams
 
 # Keys
@@ -249,7 +248,7 @@ async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
         async with connect(service.url, additional_headers=bearer(ALICE.secret)) as websocket:
             await websocket.send(START)
             for start in range(0, 256_000, 32_000):
-                await websocket.send(pcm("talk.flac")[start : start + 32_000])
+                await websocket.send(SPOKEN[start : start + 32_000])
             events = await rest(websocket)
             assert text(events)
             assert (events[-1]["code"], websocket.close_code) == ("audio_used_up", 1013)
@@ -303,7 +302,7 @@ async def test_logs_have_no_secrets(
             async with connect(ssl=authority.trusted, logger=quiet, **way) as websocket:
                 await websocket.send('{"type":"start","hotwords":["zanzibar"]}')
                 secrets.append((await receive(websocket))["token"])
-                await websocket.send(pcm("talk.flac")[:200_000])
+                await websocket.send(SPOKEN[:200_000])
                 await websocket.send('{"type":"stop"}')
                 words.update(text(await rest(websocket)).split())
         for secret in ("streamer_guess", ALICE.secret[:-1]):
@@ -319,7 +318,7 @@ async def test_logs_have_no_secrets(
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records if record.name != "quiet")
     assert "refused" in logged
     assert "ended" in logged
-    for secret in (*secrets, "zanzibar", pcm("talk.flac")[:64].hex()):
+    for secret in (*secrets, "zanzibar", SPOKEN[:64].hex()):
         assert secret not in logged
     spoken = {word for word in words if len(word) > 5}
     assert len(spoken) >= 3
@@ -333,11 +332,11 @@ async def test_a_session_with_a_key(triton: TritonServer, keys: KeyFile, authori
         url = service.url.replace("127.0.0.1", "localhost")
         async with connect(url, ssl=authority.trusted, additional_headers=bearer(ALICE.secret)) as websocket:
             await websocket.send(START)
-            await websocket.send(pcm("talk.flac")[:200_000])
+            await websocket.send(SPOKEN[:200_000])
             await websocket.send('{"type":"stop"}')
             events = await rest(websocket)
     async with serving(triton) as service, session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:200_000])
+        await websocket.send(SPOKEN[:200_000])
         await websocket.send('{"type":"stop"}')
         assert text(await rest(websocket)) == text(events) != ""
     assert json.dumps(events).count("ready") == 1

@@ -17,8 +17,7 @@ import pytest
 from streamer.bridge.telemetry import logs
 from streamer.bridge.telemetry.logs import Json, Log, Text
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import receive, rest, serving, session, text
-from tests.samples import pcm
+from tests.bridge.service_client import SPOKEN, receive, rest, serving, session, text
 from tests.triton_processes import no_streams
 
 log = Log("streamer.tested")
@@ -111,7 +110,7 @@ async def test_a_session_in_the_log(triton: TritonServer) -> None:
     with written(Json()) as stream:
         async with serving(triton) as service:
             async with session(service.url, hotwords=["zanzibar quetzal"]) as websocket:
-                await websocket.send(pcm("talk.flac")[:200_000])
+                await websocket.send(SPOKEN[:200_000])
                 await websocket.send('{"type":"stop"}')
                 events = await rest(websocket)
             async with session(service.url) as websocket:

@@ -24,7 +24,7 @@ from streamer.triton.repository import asr_repository, linked_model
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import Event, lasting, receive, recognise, rest, session, text
 from tests.bridge.upstreams.speaking_sessions import PIECE, speak, talk, value
-from tests.samples import pcm
+from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.triton_processes import stubs
 
 
@@ -133,7 +133,7 @@ async def test_the_shipped_model(tmp_path: Path) -> None:
     """With real speech, and the same weights under another name, words, times and speech events are the same."""
     for name in ("one", "two"):
         linked_model(asr_repository() / "streaming_asr", tmp_path / name)
-    part = pcm("talk.flac")[:400_000]
+    part = pcm("talk.flac", TWO_SEGMENTS_S)
     audio = part + bytes(48_000) + part
     async with serving(tmp_path) as (service, triton):
         whole = await recognise(service.url, audio, [500_000] * 3)
