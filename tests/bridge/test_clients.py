@@ -30,7 +30,7 @@ from tests.bridge.service_client import (
     session,
     text,
 )
-from tests.triton_processes import no_streams
+from tests.triton_processes import expired_streams, no_streams
 
 
 async def test_session(service: Service) -> None:
@@ -188,8 +188,10 @@ async def test_silence_outlives_triton(brief_triton: TritonServer) -> None:
 async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
     """If Triton has forgotten a sequence, another one goes on with the audio that was not final."""
     async with serving(brief_triton, limits=Limits(refresh_s=60)) as service, session(service.url) as websocket:
+        expired = await asyncio.to_thread(expired_streams, brief_triton)
         await websocket.send(SPOKEN[:64_000])
-        await asyncio.sleep(5)
+        while await asyncio.to_thread(expired_streams, brief_triton) == expired:  # noqa: ASYNC110 nothing tells
+            await asyncio.sleep(0.1)
         await websocket.send(SPOKEN[64_000:])
         await websocket.send('{"type":"stop"}')
         events = await rest(websocket)
@@ -202,10 +204,10 @@ async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
 
 async def test_idle(triton: TritonServer) -> None:
     """Without audio or keepalive a session gets the words of its audio, and is closed with 4008."""
-    async with serving(triton, limits=Limits(idle_s=1.0)) as service, session(service.url) as websocket:
+    async with serving(triton, limits=Limits(idle_s=2.0)) as service, session(service.url) as websocket:
         await websocket.send(SPOKEN[:96_000])
-        for _ in range(5):
-            await asyncio.sleep(0.5)
+        for _ in range(7):
+            await asyncio.sleep(0.4)
             await websocket.send('{"type":"keepalive"}')
         events = await rest(websocket)
         assert text(events)

