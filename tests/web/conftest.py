@@ -88,6 +88,7 @@ async def open_page(browser: Browser, site: str) -> AsyncIterator[OpenPage]:
         url: str = "", *, browser: Browser | None = None, expected: Sequence[str] = (), **settings: Any
     ) -> Page:
         context = await (browser or shared).new_context(**{"base_url": site, **settings})
+        context.set_default_timeout(60_000)
         contexts.append(context)
         watches.append(Watch(context, expected))
         page = await context.new_page()
