@@ -165,6 +165,20 @@ async def bench(open_bench: OpenPage) -> Page:
     return await open_bench()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_bench(browser: Browser, exact_service: Service) -> AsyncIterator[Page]:
+    """An empty page with the tools of `bench.js`, shared by all tests of a file: for modules that keep nothing."""
+    context = await browser.new_context()
+    context.set_default_timeout(60_000)
+    watch = Watch(context)
+    page = await context.new_page()
+    await page.evaluate(f"globalThis.site = 'http://{urlsplit(exact_service.url).netloc}'")
+    await page.add_script_tag(path=HERE / "bench.js")
+    yield page
+    await context.close()
+    assert watch.complaints == []
+
+
 @asynccontextmanager
 async def restartable(triton: TritonServer) -> AsyncIterator[RestartableService]:
     """A service that can be stopped and started: `await served.stop()`, `await served.start()`."""

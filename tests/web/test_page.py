@@ -115,7 +115,7 @@ async def test_a_small_window(open_page: OpenPage, exact_service: Service, heigh
     page = await open_page(f"http://{urlsplit(exact_service.url).netloc}/", viewport={"width": 320, "height": height})
     words = reference("talk.flac").split()
     await drop(page, said(*(" ".join(words[start : start + 20]) for start in range(0, len(words), 20))))
-    await doing(page, "transcribing")
+    await expect(page.locator("#finals .word")).to_have_count(len(words), timeout=60_000)
     await doing(page, "nothing")
     await page.wait_for_function("() => scrollY > 100")
     header, dock, seen = await page.evaluate(
