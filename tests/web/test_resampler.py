@@ -97,7 +97,6 @@ async def test_sixteen_kilohertz_stay_as_they_are(shared_bench: Page) -> None:
 
 async def test_what_is_too_loud_is_clipped(shared_bench: Page) -> None:
     """Samples that are too loud are clipped, and do not change their sign."""
-    made = await shared_bench.evaluate(
-        "async () => [...(await load('resampler')).toInt16(Float32Array.of(2, 1, 0, -1, -9))]"
-    )
+    clip = "async () => [...(await load('resampler')).toInt16(Float32Array.of(2, 1, 0, -1, -9))]"
+    made = await shared_bench.evaluate(clip)
     assert made == [32767, 32767, 0, -32768, -32768]
