@@ -6,12 +6,38 @@ import json
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import soundfile
 
 from streamer.bridge.service import Service
+from streamer.testing.exact_speech import say, silence
+from tests.bridge.service_client import SPOKEN, WORDS
 from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
 
 TALK, SHORT, PHRASE = (str(SAMPLES / name) for name in ("talk.flac", "airplane.mp3", "quilter.ogg"))
+
+
+class Said(NamedTuple):
+    """The paths of recordings for an exact model, for tests that are not about the words of the shipped one."""
+
+    talk: str  # three sentences in 20 s
+    phrase: str  # 6 s
+    short: str  # 3 s
+
+
+def write_said(folder: Path) -> Said:
+    """Write these recordings into a folder."""
+    said = {
+        "talk": (say("somebody speaks first"), silence(1500), np.frombuffer(SPOKEN, "<i2")),
+        "phrase": (say(WORDS[0]),),
+        "short": (say("this takes three seconds"),),
+    }
+    for name, audio in said.items():
+        soundfile.write(folder / f"{name}.flac", np.concatenate(audio), 16_000)
+    return Said(*(str(folder / f"{name}.flac") for name in said))
 
 
 def streamer(*arguments: str, given: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.failures import Failures
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
+from tests.command_run import Said, write_said
+from tests.samples import TWO_SEGMENTS_S, write_beginning
 from tests.triton_processes import soon_forgetting, streams_gone
 
 HERE = Path(__file__).parent
@@ -130,10 +134,23 @@ def _nothing_fails_inside(request: pytest.FixtureRequest, failures_inside: list[
 
 
 @pytest.fixture(scope="session")
-def triton() -> Iterator[TritonServer]:
+def shipped_triton() -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""
     with TritonServer(asr_repository(), models=[MODEL]) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def exact_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """A Triton with an exact model. It starts in a tenth of the processor time, and recognises in a tenth."""
+    with TritonServer(exact_repository(tmp_path_factory.mktemp("exact"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def triton(shipped_triton: TritonServer) -> TritonServer:
+    """The Triton of a test: the shipped one, unless a file or folder chooses the exact one."""
+    return shipped_triton
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -143,9 +160,9 @@ def no_streams_of_others(request: pytest.FixtureRequest) -> None:
         asyncio.run(streams_gone(request.getfixturevalue("triton")))
 
 
-@pytest.fixture(scope="session")
-def service(triton: TritonServer) -> Iterator[Service]:
-    """A service on its own port in a thread, for tests that are not asynchronous or that start processes."""
+@contextmanager
+def serving(triton: TritonServer) -> Iterator[Service]:
+    """A service on its own port in a thread."""
     opened: list[tuple[Service, asyncio.AbstractEventLoop, asyncio.Event]] = []
     ready = threading.Event()
 
@@ -167,6 +184,38 @@ def service(triton: TritonServer) -> Iterator[Service]:
     yield running
     loop.call_soon_threadsafe(over.set)
     thread.join(60)
+
+
+@pytest.fixture(scope="session")
+def shipped_service(shipped_triton: TritonServer) -> Iterator[Service]:
+    """A service with the shipped model, for tests that are not asynchronous or that start processes."""
+    with serving(shipped_triton) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def exact_service(exact_triton: TritonServer) -> Iterator[Service]:
+    """The same with an exact model."""
+    with serving(exact_triton) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def service(shipped_service: Service) -> Service:
+    """The service of a test: the shipped model, unless a file or folder chooses the exact one."""
+    return shipped_service
+
+
+@pytest.fixture(scope="session")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of a file `talk.flac` with two segments."""
+    return str(write_beginning(tmp_path_factory.mktemp("recording") / "talk.flac", "talk.flac", TWO_SEGMENTS_S))
+
+
+@pytest.fixture(scope="session")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """Recordings for an exact model."""
+    return write_said(tmp_path_factory.mktemp("said"))
 
 
 @pytest.fixture(scope="session")

@@ -121,9 +121,9 @@ def test_a_word_longer_than_a_line_is_broken() -> None:
     assert "".join(cue.lines) == "ha" * 35
 
 
-def test_cues_of_real_speech(service: Service) -> None:
+def test_cues_of_real_speech(service: Service, talk: str) -> None:
     """All rules hold for recognised speech: each word once, at its time, readable."""
-    transcript = transcribe("audio_samples/talk.flac", service.url).result()
+    transcript = transcribe(talk, service.url).result()
     result = make_cues(transcript.segments)
     assert " ".join(" ".join(cue.lines) for cue in result) == transcript.text
     starts = {each["start_ms"] for each in transcript.words}

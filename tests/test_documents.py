@@ -14,6 +14,7 @@ import pytest
 from streamer.bridge.service import Service
 from tests.engine.text import plain_form
 from tests.project import DOCS, ROOT
+from tests.samples import TWO_SEGMENTS_S, write_beginning
 
 SAMPLES = ROOT / "audio_samples"
 PATIENCE_S = 100
@@ -30,6 +31,7 @@ def place(tmp_path: Path) -> Path:
     """A folder with the recordings that the documents name, and the command."""
     for path in SAMPLES.iterdir():
         shutil.copy(path, tmp_path)
+    write_beginning(tmp_path / "talk.flac", "talk.flac", TWO_SEGMENTS_S)  # the whole talk takes much longer
     (tmp_path / "calls" / "monday").mkdir(parents=True)
     shutil.copy(SAMPLES / "airplane.mp3", tmp_path / "calls" / "monday")
     (tmp_path / "subtitles").mkdir()

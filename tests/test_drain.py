@@ -14,12 +14,10 @@ from websockets.asyncio.client import connect
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import Event, receive, recognise, rest, session, text
-from tests.samples import pcm
+from tests.bridge.service_client import SPOKEN, Event, receive, recognise, rest, session, text
 from tests.serve_process import Serving, serving
 from tests.triton_processes import shared_memory, shared_memory_names
 
-AUDIO = pcm("talk.flac")[:480_000]  # 15 s
 SPEECH = say("this goes on for a while and nobody pauses " * 4).tobytes()  # for an exact model
 PIECE = 10_240
 
@@ -28,6 +26,12 @@ PIECE = 10_240
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An exact model."""
     return exact_repository(tmp_path_factory.mktemp("repository"))
+
+
+@pytest.fixture(scope="module")
+def triton(exact_triton: TritonServer) -> TritonServer:
+    """An exact model: these tests are about the end of the service."""
+    return exact_triton
 
 
 async def not_ready(served: Serving) -> None:
@@ -49,20 +53,20 @@ async def refused(url: str) -> Event:
 async def test_sessions_go_on(triton: TritonServer) -> None:
     """After SIGTERM the service refuses new sessions, and ends when the others have said everything."""
     with serving("--triton", triton.grpc_address) as served:
-        whole = text(await recognise(served.url, AUDIO))
+        whole = text(await recognise(served.url, SPOKEN))
         served.send()
         assert served.ended() == 0
     with serving("--triton", triton.grpc_address, "--drain-limit", "60") as served:
         assert served.state["ready"]
         async with session(served.url) as websocket:
             reading = asyncio.create_task(rest(websocket))
-            await websocket.send(AUDIO[:200_000])
+            await websocket.send(SPOKEN[:200_000])
             served.send()
             await not_ready(served)
             assert (await refused(served.url))["code"] == "shutting_down"
             assert "streamer_ready 0.0" in await asyncio.to_thread(lambda: served.exposition)
-            for place in range(200_000, len(AUDIO), PIECE):
-                await websocket.send(AUDIO[place : place + PIECE])
+            for place in range(200_000, len(SPOKEN), PIECE):
+                await websocket.send(SPOKEN[place : place + PIECE])
                 await asyncio.sleep(0.02)
             await websocket.send('{"type":"stop"}')
             events = await reading
@@ -78,7 +82,7 @@ async def test_until_a_limit(triton: TritonServer) -> None:
         async with session(served.url) as websocket:
             served.send()
             await not_ready(served)
-            await websocket.send(AUDIO[: 10 * PIECE])
+            await websocket.send(SPOKEN[: 10 * PIECE])
             events = await rest(websocket)
         assert await asyncio.to_thread(served.ended) == 0
     assert (events[-1]["code"], websocket.close_code) == ("shutting_down", 1013)

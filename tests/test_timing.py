@@ -23,7 +23,7 @@ def test_the_age_is_that_of_this_process() -> None:
     """A process that slept is as old as its sleep, also if it has a strange name."""
     code = "import time; time.sleep(0.3); from streamer.timing import process_age; print(process_age())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 0.3 <= float(done.stdout) < 10
+    assert 0.3 <= float(done.stdout) < 100
 
 
 def test_the_report_has_a_line_for_each_moment() -> None:

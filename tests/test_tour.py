@@ -98,6 +98,6 @@ def test_every_line_does_what_the_tour_says(newcomer: Newcomer) -> None:
                 assert line in shown.split("\n"), shown
             answers += 1
         else:
-            with urllib.request.urlopen(address, timeout=10) as page:
+            with urllib.request.urlopen(address, timeout=60) as page:
                 assert "<button" in page.read().decode()
     assert (commands, answers) == (9, 6)

@@ -13,9 +13,9 @@ from rapidfuzz.distance import Levenshtein
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, text
-from tests.samples import pcm, reference
+from tests.samples import TWO_SEGMENTS_S, pcm, reference
 
-TALK = pcm("talk.flac")[:480_000]  # 15 s
+TALK = pcm("talk.flac", TWO_SEGMENTS_S)
 STEP_MS = 320
 SILENCE = bytes(2 * 16_000)
 
@@ -156,7 +156,7 @@ async def test_the_written_form_has_the_spoken_beside_it(link: Link) -> None:
 
 async def test_steps_share_a_server(link: Link) -> None:
     """Streams with all step lengths at once get what each gets alone."""
-    audio = pcm("quilter.ogg")
+    audio = pcm("airplane.mp3")
     alone = {step: text(await recognise(link, audio, step_ms=step)) for step in (160, 320, 640)}
     together = await asyncio.gather(*(recognise(link, audio, step_ms=step) for step in [160, 320, 640] * 4))
     assert [text(events) for events in together] == list(alone.values()) * 4

@@ -20,8 +20,8 @@ from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
 from streamer.wire.model_events import Heard
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
-from tests.project import DOCS, SAMPLES
-from tests.samples import FILES, pcm, reference
+from tests.project import DOCS
+from tests.samples import FILES, TWO_SEGMENTS_S, pcm, reference
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ async def test_streams_choose_their_search(link: Link) -> None:
 
 async def test_any_chunking_gives_the_same_events(link: Link) -> None:
     """Chunks of any size, also empty ones, give the same as whole steps."""
-    audio = pcm("talk.flac")
+    audio = pcm("talk.flac", TWO_SEGMENTS_S)
     dice = random.Random(1)
     sizes = iter(lambda: dice.choice([0, 1, 160, 5119, 5120, 30_000]), None)
     assert said(await recognise(link, audio, sizes)) == said(await recognise(link, audio))
@@ -85,7 +85,7 @@ async def test_any_chunking_gives_the_same_events(link: Link) -> None:
 
 async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:
     """Sessions of different ages that share a link and batches get the same as each alone."""
-    clips = [pcm("talk.flac")[offset * 3200 : offset * 3200 + 160_000] for offset in range(8)]
+    clips = [pcm("talk.flac")[offset * 3200 : offset * 3200 + 96_000] for offset in range(8)]
     alone = [said(await recognise(link, clip)) for clip in clips]
 
     async def one(number: int) -> Events:
@@ -199,22 +199,21 @@ async def test_silence_says_nothing(link: Link) -> None:
     assert text(await recognise(link, noise.tobytes())) == ""
 
 
-def test_the_example_of_the_contract_runs(triton: TritonServer, tmp_path: Path) -> None:
+def test_the_example_of_the_contract_runs(triton: TritonServer, talk: str, tmp_path: Path) -> None:
     """The example in docs/reference/triton.md prints what a session prints."""
     document = DOCS / "reference/triton.md"
     [code] = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
     script = tmp_path / "example.py"
     script.write_text(code)
-    sample = SAMPLES / "talk.flac"
     result = subprocess.run(
-        [sys.executable, str(script), str(sample)],
+        [sys.executable, str(script), talk],
         env={"TRITON": triton.grpc_address, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert result.returncode == 0, result.stderr
-    expected = asyncio.run(_finals(triton.grpc_address, pcm("talk.flac")))
+    expected = asyncio.run(_finals(triton.grpc_address, pcm("talk.flac", TWO_SEGMENTS_S)))
     assert result.stdout.split("\n")[:-1] == expected
 
 

@@ -17,6 +17,12 @@ from tests.bridge.service_client import serving
 from tests.triton_processes import no_streams, soon_forgetting
 
 
+@pytest.fixture(scope="session")
+def triton(exact_triton: TritonServer) -> TritonServer:
+    """Provide a Triton with an exact model: tests of the bridge send `SPOKEN`, and know what is said."""
+    return exact_triton
+
+
 @pytest.fixture(scope="module")
 def brief_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """Provide a Triton with an exact model, a short idle limit and few slots."""

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from streamer.audio.sample_converter import SAMPLE_RATE
 from streamer.bridge.service import Service
+from streamer.testing.exact_speech import say, silence
 from streamer.triton.server import TritonServer
 
 Event = dict[str, Any]
@@ -22,6 +24,12 @@ PIECE_S, PACE = 0.32, 8.0
 BREAK_AT = 0.45
 Break = Callable[..., Awaitable[None]]
 START = '{"type":"start"}'
+WORDS = (
+    "somebody speaks quietly because everybody listens",
+    "another sentence follows after a pause and goes on for some seconds",
+)
+# Two segments of 6 and 8 s, for an exact model.
+SPOKEN = np.concatenate([say(WORDS[0]), silence(1500), say(WORDS[1])]).tobytes()
 
 
 def serving(triton: TritonServer, **settings: Any) -> Service:

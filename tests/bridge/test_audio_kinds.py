@@ -25,6 +25,12 @@ from tests.triton_processes import no_streams
 SECONDS = 8
 
 
+@pytest.fixture(scope="module")
+def triton(shipped_triton: TritonServer) -> TritonServer:
+    """Provide the shipped model: these tests compare the words of converted speech."""
+    return shipped_triton
+
+
 @pytest.fixture
 async def service(triton: TritonServer) -> AsyncIterator[Service]:
     async with serving(triton) as service:

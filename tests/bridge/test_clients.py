@@ -17,18 +17,26 @@ from streamer.bridge.http import websocket as http_websocket
 from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.limits import LARGEST_MESSAGE
-from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import START, eventually, receive, recognise, rest, said, serving, session, text
-from tests.samples import pcm
-from tests.triton_processes import no_streams
-
-SPOKEN = say("this is said by a client and half of it later").tobytes()
+from tests.bridge.service_client import (
+    SPOKEN,
+    START,
+    eventually,
+    receive,
+    recognise,
+    rest,
+    said,
+    serving,
+    session,
+    text,
+)
+from tests.triton_processes import expired_streams, no_streams
 
 
 async def test_session(service: Service) -> None:
     """A recording gives numbered events, partials that grow into finals, and times that only grow."""
-    events = await recognise(service.url, pcm("talk.flac"))
+    audio = SPOKEN
+    events = await recognise(service.url, audio)
     assert [event["n"] for event in events] == list(range(2, len(events) + 2))
     finals = [event for event in events if event["type"] == "final"]
     assert [event["segment"] for event in finals] == list(range(len(finals)))
@@ -37,19 +45,19 @@ async def test_session(service: Service) -> None:
     assert any(event["type"] == "partial" for event in events)
     assert {event["state"] for event in events if event["type"] == "speech"} == {"start", "end"}
     assert events[-1]["type"] == "done"
-    assert events[-1]["audio_ms"] == len(pcm("talk.flac")) // 32
+    assert events[-1]["audio_ms"] == len(audio) // 32
 
 
 async def test_any_pieces(service: Service) -> None:
     """Frames of any size, also with odd numbers of bytes, give the same as one large frame."""
-    audio, dice = pcm("talk.flac")[:400_000], random.Random(3)
+    audio, dice = SPOKEN, random.Random(3)
     sizes = [dice.choice([0, 1, 2, 333, 640, 9_999, 40_000]) for _ in range(60)]
     assert said(await recognise(service.url, audio, sizes)) == said(await recognise(service.url, audio))
 
 
 async def test_sessions_at_once(service: Service) -> None:
     """Sessions over one link get the same as each alone."""
-    clips = [pcm("talk.flac")[start * 3200 : start * 3200 + 96_000] for start in range(4)]
+    clips = [SPOKEN[start * 3200 : start * 3200 + 64_000] for start in range(4)]
     alone = [said(await recognise(service.url, clip)) for clip in clips]
 
     async def one(number: int) -> object:
@@ -65,7 +73,7 @@ async def test_sessions_at_once(service: Service) -> None:
 
 async def test_options(service: Service) -> None:
     """A client does not get what it switches off."""
-    events = await recognise(service.url, pcm("talk.flac"), partials=False, words=False, speech=False, step_ms=640)
+    events = await recognise(service.url, SPOKEN, partials=False, words=False, speech=False, step_ms=640)
     assert {event["type"] for event in events} <= {"final", "heard", "done"}
     assert text(events)
     assert not any("words" in event for event in events)
@@ -74,13 +82,13 @@ async def test_options(service: Service) -> None:
 async def test_flush(service: Service) -> None:
     """A flush is answered although less than a step is waiting, and the session goes on."""
     async with session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:50_000])
+        await websocket.send(SPOKEN[:50_000])
         await websocket.send('{"type":"flush"}')
         event = await receive(websocket)
         while event["type"] != "flushed":
             event = await receive(websocket)
         assert event["audio_ms"] == 1562
-        await websocket.send(pcm("talk.flac")[50_000:100_000])
+        await websocket.send(SPOKEN[50_000:100_000])
         await websocket.send('{"type":"stop"}')
         assert (await rest(websocket))[-1]["audio_ms"] == 3125
 
@@ -139,9 +147,9 @@ async def test_not_text(service: Service) -> None:
 )
 async def test_nonsense_after_stop(service: Service, nonsense: bytes) -> None:
     """After `stop` a client gets all of its finals, whatever else it sends."""
-    quiet = await recognise(service.url, pcm("airplane.mp3"))
+    quiet = await recognise(service.url, SPOKEN[:100_000])
     async with session(service.url) as websocket:
-        await websocket.send(pcm("airplane.mp3"))
+        await websocket.send(SPOKEN[:100_000])
         await websocket.send('{"type":"stop"}')
         websocket.transport.write(nonsense)
         told = await rest(websocket)
@@ -157,7 +165,7 @@ async def test_vanished_client(triton: TritonServer, way: str) -> None:
     async with serving(triton, sessions=1, limits=Limits(resume_s=0)) as service:
         for _ in range(3):
             async with session(service.url) as websocket:
-                await websocket.send(pcm("talk.flac")[:300_000])
+                await websocket.send(SPOKEN[:100_000])
                 await receive(websocket)
                 if way == "abort":
                     websocket.transport.abort()
@@ -180,8 +188,10 @@ async def test_silence_outlives_triton(brief_triton: TritonServer) -> None:
 async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
     """If Triton has forgotten a sequence, another one goes on with the audio that was not final."""
     async with serving(brief_triton, limits=Limits(refresh_s=60)) as service, session(service.url) as websocket:
+        expired = await asyncio.to_thread(expired_streams, brief_triton)
         await websocket.send(SPOKEN[:64_000])
-        await asyncio.sleep(5)
+        while await asyncio.to_thread(expired_streams, brief_triton) == expired:  # noqa: ASYNC110 nothing tells
+            await asyncio.sleep(0.1)
         await websocket.send(SPOKEN[64_000:])
         await websocket.send('{"type":"stop"}')
         events = await rest(websocket)
@@ -194,10 +204,10 @@ async def test_forgotten_sequence(brief_triton: TritonServer) -> None:
 
 async def test_idle(triton: TritonServer) -> None:
     """Without audio or keepalive a session gets the words of its audio, and is closed with 4008."""
-    async with serving(triton, limits=Limits(idle_s=1.0)) as service, session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:96_000])
-        for _ in range(5):
-            await asyncio.sleep(0.5)
+    async with serving(triton, limits=Limits(idle_s=2.0)) as service, session(service.url) as websocket:
+        await websocket.send(SPOKEN[:96_000])
+        for _ in range(7):
+            await asyncio.sleep(0.4)
             await websocket.send('{"type":"keepalive"}')
         events = await rest(websocket)
         assert text(events)

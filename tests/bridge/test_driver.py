@@ -22,7 +22,7 @@ from streamer.bridge.session.outbox import Numbered
 from streamer.bridge.session.session import Session
 from streamer.triton.server import TritonServer
 from streamer.wire.errors import CloseCode
-from tests.bridge.service_client import lasting, receive, recognise, rest, resume, serving, session, text
+from tests.bridge.service_client import SPOKEN, lasting, receive, recognise, rest, resume, serving, session, text
 from tests.bridge.telemetry.exposed_figures import until_over
 from tests.samples import pcm
 
@@ -75,7 +75,7 @@ async def test_a_fault_of_ours(triton: TritonServer, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("slow_to_send")
 async def test_the_end_while_something_is_sent(triton: TritonServer) -> None:
     """The last finals and `done` come before the close, even if the channels end at different times."""
-    sound = pcm("airplane.mp3")
+    sound = SPOKEN[:100_000]
     both = b"".join(sound[place : place + 2] + bytes(2) for place in range(0, len(sound), 2))
     async with serving(triton) as service:
         told = await recognise(service.url, both, channels=2, multichannel=True, step_ms=160)
@@ -149,7 +149,7 @@ async def test_a_large_frame_is_taken_in_pieces(triton: TritonServer, monkeypatc
         receive_audio(self, data, now)
 
     monkeypatch.setattr(Session, "receive_audio", noted)
-    audio = pcm("talk.flac")
+    audio = SPOKEN
     async with serving(triton) as service:
         at_once = await recognise(service.url, audio)
         assert sum(sizes) == len(audio)
@@ -158,10 +158,10 @@ async def test_a_large_frame_is_taken_in_pieces(triton: TritonServer, monkeypatc
     assert text(at_once) == text(piecewise)
 
 
-async def test_hotwords_count_when_a_session_starts(triton: TritonServer) -> None:
+async def test_hotwords_count_when_a_session_starts(shipped_triton: TritonServer) -> None:
     """A caller that used too many hotwords is told when to return; others, and sessions without hotwords, go on."""
     policy = PortPolicy(AccessRules(shares=QuotaLimits(hotwords_per_address=100)))
-    async with serving(triton, policy=policy) as service:
+    async with serving(shipped_triton, policy=policy) as service:
         async with session(service.url, hotwords=["brobdingnag", "x" * 50], channels=2, multichannel=True) as first:
             async with connect(service.url, compression=None) as second:
                 await second.send(json.dumps({"type": "start", "hotwords": ["y" * 50]}))
@@ -175,7 +175,7 @@ async def test_hotwords_count_when_a_session_starts(triton: TritonServer) -> Non
         assert b'streamer_refusals_total{reason="hotwords_used_up"} 1.0' in service.metrics.exposition()
 
 
-async def test_audio_before_ready_waits_for_the_hotwords(triton: TritonServer) -> None:
+async def test_audio_before_ready_waits_for_the_hotwords(shipped_triton: TritonServer) -> None:
     """A client that sends everything at once gets the same words as one that waits for `ready`, on any channels."""
     sound = pcm("airplane.mp3")
     both = b"".join(sound[place : place + 2] * 2 for place in range(0, len(sound), 2))
@@ -183,7 +183,7 @@ async def test_audio_before_ready_waits_for_the_hotwords(triton: TritonServer) -
         "hotwords": ["airplane", *(f"{way} brobdingnag" for way in ascii_lowercase)],
         "channels": 2,
     }
-    async with serving(triton) as service:
+    async with serving(shipped_triton) as service:
         patient = await recognise(service.url, both, multichannel=True, **options)
         async with connect(service.url, compression=None) as hasty:
             await hasty.send(json.dumps({"type": "start", "multichannel": True, **options}))

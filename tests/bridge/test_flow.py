@@ -32,7 +32,7 @@ from streamer.bridge.session.intake import LIVE_MARK
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ALICE
-from tests.bridge.service_client import Event, receive, recognise, rest, said, serving, session, text
+from tests.bridge.service_client import SPOKEN, Event, receive, recognise, rest, said, serving, session, text
 from tests.samples import pcm
 from tests.triton_processes import no_streams
 
@@ -44,14 +44,21 @@ ON_THE_WAY = 2 * RECEIVE_BUFFER + 2 * SMALL + 128 * 1024
 FLUSH = '{"type":"flush"}'
 
 
-@pytest.fixture
-async def way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
-    """Provide the proxy in front of the Triton."""
+@asynccontextmanager
+async def on_the_way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
+    """A proxy in front of a Triton."""
     way = FaultyProxy(lambda: triton.grpc_address)
     await way.open()
     yield way
     await way.close()
     await no_streams(triton)
+
+
+@pytest.fixture
+async def way(triton: TritonServer) -> AsyncIterator[FaultyProxy]:
+    """Provide the proxy in front of the Triton."""
+    async with on_the_way(triton) as way:
+        yield way
 
 
 def figure(service: Service, sample: str) -> float:
@@ -61,7 +68,7 @@ def figure(service: Service, sample: str) -> float:
     return float(found[1])
 
 
-async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton: TritonServer) -> None:
+async def test_a_file_is_read_as_fast_as_it_is_computed(shipped_triton: TritonServer) -> None:
     """While nothing is computed, marks stop a client that sends at full speed; then no byte is missing."""
     audio = (2 * pcm("talk.flac"))[: 37 * BYTES_PER_S]  # more than all marks and buffers on the way hold
     sent = 0
@@ -73,7 +80,11 @@ async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton
             sent += FRAME
         await websocket.send('{"type":"stop"}')
 
-    async with Service(way.address, port=0) as service, narrow(service.url) as websocket:
+    async with (
+        on_the_way(shipped_triton) as way,
+        Service(way.address, port=0) as service,
+        narrow(service.url) as websocket,
+    ):
         assert (await receive(websocket))["type"] == "ready"
         way.stall()
         sending, before = asyncio.create_task(send(websocket)), -1
@@ -91,7 +102,7 @@ async def test_a_file_is_read_as_fast_as_it_is_computed(way: FaultyProxy, triton
         # It was always behind, so that several steps went into one request.
         assert figure(service, "streamer_answer_seconds_count") < 0.5 * len(audio) / STEP
     assert events[-1] == {**events[-1], "type": "done", "audio_ms": len(audio) // 32}
-    async with serving(triton) as service:
+    async with serving(shipped_triton) as service:
         assert lasting(events) == lasting(await recognise(service.url, audio, [STEP] * (len(audio) // STEP)))
 
 
@@ -107,13 +118,13 @@ async def test_live_beyond_its_bound(way: FaultyProxy) -> None:
             for _ in range(LIVE_MARK // FRAME):
                 await websocket.send(bytes(FRAME))
             await websocket.send('{"type":"keepalive"}')
-            await asyncio.wait_for(_until(service, "streamer_backlog_bytes", LIVE_MARK - PORTION - FRAME), 5)
+            await asyncio.wait_for(_until(service, "streamer_backlog_bytes", LIVE_MARK - PORTION - FRAME), 60)
             assert websocket.close_code is None
             await websocket.send(bytes(PORTION + FRAME))
             (error,) = [event for event in await rest(websocket) if event["type"] == "error"]
             assert (error["code"], websocket.close_code) == ("too_fast", 4029)
         way.resume()
-        await other.send(pcm("talk.flac")[:200_000])
+        await other.send(SPOKEN[:200_000])
         await other.send('{"type":"stop"}')
         assert text(await rest(other))
 
@@ -163,9 +174,9 @@ async def test_who_may_come_back_is_bounded(triton: TritonServer, monkeypatch: p
             async with session(service.url) as websocket:
                 websocket.transport.abort()
             await asyncio.wait_for(
-                _until(service, 'streamer_sessions_by_state{protocol="native",state="parked"}', away), 5
+                _until(service, 'streamer_sessions_by_state{protocol="native",state="parked"}', away), 60
             )
-            await asyncio.wait_for(_until(service, 'streamer_sessions_ended_total{reason="vanished"}', ended), 5)
+            await asyncio.wait_for(_until(service, 'streamer_sessions_ended_total{reason="vanished"}', ended), 60)
         assert figure(service, 'streamer_sessions_by_state{protocol="native",state="parked"}') == 2
 
 
@@ -196,7 +207,7 @@ async def answer_times(websocket: ClientConnection, number: int = 20) -> list[fl
     times = []
     for _ in range(number):
         began = time.monotonic()
-        await websocket.send(pcm("talk.flac")[:STEP])
+        await websocket.send(SPOKEN[:STEP])
         await websocket.send(FLUSH)
         while (await receive(websocket))["type"] != "flushed":
             pass

@@ -22,8 +22,6 @@ from streamer.bridge.session.deadlines import Limits
 from streamer.testing.exact_repository import exact_repository
 from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import proxy
-from streamer.triton import MODEL
-from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import (
     Event,
@@ -33,13 +31,11 @@ from tests.bridge.service_client import (
     receive,
     recognise,
     rest,
-    serving,
     text,
 )
-from tests.samples import pcm
+from tests.samples import reference
 from tests.triton_processes import shared_memory, shared_memory_names, stubs
 
-AUDIO = pcm("talk.flac")[:480_000]  # 15 s
 # Without a pause that ends a segment, except once before the break and once after it.
 WORDS = [f"{part} is said once and in this order" for part in ("it", "this", "that", "the rest")]
 SPEECH = np.concatenate(
@@ -51,17 +47,6 @@ SPEECH = np.concatenate(
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide an exact model."""
     return exact_repository(tmp_path_factory.mktemp("repository"))
-
-
-@pytest.fixture(scope="module")
-def whole(triton: TritonServer) -> list[Event]:
-    """Return the events of an undisturbed session with the recording."""
-
-    async def undisturbed() -> list[Event]:
-        async with serving(triton) as service:
-            return lasting(await recognise(service.url, AUDIO))
-
-    return asyncio.run(undisturbed())
 
 
 async def exact(url: str) -> list[Event]:
@@ -119,12 +104,13 @@ async def test_stub_killed(repository: Path) -> None:
         assert triton.pid != first
 
 
-async def test_marks_and_capitals_after_a_replay() -> None:
+async def test_marks_and_capitals_after_a_replay(tmp_path: Path) -> None:
     """A sequence that begins at a cut in the middle of a sentence goes on with the same marks and capitals."""
     written: dict[str, Any] = {"written": True, "endpoint": {"longest_ms": 6000}}
-    triton = TritonServer(asr_repository(), models=[MODEL], slots=4)
+    triton = TritonServer(exact_repository(tmp_path, punctuation=True), slots=4)
+    spoken = say(" ".join(reference("talk.flac").split()[:30])).tobytes()
     async with Service(triton, port=0) as service:
-        right = lasting(await recognise(service.url, AUDIO, **written))
+        right = lasting(await recognise(service.url, spoken, **written))
         finals = [event for event in right if event["type"] == "final"]
         assert any(mark in final["text"] for final in finals for mark in ",.?")
         assert not all(final["context"]["begins"] for final in finals)
@@ -132,7 +118,7 @@ async def test_marks_and_capitals_after_a_replay() -> None:
         async def kill() -> None:
             os.kill(triton.pid, signal.SIGKILL)
 
-        check(await disturbed(service.url, kill, AUDIO, **written), right)
+        check(await disturbed(service.url, kill, spoken, **written), right)
 
 
 async def test_stopped(repository: Path) -> None:
@@ -151,10 +137,11 @@ async def test_stopped(repository: Path) -> None:
         assert not psutil.pid_exists(first)
 
 
-async def test_link_cut(triton: TritonServer, whole: list[Event]) -> None:
+async def test_link_cut(triton: TritonServer) -> None:
     """When only the connection to a Triton breaks, the session goes on over another connection."""
     async with proxy(triton.grpc_address) as (address, cut), Service(address, port=0) as service:
-        check(await disturbed(service.url, cut, AUDIO), whole)
+        whole = await exact(service.url)
+        check(await disturbed(service.url, cut), whole)
 
 
 async def test_two_tritons(repository: Path) -> None:

@@ -17,9 +17,8 @@ from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
 from streamer.bridge.upstreams import probe as prober
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import START, eventually, receive, recognise, rest, serving, session, text
+from tests.bridge.service_client import SPOKEN, START, eventually, receive, recognise, rest, serving, session, text
 from tests.bridge.upstreams.opened_models import models_at
-from tests.samples import pcm
 from tests.triton_processes import no_streams
 
 
@@ -36,7 +35,7 @@ async def test_full(triton: TritonServer) -> None:
             assert await plain(service.url) == (503, "5")
             await first.send('{"type":"stop"}')
             assert (await rest(first))[-1]["type"] == "done"
-        assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+        assert text(await recognise(service.url, SPOKEN[:200_000]))
         assert await plain(service.url) == (426, None)
 
 
@@ -105,7 +104,7 @@ async def test_ready_is_not_believed_for_long(service: Service, monkeypatch: pyt
 
 async def test_metrics(service: Service) -> None:
     """The metrics count what happened."""
-    await recognise(service.url, pcm("talk.flac")[:200_000])
+    await recognise(service.url, SPOKEN[:200_000])
     await eventually(lambda: "\nstreamer_sessions 0.0" in service.metrics.exposition().decode())
     exposition = service.metrics.exposition().decode()
     assert "streamer_sessions_opened_total 1.0" in exposition
@@ -119,7 +118,7 @@ async def test_stop_gives_the_finals(triton: TritonServer) -> None:
     async with serving(triton) as service:
         websocket = await connect(service.url)
         await websocket.send(START)
-        await websocket.send(pcm("talk.flac")[:200_000])
+        await websocket.send(SPOKEN[:200_000])
         while (await receive(websocket))["type"] != "partial":
             pass
         reading = asyncio.create_task(rest(websocket))
@@ -142,7 +141,7 @@ async def test_grace(triton: TritonServer) -> None:
             (error,) = await rest(late)
             assert (error["code"], late.close_code) == ("shutting_down", 1013)
         assert (await state_of(service))["ready"] is False
-        await websocket.send(pcm("talk.flac")[:200_000])
+        await websocket.send(SPOKEN[:200_000])
         await websocket.send('{"type":"stop"}')
         events = await rest(websocket)
         assert (events[-1]["type"], websocket.close_code) == ("done", 1000)
@@ -153,7 +152,7 @@ async def test_cancelled(triton: TritonServer) -> None:
     """Sessions that are cut off by cancellation end their sequences too."""
     async with serving(triton) as service:
         async with session(service.url) as websocket:
-            await websocket.send(pcm("talk.flac")[:400_000])
+            await websocket.send(SPOKEN[:400_000])
             await receive(websocket)
             pumps = [task for task in asyncio.all_tasks() if "pump" in repr(task.get_coro())]
             assert len(pumps) == 1

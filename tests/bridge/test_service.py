@@ -11,24 +11,24 @@ import pytest
 from streamer.bridge.server import BridgeServer, PortError
 from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import Metrics
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton import MODEL
 from streamer.triton.link import LinkError
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import recognise, serving, text
+from tests.bridge.service_client import SPOKEN, recognise, serving, text
 from tests.bridge.upstreams.opened_models import models_at, until
-from tests.samples import pcm
 
 READY = "Started GRPCInferenceService"  # in Triton's log, once its models are loaded
 
 
-async def test_own_triton() -> None:
+async def test_own_triton(tmp_path: Path) -> None:
     """The service waits for a Triton that is still starting, limits sessions to its slots, and stops it at the end."""
-    triton = TritonServer(asr_repository(), models=[MODEL], slots=4)
+    triton = TritonServer(exact_repository(tmp_path), slots=4)
     triton.start()
     async with Service(triton, port=0) as service:
         assert b"streamer_sessions_limit 3.0" in service.metrics.exposition()
-        assert text(await recognise(service.url, pcm("talk.flac")[:200_000]))
+        assert text(await recognise(service.url, SPOKEN[:200_000]))
         assert triton.running
     assert not triton.running
 

@@ -355,14 +355,14 @@ async def test_a_peer_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPa
     assert "for 0.2 s" in str(error)
 
 
-async def test_a_recording_through_the_real_service(service: Service) -> None:
+async def test_a_recording_through_the_real_service(service: Service, talk: str) -> None:
     """A recording gives numbered events with growing times, from `ready` to `done`, and is recognised completely."""
-    events: list[Any] = [event async for event in transcribe(TALK, service.url)]
+    events: list[Any] = [event async for event in transcribe(talk, service.url)]
     assert (events[0]["type"], events[-1]["type"]) == ("ready", "done")
     assert [event["n"] for event in events] == list(range(1, len(events) + 1))
     ends = [event["end_ms"] for event in events if event["type"] == "final"]
     assert ends == sorted(ends) != []
-    assert events[-1]["audio_ms"] == pytest.approx(soundfile.info(TALK).duration * 1000, abs=1)
+    assert events[-1]["audio_ms"] == pytest.approx(soundfile.info(talk).duration * 1000, abs=1)
 
 
 async def test_a_flush_of_the_real_service(service: Service) -> None:

@@ -13,7 +13,7 @@ import streamer
 from streamer.bridge.service import Service
 from streamer.client import connect, events, transcribe
 from tests.project import ROOT
-from tests.samples import pcm
+from tests.samples import TWO_SEGMENTS_S, pcm
 
 KINDS = {get_args(get_type_hints(kind)["type"])[0]: kind for kind in get_args(events.Event)}
 
@@ -63,7 +63,9 @@ async def asynchronous() -> None:
 async def test_each_event_of_the_service_has_its_type(service: Service) -> None:
     """Every event has the fields of its type, and all those that need no option."""
     wishes = {"alternatives": 2, "written": True, "partial_words": True, "endpoint": {"after_text_ms": 400}}
-    told: list[Any] = [event async for event in transcribe([pcm("talk.flac")], service.url, options=wishes)]
+    told: list[Any] = [
+        event async for event in transcribe([pcm("talk.flac", TWO_SEGMENTS_S)], service.url, options=wishes)
+    ]
     async with connect(service.url) as session:
         await session.send(pcm("airplane.mp3"))
         await session.flush()

@@ -26,7 +26,7 @@ from streamer.cli import run
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import recognise, rest, session, text
+from tests.bridge.service_client import SPOKEN, recognise, rest, session, text
 from tests.command_run import streamer
 from tests.pseudo_terminal import COMMAND, Terminal
 from tests.samples import pcm
@@ -36,11 +36,17 @@ from tests.serve_process import serving
 DEAD = "http://127.0.0.1:9"
 
 
+@pytest.fixture(scope="module")
+def triton(exact_triton: TritonServer) -> TritonServer:
+    """An exact model: these tests are about the process."""
+    return exact_triton
+
+
 async def test_text(triton: TritonServer) -> None:
     """The log has the address, then one line for each event with the session's id; SIGTERM gives status 0."""
     with serving("--triton", triton.grpc_address) as served:
         assert served.lines[-1].startswith("streamer: ready: ")
-        assert text(await recognise(served.url, pcm("talk.flac")[:100_000]))
+        assert text(await recognise(served.url, SPOKEN[:100_000]))
         assert served.end() == 0
     of_session = [line for line in served.lines if " session=" in line]
     assert len({word for line in of_session for word in re.findall(r" session=(\w+)", line)}) == 1
@@ -51,7 +57,7 @@ async def test_text(triton: TritonServer) -> None:
 async def test_json(triton: TritonServer) -> None:
     """Every line is a JSON object, including messages to the operator."""
     with serving("--triton", triton.grpc_address, "--log-format", "json") as served:
-        await recognise(served.url, pcm("talk.flac")[:100_000])
+        await recognise(served.url, SPOKEN[:100_000])
         assert served.end() == 0
     lines = [json.loads(line) for line in served.lines]
     assert all({"time", "level", "event"} <= set(line) for line in lines)
@@ -61,7 +67,7 @@ async def test_json(triton: TritonServer) -> None:
 async def test_level(triton: TritonServer) -> None:
     """At a higher level, sessions without problems leave no lines."""
     with serving("--triton", triton.grpc_address, "--log-level", "warning") as served:
-        await recognise(served.url, pcm("talk.flac")[:100_000])
+        await recognise(served.url, SPOKEN[:100_000])
         assert served.end() == 0
     assert not any("session=" in line for line in served.lines)
 
@@ -69,7 +75,7 @@ async def test_level(triton: TritonServer) -> None:
 async def test_a_dead_collector(triton: TritonServer) -> None:
     """If nobody takes the traces, sessions are not disturbed, and the end is hardly later."""
     with serving("--triton", triton.grpc_address, "--traces", DEAD) as served:
-        assert text(await recognise(served.url, pcm("talk.flac")[:100_000]))
+        assert text(await recognise(served.url, SPOKEN[:100_000]))
         assert served.end() == 0
 
 
@@ -80,7 +86,7 @@ async def test_a_settings_file(triton: TritonServer, tmp_path: Path) -> None:
     variables = {"STREAMER_SERVE_LOG_LEVEL": "info", "STREAMER_SERVE_LOG_FORMAT": "text"}
     with serving("--config", str(file), "--log-format", "json", environment=variables) as served:
         assert served.state["sessions_limit"] == 3
-        await recognise(served.url, pcm("talk.flac")[:100_000])
+        await recognise(served.url, SPOKEN[:100_000])
         assert served.end() == 0
     lines = [json.loads(line) for line in served.lines]
     assert [line["event"] for line in lines if "session" in line] == ["ready", "ended"]
@@ -212,10 +218,10 @@ def started(command: list[str], log: int | None = None) -> Iterator[subprocess.P
             process.kill()
 
 
-async def serves(process: subprocess.Popen[bytes], port: int) -> None:
+async def serves(process: subprocess.Popen[bytes], port: int, audio: bytes = SPOKEN[:100_000]) -> None:
     """Check that it serves a session and ends in order."""
     await asyncio.to_thread(wait_ready, port)
-    assert text(await recognise(f"ws://127.0.0.1:{port}/v1/stream", pcm("talk.flac")[:100_000]))
+    assert text(await recognise(f"ws://127.0.0.1:{port}/v1/stream", audio))
     process.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(process.wait, 60) == 0
 
@@ -238,7 +244,7 @@ async def test_no_standard_descriptors() -> None:
     arguments = ["serve", "--port", str(port), "--instances", "1", "--slots", "2"]
     closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COMMAND, *arguments]
     with started(closed) as process:
-        await serves(process, port)
+        await serves(process, port, pcm("airplane.mp3"))
 
 
 async def test_a_hangup_ends_nothing(triton: TritonServer, tmp_path: Path) -> None:
@@ -254,7 +260,7 @@ async def test_a_hangup_ends_nothing(triton: TritonServer, tmp_path: Path) -> No
         url = f"{served.url}?key={secret.secret}"
         async with session(url) as websocket:
             served.send(signal.SIGHUP)
-            await websocket.send(pcm("talk.flac")[:100_000])
+            await websocket.send(SPOKEN[:100_000])
             await websocket.send('{"type":"stop"}')
             assert (await rest(websocket))[-1]["type"] == "done"
         assert served.end() == 0
@@ -268,7 +274,7 @@ async def test_a_closed_terminal_ends_it(triton: TritonServer) -> None:
     try:
         await asyncio.to_thread(wait_ready, port)
         async with session(f"ws://127.0.0.1:{port}/v1/stream") as websocket:
-            await websocket.send(pcm("talk.flac")[:100_000])
+            await websocket.send(SPOKEN[:100_000])
             terminal.hang_up()
             events = await rest(websocket)
         assert text(events)

@@ -12,18 +12,24 @@ import pytest
 import soundfile
 
 from streamer.bridge.service import Service
-from tests.command_run import PHRASE, SHORT, TALK, finals, streamer
+from tests.bridge.service_client import SPOKEN
+from tests.command_run import PHRASE, SHORT, Said, finals, streamer
 from tests.pseudo_terminal import COMMAND, PATIENCE_S
 
 AWAY = "127.0.0.1:1"
 
 
+@pytest.fixture(scope="session")
+def service(exact_service: Service) -> Service:
+    """A service with an exact model: most of these tests are not about the words of the shipped one."""
+    return exact_service
+
+
 @pytest.fixture(scope="module")
 def speech(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four seconds of clear speech as raw PCM in a file."""
-    samples, _ = soundfile.read(TALK, frames=4 * 16_000, dtype="int16")
+    """Four seconds of speech for an exact model as raw PCM in a file."""
     path = tmp_path_factory.mktemp("pcm") / "speech.raw"
-    path.write_bytes(samples.tobytes())
+    path.write_bytes(SPOKEN[: 4 * 32_000])
     return str(path)
 
 
@@ -74,30 +80,30 @@ def test_a_service_that_is_away_is_said_once() -> None:
     assert AWAY in done.stderr
 
 
-def test_one_bad_file_among_good_ones(service: Service, recordings: Path) -> None:
+def test_one_bad_file_among_good_ones(service: Service, said: Said, recordings: Path) -> None:
     """The other files are transcribed in order; each bad one is reported, and the exit status is 1."""
     bad = [str(recordings / name) for name in ("notes.wav", "missing.wav", "empty.wav")]
-    done = streamer(bad[0], SHORT, bad[1], "--server", service.url, bad[2], PHRASE, "--format", "json")
+    done = streamer(bad[0], said.short, bad[1], "--server", service.url, bad[2], said.phrase, "--format", "json")
     assert done.returncode == 1
-    assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [SHORT, PHRASE]
+    assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [said.short, said.phrase]
     *said, counted = done.stderr.splitlines()
     assert sorted(line.split()[1].rstrip(":") for line in said) == sorted(bad)
     assert counted == "streamer: 2 of 5 recordings; 3 failed."
 
 
-def test_text_is_the_finals_and_nothing_else(service: Service) -> None:
+def test_text_is_the_finals_and_nothing_else(shipped_service: Service, talk: str) -> None:
     """Standard output has a line for each final, standard error is empty, and a second run gives the same."""
-    done = streamer("--server", service.url, TALK)
+    done = streamer("--server", shipped_service.url, talk)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == finals(service, TALK) != []
+    assert done.stdout.splitlines() == finals(shipped_service, talk) != []
 
 
-def test_json_has_the_documented_shape(service: Service) -> None:
+def test_json_has_the_documented_shape(shipped_service: Service, talk: str) -> None:
     """The output is one object on one line, with growing times within the recording."""
-    done = streamer(TALK, "--format", "json", "--server", service.url)
+    done = streamer(talk, "--format", "json", "--server", shipped_service.url)
     content = json.loads(done.stdout)
     assert list(content) == ["file", "text", "duration_ms", "segments"]
-    assert content["duration_ms"] == pytest.approx(soundfile.info(TALK).duration * 1000, abs=1)
+    assert content["duration_ms"] == pytest.approx(soundfile.info(talk).duration * 1000, abs=1)
     assert content["text"] == " ".join(segment["text"] for segment in content["segments"])
     times = [time for segment in content["segments"] for time in (segment["start_ms"], segment["end_ms"])]
     assert times == sorted(times)
@@ -107,9 +113,9 @@ def test_json_has_the_documented_shape(service: Service) -> None:
         assert [word["word"] for word in segment["words"]] == segment["text"].split()
 
 
-def test_jsonl_is_the_protocol(service: Service) -> None:
+def test_jsonl_is_the_protocol(service: Service, said: Said) -> None:
     """The lines go from `ready` to `done`, numbered without a gap."""
-    done = streamer(SHORT, "--format", "jsonl", "--server", service.url, "--step-ms", "160")
+    done = streamer(said.short, "--format", "jsonl", "--server", service.url, "--step-ms", "160")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[0]["type"] == "ready"
     assert events[-1]["type"] == "done"
@@ -117,11 +123,11 @@ def test_jsonl_is_the_protocol(service: Service) -> None:
     assert [event["n"] for event in events] == list(range(events[0]["n"], events[0]["n"] + len(events)))
 
 
-def test_subtitles_into_a_folder(service: Service, tmp_path: Path) -> None:
+def test_subtitles_into_a_folder(service: Service, said: Said, tmp_path: Path) -> None:
     """Each recording has its file with cues, and standard output is empty."""
-    done = streamer("--format", "vtt", "--output", str(tmp_path), TALK, PHRASE, "--server", service.url)
+    done = streamer("--format", "vtt", "--output", str(tmp_path), said.talk, said.phrase, "--server", service.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    for name in ("talk.vtt", "quilter.vtt"):
+    for name in ("talk.vtt", "phrase.vtt"):
         lines = (tmp_path / name).read_text().splitlines()
         assert lines[0] == "WEBVTT"
         assert sum("-->" in line for line in lines) >= 1
@@ -159,9 +165,9 @@ def test_raw_sound_of_another_kind(service: Service, speech: str) -> None:
     assert "do not divide by 8" in cut.stderr
 
 
-def test_channels_of_a_file(service: Service, tmp_path: Path) -> None:
+def test_channels_of_a_file(service: Service, said: Said, tmp_path: Path) -> None:
     """Separate channels have the words of each channel alone, in all formats; by default channels are mixed."""
-    left, right = (soundfile.read(name, frames=3 * 16_000)[0] for name in (PHRASE, TALK))
+    left, right = (soundfile.read(name, frames=3 * 16_000)[0] for name in (said.phrase, said.talk))
     for name, samples in {"left": left, "right": right, "call": np.stack([left, right], axis=1)}.items():
         soundfile.write(tmp_path / f"{name}.wav", samples, 16_000)
     alone = [finals(service, str(tmp_path / f"{name}.wav")) for name in ("left", "right")]
@@ -177,10 +183,10 @@ def test_channels_of_a_file(service: Service, tmp_path: Path) -> None:
     assert not any("channel" in segment for segment in mixed["segments"])
 
 
-def test_what_is_asked_of_the_recogniser(service: Service) -> None:
+def test_what_is_asked_of_the_recogniser(shipped_service: Service) -> None:
     """Options for the recogniser can be given on the command line, and the transcript shows their effect."""
     arguments = ("--alternatives", "2", "--written", "--stability", "high", "--settle-ms", "1000", "--endpoint", "off")
-    done = streamer(PHRASE, *arguments, "--hotword", "quilter", "--server", service.url, "--format", "json")
+    done = streamer(PHRASE, *arguments, "--hotword", "quilter", "--server", shipped_service.url, "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     [segment] = json.loads(done.stdout)["segments"]
     assert segment["text"][0].isupper()
@@ -188,13 +194,13 @@ def test_what_is_asked_of_the_recogniser(service: Service) -> None:
     assert 1 <= len(segment["alternatives"]) <= 2
 
 
-def test_a_hotword_with_figures(service: Service, tmp_path: Path) -> None:
+def test_a_hotword_with_figures(shipped_service: Service, tmp_path: Path) -> None:
     """Letters and digits of a hotword are pronounced, and it is written as given."""
     sentence = "We run our services on K 8 s, and in the morning it is down."
     command = ["espeak-ng", "-v", "en-us", "-s", "140", "-w", str(tmp_path / "run.wav"), sentence]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
     (tmp_path / "names").write_text("K8s\t2\nGPT-4\n")
-    done = streamer("run.wav", "--hotwords", "names", "--server", service.url, folder=tmp_path)
+    done = streamer("run.wav", "--hotwords", "names", "--server", shipped_service.url, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "K8s" in done.stdout
 
@@ -214,17 +220,17 @@ def test_a_pipe_is_a_live_source(service: Service, speech: str) -> None:
     assert process.returncode == 0
 
 
-def test_paced_takes_as_long_as_the_recording(service: Service) -> None:
+def test_paced_takes_as_long_as_the_recording(service: Service, said: Said) -> None:
     """With --paced, three seconds of speech take three seconds, with the same words."""
     began = time.monotonic()
-    done = streamer("--paced", SHORT, "--server", service.url)
-    assert time.monotonic() - began >= soundfile.info(SHORT).duration
-    assert done.stdout.splitlines() == finals(service, SHORT)
+    done = streamer("--paced", said.short, "--server", service.url)
+    assert time.monotonic() - began >= soundfile.info(said.short).duration
+    assert done.stdout.splitlines() == finals(service, said.short)
 
 
-def test_timing_tells_where_the_time_goes(service: Service) -> None:
+def test_timing_tells_where_the_time_goes(service: Service, said: Said) -> None:
     """The table goes to standard error, and its times grow."""
-    done = streamer("--timing", SHORT, "--server", service.url)
+    done = streamer("--timing", said.short, "--server", service.url)
     lines = [line.split(maxsplit=2) for line in done.stderr.splitlines()[1:]]
     names = [name for _, _, name in lines]
     assert names == [
@@ -237,4 +243,4 @@ def test_timing_tells_where_the_time_goes(service: Service) -> None:
         "everything stopped",
     ]
     assert sorted(lines, key=lambda line: float(line[0])) == lines
-    assert done.stdout.splitlines() == finals(service, SHORT)
+    assert done.stdout.splitlines() == finals(service, said.short)

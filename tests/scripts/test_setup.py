@@ -43,7 +43,7 @@ class Machine:
             env={"PATH": str(self._folder), **environment},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
 

@@ -9,6 +9,7 @@ import functools
 import http.server
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,13 +19,16 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, Playwright, async_playwright, expect
 
 from streamer.bridge.service import Service
-from streamer.testing import ExactService
+from streamer.testing import ExactService, say
 from streamer.triton.server import TritonServer
+from tests.bridge.service_client import SPOKEN, WORDS
 from tests.samples import FILES, pcm
 from tests.serve_process import RestartableService
 from tests.web.browsing import Watch, launch, microphone_file
 
 HERE = Path(__file__).parent
+# For an exact model: two sentences with a pause, and one each of 6 and 3 s.
+SAID = {"spoken": SPOKEN, "long": say(WORDS[0]).tobytes(), "short": say("this takes three seconds").tobytes()}
 expect.set_options(timeout=60_000)  # results come soon, unless the machine is busy
 OpenBrowser = Callable[..., Awaitable[Browser]]
 OpenPage = Callable[..., Awaitable[Page]]
@@ -84,6 +88,7 @@ async def open_page(browser: Browser, site: str) -> AsyncIterator[OpenPage]:
         url: str = "", *, browser: Browser | None = None, expected: Sequence[str] = (), **settings: Any
     ) -> Page:
         context = await (browser or shared).new_context(**{"base_url": site, **settings})
+        context.set_default_timeout(60_000)
         contexts.append(context)
         watches.append(Watch(context, expected))
         page = await context.new_page()
@@ -97,7 +102,7 @@ async def open_page(browser: Browser, site: str) -> AsyncIterator[OpenPage]:
     assert [complaint for watch in watches for complaint in watch.complaints] == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def site(service: Service) -> str:
     """The address of the service's pages."""
     return f"http://{urlsplit(service.url).netloc}"
@@ -141,6 +146,8 @@ async def open_bench(elsewhere: tuple[str, Path], open_page: OpenPage, site: str
     (folder / "bench.html").write_text("<!doctype html><title>Bench</title>")
     for name in FILES:
         (folder / name).with_suffix(".pcm").write_bytes(pcm(name))
+    for name, audio in SAID.items():
+        (folder / f"{name}.pcm").write_bytes(audio)
 
     async def open_one(*, site: str = site, **settings: Any) -> Page:
         page = await open_page(**settings)
@@ -158,11 +165,32 @@ async def bench(open_bench: OpenPage) -> Page:
     return await open_bench()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def served(triton: TritonServer) -> AsyncIterator[RestartableService]:
-    """A service for one test that can be stopped and started: `await served.stop()`, `await served.start()`."""
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_bench(browser: Browser, exact_service: Service) -> AsyncIterator[Page]:
+    """An empty page with the tools of `bench.js`, shared by all tests of a file: for modules that keep nothing."""
+    context = await browser.new_context()
+    context.set_default_timeout(60_000)
+    watch = Watch(context)
+    page = await context.new_page()
+    await page.evaluate(f"globalThis.site = 'http://{urlsplit(exact_service.url).netloc}'")
+    await page.add_script_tag(path=HERE / "bench.js")
+    yield page
+    await context.close()
+    assert watch.complaints == []
+
+
+@asynccontextmanager
+async def restartable(triton: TritonServer) -> AsyncIterator[RestartableService]:
+    """A service that can be stopped and started: `await served.stop()`, `await served.start()`."""
     process = RestartableService("--triton", triton.grpc_address)
     await process.start()
     yield process
     await process.stop()
     print(*process.lines, sep="\n")  # shown if the test fails
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def served(triton: TritonServer) -> AsyncIterator[RestartableService]:
+    """A service for one test that can be stopped and started."""
+    async with restartable(triton) as process:
+        yield process

@@ -8,7 +8,6 @@ from typing import Any
 
 from streamer.client import transcribe
 from tests.bridge.service_client import Event
-from tests.samples import pcm
 
 
 def of(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -19,11 +18,11 @@ def words(told: list[dict[str, Any]]) -> str:
     return " ".join(event["text"] for event in of(told, "final"))
 
 
-async def undisturbed(url: str, name: str, **options: Any) -> list[Event]:
-    """What the Python client gets for a recording from any service; all have the same model."""
-    asked = (name, *sorted(options.items()))
+async def undisturbed(url: str, audio: bytes, **options: Any) -> list[Event]:
+    """What the Python client gets for this audio from any service with the same model."""
+    asked = (audio, *sorted(options.items()))
     if asked not in _undisturbed:
-        told: list[Any] = [event async for event in transcribe([pcm(name)], url, options=options)]
+        told: list[Any] = [event async for event in transcribe([audio], url, options=options)]
         _undisturbed[asked] = told
     return copy.deepcopy(_undisturbed[asked])
 

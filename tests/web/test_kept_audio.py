@@ -62,15 +62,15 @@ LOSSES = """async (seed) => {
 }"""
 
 
-async def test_every_sample_and_flush_arrives_once(bench: Page) -> None:
+async def test_every_sample_and_flush_arrives_once(shared_bench: Page) -> None:
     """Every sample and flush arrives once and in order, wherever connections are lost; final audio is not kept."""
     for seed in range(1, 41):
-        assert await bench.evaluate(LOSSES, seed) == "the same, little kept", seed
+        assert await shared_bench.evaluate(LOSSES, seed) == "the same, little kept", seed
 
 
-async def test_what_is_not_final_is_kept_for_another_session(bench: Page) -> None:
+async def test_what_is_not_final_is_kept_for_another_session(shared_bench: Page) -> None:
     """Audio is kept until it is final, although it was sent. The new session counts samples from its own beginning."""
-    result = await bench.evaluate(
+    result = await shared_bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
             const kept = new KeptAudio({});
@@ -100,9 +100,9 @@ async def test_what_is_not_final_is_kept_for_another_session(bench: Page) -> Non
     }
 
 
-async def test_an_unanswered_flush_is_asked_again_of_another_session(bench: Page) -> None:
+async def test_an_unanswered_flush_is_asked_again_of_another_session(shared_bench: Page) -> None:
     """An unanswered flush is sent again to another session; an answered one is not."""
-    kinds = await bench.evaluate(
+    kinds = await shared_bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
             const kept = new KeptAudio({});
@@ -126,9 +126,9 @@ async def test_an_unanswered_flush_is_asked_again_of_another_session(bench: Page
     assert kinds == ["audio", "flush", "audio", "stop", "stop"]
 
 
-async def test_a_channel_that_was_ahead_hears_silence_first(bench: Page) -> None:
+async def test_a_channel_that_was_ahead_hears_silence_first(shared_bench: Page) -> None:
     """Each channel continues at its own cut, even if pieces end within a sample, and after another loss."""
-    heard = await bench.evaluate(
+    heard = await shared_bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
             const told = {};
@@ -162,9 +162,9 @@ async def test_a_channel_that_was_ahead_hears_silence_first(bench: Page) -> None
     }
 
 
-async def test_there_is_a_bound(bench: Page) -> None:
+async def test_there_is_a_bound(shared_bench: Page) -> None:
     """If a service never acknowledges audio, only a limited amount is kept. No session can continue before that."""
-    result = await bench.evaluate(
+    result = await shared_bench.evaluate(
         """async () => {
             const {KeptAudio} = await load("kept-audio");
             const kept = new KeptAudio({sample_rate: 8000});
@@ -206,8 +206,8 @@ RUN = """async ({options, run}) => {
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-async def test_it_is_kept_as_the_python_client_keeps_it(bench: Page, options: dict[str, Any]) -> None:
+async def test_it_is_kept_as_the_python_client_keeps_it(shared_bench: Page, options: dict[str, Any]) -> None:
     """In any random run, both clients keep and send the same."""
     for seed in range(5):
         run = steps(seed, options.get("channels", 1) if options.get("multichannel") else 1)
-        assert await bench.evaluate(RUN, {"options": options, "run": run}) == outcome(options, run), seed
+        assert await shared_bench.evaluate(RUN, {"options": options, "run": run}) == outcome(options, run), seed

@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import Page
 
 from streamer.bridge.service import Service
+from tests.samples import pcm
 from tests.web.browsing import FAKE_CONSENT, FAKE_DEVICE
 from tests.web.conftest import OpenBrowser, OpenPage
 from tests.web.expected_words import alike, undisturbed, words
@@ -48,11 +49,11 @@ async def test_what_is_said_is_written_down(
         constraints,
     )
     expected = " ".join(
-        event["text"] for event in await undisturbed(service.url, "quilter.ogg") if event["type"] == "final"
+        event["text"] for event in await undisturbed(service.url, pcm("quilter.ogg")) if event["type"] == "final"
     )
     assert alike(words(told["told"]), expected) > (0.7 if not constraints else 0.8)
     assert sum(event["event"] == "partial" for event in told["told"]) > 5
-    assert 0 < told["latency"] < 5_000
+    assert told["latency"] > 0
 
 
 @pytest.mark.parametrize("chunk_ms", [20, 40, 100])
@@ -60,13 +61,13 @@ async def test_chunks_and_levels(open_browser: OpenBrowser, open_bench: OpenPage
     """Each chunk has the wanted length, except perhaps the last, and comes with a level."""
     bench = await open_bench(browser=await open_browser("airplane.mp3", lead_s=0.5))
     assert await bench.evaluate(OPEN, {"chunkMs": chunk_ms}) is None
-    await bench.wait_for_timeout(3000)
-    sizes, levels = await bench.evaluate(
-        "async () => { await microphone.stop(); return [heard.map(({length}) => length), levels]; }"
+    await bench.wait_for_function("heard.reduce((sum, {length}) => sum + length, 0) >= 2.5 * 16_000")
+    sizes, levels, passed_ms = await bench.evaluate(
+        "async () => { await microphone.stop(); return [heard.map(({length}) => length), levels, performance.now()]; }"
     )
     assert set(sizes[:-1]) == {16 * chunk_ms}
     assert 0 < sizes[-1] <= 16 * chunk_ms
-    assert 2.0 < sum(sizes) / 16_000 < 4.5
+    assert sum(sizes) / 16 < passed_ms
     assert len(levels) == len(sizes)
     assert all(0 <= level["rms"] <= level["peak"] <= 1 for level in levels)
     assert max(level["peak"] for level in levels) > 0.02
@@ -81,24 +82,29 @@ async def test_a_pause_is_not_heard(open_browser: OpenBrowser, open_bench: OpenP
         """async () => {
             const counts = [];
             const count = () => counts.push(heard.reduce((sum, {length}) => sum + length, 0) / 16);
-            await wait(1000);
+            const more = async (ms, before = heard.length) => {
+                while (heard.length < before + ms / 100) await wait(20);
+            };
+            await more(600);
             await microphone.pause();
             count();
             await wait(1000);
             count();
+            const resumed = performance.now();
             microphone.resume();
-            await wait(1000);
+            await more(600);
             await microphone.stop();
             count();
+            const passed = performance.now() - resumed;
             await wait(300);
             count();
-            return [...counts, microphone.running];
+            return [...counts, microphone.running, passed];
         }"""
     )
     assert counts[0] > 500
     assert counts[1] == counts[0]
-    assert 500 < counts[2] - counts[1] < 2000
-    assert counts[3:] == [counts[2], False]
+    assert 500 < counts[2] - counts[1] < counts[5] + 500
+    assert counts[3:5] == [counts[2], False]
 
 
 async def test_it_can_be_opened_again(open_browser: OpenBrowser, open_bench: OpenPage) -> None:

@@ -14,6 +14,7 @@ from streamer.bridge.service import Service
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import serving
 from tests.project import DOCS
+from tests.samples import pcm
 from tests.web.conftest import OpenBrowser, OpenPage
 from tests.web.expected_words import alike, undisturbed
 
@@ -49,7 +50,9 @@ async def test_the_example_of_the_document(
     await page.wait_for_timeout(6500)
     await button.click()
     await expect(final).to_have_text(re.compile("gospel"), timeout=PATIENCE_MS)
-    expected = [event["text"] for event in await undisturbed(service.url, "quilter.ogg") if event["type"] == "final"]
+    expected = [
+        event["text"] for event in await undisturbed(service.url, pcm("quilter.ogg")) if event["type"] == "final"
+    ]
     assert alike(await final.inner_text(), " ".join(expected)) > 0.7
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import random
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import Page, expect
 
+from streamer.bridge.service import Service
 from streamer.transcript import Transcript
+from tests.samples import reference
 from tests.web.conftest import OpenPage
-from tests.web.visitor import doing, drop, transcribed, wave_file
+from tests.web.visitor import doing, drop, said, transcribed, wave_file
 
 CONTROLS = ("history-open", "options-open", "keys-open", "programs-open", "file", "speak")
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -107,10 +110,13 @@ async def test_a_phone(open_page: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("height", [256, 640])
-async def test_a_small_window(open_page: OpenPage, height: int) -> None:
+async def test_a_small_window(open_page: OpenPage, exact_service: Service, height: int) -> None:
     """At 320 pixels (400 % zoom), header and transcript stay visible, even at the end of a long transcript."""
-    page = await open_page("/", viewport={"width": 320, "height": height})
-    await transcribed(page, "talk.flac")
+    page = await open_page(f"http://{urlsplit(exact_service.url).netloc}/", viewport={"width": 320, "height": height})
+    words = reference("talk.flac").split()
+    await drop(page, said(*(" ".join(words[start : start + 20]) for start in range(0, len(words), 20))))
+    await expect(page.locator("#finals .word")).to_have_count(len(words), timeout=60_000)
+    await doing(page, "nothing")
     await page.wait_for_function("() => scrollY > 100")
     header, dock, seen = await page.evaluate(
         """() => {

@@ -16,17 +16,14 @@ from streamer.client import transcribe
 from streamer.transcript import Transcript
 from tests.bridge.service_client import Event
 from tests.project import SAMPLES
-from tests.samples import pcm, reference
+from tests.samples import TWO_SEGMENTS_S, pcm, reference
 from tests.web.conftest import OpenPage
 from tests.web.visitor import PATIENCE_MS, doing, drop, listened, place, seconds, transcribed, wave_file, words, written
-
-# Two sentences of the talk.
-TALK_S = 12.5
 
 
 async def told(service: Service) -> list[Event]:
     """The events that the command line gets for the talk."""
-    sound = pcm("talk.flac")[: int(TALK_S * 32_000)]
+    sound = pcm("talk.flac", TWO_SEGMENTS_S)
     told: list[Any] = [event async for event in transcribe([sound], service.url, options={"written": True})]
     return told
 
@@ -34,7 +31,7 @@ async def told(service: Service) -> list[Event]:
 async def test_a_dropped_file_is_written_down(open_page: OpenPage, service: Service) -> None:
     """The page says that a file may be dropped, and then shows the words, times and confidences of the command line."""
     page = await open_page("/")
-    assert await drop(page, wave_file("talk.flac", TALK_S)) == [True, True, False]
+    assert await drop(page, wave_file("talk.flac", TWO_SEGMENTS_S)) == [True, True, False]
     await doing(page, "transcribing")
     await expect(page.locator("#latency")).to_contain_text("as spoken", timeout=PATIENCE_MS)
     await doing(page, "nothing")
@@ -110,7 +107,7 @@ async def test_a_file_without_sound(open_page: OpenPage) -> None:
 async def test_the_player_and_its_words(open_page: OpenPage) -> None:
     """A click on a word goes there, Enter plays from there, the current word is marked, Space pauses."""
     page = await open_page("/")
-    await transcribed(page, "talk.flac", TALK_S)
+    await transcribed(page, "talk.flac", TWO_SEGMENTS_S)
     shown = await words(page)
     await page.locator("#finals .word").nth(3).click()
     assert abs(await place(page) * 1000 - shown[3]["start"]) < 100
@@ -192,7 +189,7 @@ async def test_copy(open_page: OpenPage) -> None:
     """The text is copied with a line for each segment, and the page says so."""
     page = await open_page("/", permissions=["clipboard-read", "clipboard-write"])
     await expect(page.locator("#copy")).to_be_disabled()
-    await transcribed(page, "talk.flac", TALK_S)
+    await transcribed(page, "talk.flac", TWO_SEGMENTS_S)
     await page.click("#copy")
     await expect(page.locator("#copy")).to_have_text("Copied")
     await expect(page.locator("#spoken")).to_have_text("Copied.")
@@ -205,7 +202,7 @@ async def test_saving(open_page: OpenPage, service: Service, tmp_path: Path) -> 
     """Text, SRT, VTT and JSON are the same as from the command line."""
     page = await open_page("/")
     await expect(page.locator("#save")).to_be_disabled()
-    await transcribed(page, "talk.flac", TALK_S)
+    await transcribed(page, "talk.flac", TWO_SEGMENTS_S)
     transcript = Transcript("talk.wav")
     for event in await told(service):
         transcript.add(event)

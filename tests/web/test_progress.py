@@ -26,9 +26,9 @@ def named_as_in_python(event: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_what_is_told(bench: Page, case: Case) -> None:
+async def test_what_is_told(shared_bench: Page, case: Case) -> None:
     """Every event is passed on once, with the times, segments and numbers of one session, as in the Python client."""
-    result = await bench.evaluate(FEED, {"said": case.said, "options": case.options, "asked": case.asked})
+    result = await shared_bench.evaluate(FEED, {"said": case.said, "options": case.options, "asked": case.asked})
     assert case.told is None or [named_as_in_python(event) for event in result["told"]] == case.told
     assert case.cuts is None or result["cuts"] == case.cuts
     assert case.after is None or result["after"] == case.after

@@ -35,28 +35,28 @@ PIECES = """async ({rate, length, sizes}) => {
 }"""
 
 
-async def levels(bench: Page, rate: int, *tones: int) -> list[float]:
-    found: list[float] = await bench.evaluate(LEVELS, {"rate": rate, "tones": tones})
+async def levels(shared_bench: Page, rate: int, *tones: int) -> list[float]:
+    found: list[float] = await shared_bench.evaluate(LEVELS, {"rate": rate, "tones": tones})
     return found
 
 
 @pytest.mark.parametrize("rate", [44_100, 48_000, 96_000])
-async def test_tones_above_the_band_are_gone(bench: Page, rate: int) -> None:
+async def test_tones_above_the_band_are_gone(shared_bench: Page, rate: int) -> None:
     """Tones that 16 kHz cannot represent are at least 60 dB lower, from 8 kHz on. Otherwise they would alias."""
     tones = [8_000, 8_100, 9_000, 12_000, 15_900, 16_000, 20_000, *([30_000, 47_000] if rate == 96_000 else [])]
-    assert max(await levels(bench, rate, *tones)) < -60
+    assert max(await levels(shared_bench, rate, *tones)) < -60
 
 
 @pytest.mark.parametrize("rate", RATES)
-async def test_tones_of_speech_come_through(bench: Page, rate: int) -> None:
+async def test_tones_of_speech_come_through(shared_bench: Page, rate: int) -> None:
     """Tones of speech keep their level within a tenth of a decibel."""
     tones = [100, 1_000, 3_000, *([5_000, 7_000] if rate > 16_000 else [])]
-    assert max(abs(level) for level in await levels(bench, rate, *tones)) < 0.1
+    assert max(abs(level) for level in await levels(shared_bench, rate, *tones)) < 0.1
 
 
-async def test_a_tone_comes_through_undistorted_and_in_time(bench: Page) -> None:
+async def test_a_tone_comes_through_undistorted_and_in_time(shared_bench: Page) -> None:
     """Each output sample is that of the tone at the same time."""
-    worst = await bench.evaluate(
+    worst = await shared_bench.evaluate(
         """async () => {
             const {Resampler} = await load("resampler");
             const worst = [44100, 48000, 96000].map((rate) => {
@@ -73,17 +73,17 @@ async def test_a_tone_comes_through_undistorted_and_in_time(bench: Page) -> None
 
 
 @pytest.mark.parametrize("rate", [*RATES, 16_000, 11_025])
-async def test_any_quantum_gives_the_same(bench: Page, rate: int) -> None:
+async def test_any_quantum_gives_the_same(shared_bench: Page, rate: int) -> None:
     """The count is exact, and the division into blocks changes nothing."""
     length = rate // 2 + 17
     for sizes in ([128], [1], [7, 4096, 1, 333], [100_000]):
-        told: dict[str, Any] = await bench.evaluate(PIECES, {"rate": rate, "length": length, "sizes": sizes})
+        told: dict[str, Any] = await shared_bench.evaluate(PIECES, {"rate": rate, "length": length, "sizes": sizes})
         assert told == {"count": -(-length * 16_000 // rate), "expected": told["count"], "same": True}, sizes
 
 
-async def test_sixteen_kilohertz_stay_as_they_are(bench: Page) -> None:
+async def test_sixteen_kilohertz_stay_as_they_are(shared_bench: Page) -> None:
     """Audio at 16 kHz is not filtered."""
-    assert await bench.evaluate(
+    assert await shared_bench.evaluate(
         """async () => {
             const {Resampler, toInt16} = await load("resampler");
             const samples = Int16Array.from({length: 1000}, (_, at) => (at * 7919) % 65536 - 32768);
@@ -95,7 +95,8 @@ async def test_sixteen_kilohertz_stay_as_they_are(bench: Page) -> None:
     )
 
 
-async def test_what_is_too_loud_is_clipped(bench: Page) -> None:
+async def test_what_is_too_loud_is_clipped(shared_bench: Page) -> None:
     """Samples that are too loud are clipped, and do not change their sign."""
-    made = await bench.evaluate("async () => [...(await load('resampler')).toInt16(Float32Array.of(2, 1, 0, -1, -9))]")
+    clip = "async () => [...(await load('resampler')).toInt16(Float32Array.of(2, 1, 0, -1, -9))]"
+    made = await shared_bench.evaluate(clip)
     assert made == [32767, 32767, 0, -32768, -32768]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from playwright.async_api import Page
 
 from streamer.bridge.access.keys import KeyFile, make_key
@@ -19,14 +21,34 @@ from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import lasting, serving
+from tests.bridge.service_client import SPOKEN, lasting, serving
 from tests.samples import pcm
 from tests.serve_process import RestartableService
-from tests.web.conftest import OpenPage
+from tests.web.conftest import SAID, OpenPage, restartable
 from tests.web.expected_words import of, undisturbed, words
 
 # A browser itself writes this to the console when a connection fails; a page cannot prevent it.
 CONNECTIONS = "WebSocket connection to 'ws://127.0.0.1:"
+TALK_S = 12.5  # two sentences of the talk
+
+
+@pytest.fixture(scope="session")
+def triton(exact_triton: TritonServer) -> TritonServer:
+    """An exact model: most of these tests are about events and connections."""
+    return exact_triton
+
+
+@pytest.fixture(scope="session")
+def service(exact_service: Service) -> Service:
+    """A service with it."""
+    return exact_service
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def served_as_shipped(shipped_triton: TritonServer) -> AsyncIterator[RestartableService]:
+    """A service with the shipped model for one test that can be stopped and started."""
+    async with restartable(shipped_triton) as process:
+        yield process
 
 
 async def test_a_recording_is_written_down(bench: Page, service: Service) -> None:
@@ -37,13 +59,13 @@ async def test_a_recording_is_written_down(bench: Page, service: Service) -> Non
             const states = [session.state];
             const ready = await session.ready;
             states.push(session.state);
-            session.send(await pcm("talk"));
+            session.send(await pcm("spoken"));
             const done = await session.stop();
             states.push(session.state);
             return {told: session.told, ready, done, states, latency: session.latencyMs, buffered: session.bufferedMs};
         }"""
     )
-    told, expected = result["told"], await undisturbed(service.url, "talk.flac")
+    told, expected = result["told"], await undisturbed(service.url, SPOKEN)
     numbers = [event["n"] for event in told if "n" in event]
     assert numbers == list(range(1, len(numbers) + 1))
     assert lasting([{**event, "type": event["event"]} for event in told if "segment" in event or "at_ms" in event])
@@ -51,7 +73,7 @@ async def test_a_recording_is_written_down(bench: Page, service: Service) -> Non
     assert result["states"] == ["connecting", "open", "closed"]
     assert [(event["state"], event["code"]) for event in of(told, "state")] == [("open", ""), ("closed", "done")]
     assert result["ready"]["type"] == "ready"
-    assert result["done"]["audio_ms"] == len(pcm("talk.flac")) // 32
+    assert result["done"]["audio_ms"] == len(SPOKEN) // 32
     assert result["latency"] > 0
     assert result["buffered"] == 0
     assert told[0]["event"] == "state"
@@ -63,10 +85,10 @@ async def test_flush_and_stop_are_promises(bench: Page) -> None:
     told = await bench.evaluate(
         """async () => {
             const session = await begin();
-            session.send((await pcm("airplane")).buffer);
+            session.send((await pcm("short")).buffer);
             await session.flush();
             const first = session.told.filter(({event}) => event === "final").length;
-            session.send(await pcm("quilter"));
+            session.send(await pcm("long"));
             await Promise.all([session.stop(), session.stop()]);
             session.send(new Int16Array(16000));
             return {first, told: session.told};
@@ -74,8 +96,8 @@ async def test_flush_and_stop_are_promises(bench: Page) -> None:
     )
     assert told["first"] >= 1
     finals = of(told["told"], "final")
-    assert "sky" in words(finals[: told["first"]])
-    assert "apostle" in words(finals[told["first"] :])
+    assert "three" in words(finals[: told["first"]])
+    assert "quietly" in words(finals[told["first"] :])
     assert not of(told["told"], "error")
 
 
@@ -87,16 +109,22 @@ async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPa
         await bench.evaluate(
             """async ([url, faster]) => {
                 globalThis.session = await begin({url});
-                globalThis.over = speak(session, "talk", {faster}).then(() => session.stop());
+                globalThis.cutTwice = new Promise((resolve) => (globalThis.goOn = resolve));
+                globalThis.over = speak(session, "spoken", {faster, to: 8})
+                    .then(() => cutTwice)
+                    .then(() => speak(session, "spoken", {faster, from: 8}))
+                    .then(() => session.stop());
             }""",
             [f"http://{address}", faster],
         )
-        for _ in range(4):
+        for number in range(4):
             await asyncio.sleep(2.5 / faster + 0.4)
             await cut()
+            if number == 1:
+                await bench.evaluate("goOn()")
         await bench.evaluate("over")
         told = await bench.evaluate("session.told")
-        expected = await undisturbed(service.url, "talk.flac")
+        expected = await undisturbed(service.url, SPOKEN)
     numbers = [event["n"] for event in told if "n" in event]
     assert numbers == list(range(1, len(numbers) + 1))
     kept = [{name: value for name, value in event.items() if name != "event"} for event in told if "n" in event]
@@ -106,40 +134,48 @@ async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPa
     assert of(told, "state")[-1]["code"] == "done"
 
 
-@pytest.mark.parametrize(
-    # After SIGTERM sessions may go on for some seconds. Then the service makes final what it has recognised, so there
-    # the speaker pauses meanwhile. In the written form, marks and capitals are those of the words before the restart.
-    ("how", "pause_s", "heard_ms", "options"),
-    [(signal.SIGTERM, 12.5, 12_000, {}), (signal.SIGKILL, 24.0, 16_500, {"written": True})],
-    ids=["ended", "killed"],
-)
-async def test_a_service_that_is_restarted(
+async def test_a_service_that_is_ended(served: RestartableService, open_bench: OpenPage) -> None:
+    """Another session recognises again what was not final: no word is lost, doubled or cut, and times go on."""
+    # After SIGTERM sessions may go on for some seconds. Then the service makes final what it has recognised, so the
+    # speaker pauses meanwhile.
+    await restarted(served, open_bench, signal.SIGTERM, SPOKEN, pause_s=7.0, heard_ms=6_500)
+
+
+async def test_a_service_that_is_killed(served_as_shipped: RestartableService, open_bench: OpenPage) -> None:
+    """The same with the shipped model: marks and capitals are those of the words before the restart."""
+    talk = pcm("talk.flac", TALK_S)
+    await restarted(served_as_shipped, open_bench, signal.SIGKILL, talk, pause_s=9.0, heard_ms=8_000, written=True)
+
+
+async def restarted(
     served: RestartableService,
     open_bench: OpenPage,
     how: signal.Signals,
+    audio: bytes,
+    *,
     pause_s: float,
     heard_ms: int,
-    options: dict[str, bool],
+    **options: bool,
 ) -> None:
-    """Another session recognises again what was not final: no word is lost, doubled or cut, and times go on."""
+    """Speak to a service that ends after so much audio and comes back, and check the events."""
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(
-        """async ([url, options, pause]) => {
+        """async ([url, options, name, pause, end]) => {
             globalThis.session = await begin({url, options});
             globalThis.restarted = new Promise((resolve) => (globalThis.goOn = resolve));
-            globalThis.over = speak(session, "talk", {faster: 2, to: pause})
+            globalThis.over = speak(session, name, {faster: 2, to: pause})
                 .then(() => restarted)
-                .then(() => speak(session, "talk", {faster: 2, from: pause}))
+                .then(() => speak(session, name, {faster: 2, from: pause, to: end}))
                 .then(() => session.stop());
         }""",
-        [served.site, options, pause_s],
+        [served.site, options, "spoken" if audio is SPOKEN else "talk", pause_s, len(audio) / 32_000],
     )
     await bench.wait_for_function("(heard) => session.told.some(({audio_ms}) => audio_ms >= heard)", arg=heard_ms)
     await served.stop(how)
     await served.start()
     await bench.evaluate("goOn(), over")
     told = await bench.evaluate("session.told")
-    undivided = await undisturbed(served.site, "talk.flac", **options)
+    undivided = await undisturbed(served.site, audio, **options)
     expected = [event for event in undivided if event["type"] == "final"]
     finals = of(told, "final")
     assert [final["text"] for final in finals] == [final["text"] for final in expected]
@@ -150,9 +186,9 @@ async def test_a_service_that_is_restarted(
         ]
     numbers = [event["n"] for event in told if "n" in event]
     assert numbers == list(range(1, len(numbers) + 1))
-    (restarted,) = of(told, "restarted")
-    assert restarted["fromMs"] > 0
-    assert restarted["segment"] == sum(final["end_ms"] <= restarted["fromMs"] for final in finals)
+    (restart,) = of(told, "restarted")
+    assert restart["fromMs"] > 0
+    assert restart["segment"] == sum(final["end_ms"] <= restart["fromMs"] for final in finals)
     codes = [event["code"] for event in of(told, "state")]
     assert ("not_ready" if how is signal.SIGTERM else "unknown_token") in codes
     assert codes[-1] == "done"
@@ -160,17 +196,17 @@ async def test_a_service_that_is_restarted(
 
 async def test_two_channels_of_a_service_that_is_restarted(served: RestartableService, open_bench: OpenPage) -> None:
     """Each channel goes on at its own cut, and nothing is repeated."""
-    plan = [(0, 0, "quilter.ogg"), (0, 8, "airplane.mp3"), (1, 1, "airplane.mp3"), (1, 7, "quilter.ogg")]
+    plan = [(0, 0, "long"), (0, 8, "short"), (1, 1, "short"), (1, 7, "long")]
     bench = await open_bench(expected=[CONNECTIONS])
     await bench.evaluate(
         """async ([url, plan]) => {
             globalThis.session = await begin({url, options: {channels: 2, multichannel: true}});
-            globalThis.both = new Int16Array(2 * 16000 * 13);
+            globalThis.both = new Int16Array(2 * 16000 * 14);
             for (const [channel, second, name] of plan)
                 (await pcm(name)).forEach((sample, at) => (both[2 * (at + 16000 * second) + channel] = sample));
             session.send(both.subarray(0, 2 * 16000 * 10));
         }""",
-        [served.site, [[channel, second, Path(name).stem] for channel, second, name in plan]],
+        [served.site, plan],
     )
     await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms >= 9300)")
     await served.stop(signal.SIGKILL)
@@ -178,9 +214,9 @@ async def test_two_channels_of_a_service_that_is_restarted(served: RestartableSe
     await bench.evaluate("session.send(both.subarray(2 * 16000 * 10))")
     await bench.evaluate("session.stop()")
     told = await bench.evaluate("session.told")
-    both = np.zeros((13 * 16_000, 2), "<i2")
+    both = np.zeros((14 * 16_000, 2), "<i2")
     for channel, second, name in plan:
-        sound = np.frombuffer(pcm(name), "<i2")
+        sound = np.frombuffer(SAID[name], "<i2")
         both[16_000 * second : 16_000 * second + len(sound), channel] = sound
     options = {"channels": 2, "multichannel": True}
     right: list[Any] = [event async for event in transcribe([both.tobytes()], served.site, options=options)]
@@ -208,19 +244,24 @@ async def test_a_connection_on_which_nothing_comes(served: RestartableService, o
         """async (url) => {
             globalThis.session = await begin({url});
             await session.ready;
-            globalThis.over = speak(session, "quilter").then(() => session.stop());
+            globalThis.stalled = new Promise((resolve) => (globalThis.goOn = resolve));
+            globalThis.over = speak(session, "long", {to: 3})
+                .then(() => stalled)
+                .then(() => speak(session, "long", {from: 3}))
+                .then(() => session.stop());
         }""",
         served.site,
     )
     await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms > 2000)")
     served.send(signal.SIGSTOP)
+    await bench.evaluate("goOn()")
     await bench.clock.run_for(20_000)
     assert await bench.evaluate("session.state") == "open"
     await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
     served.send(signal.SIGCONT)
     await bench.evaluate("over")
     told = await bench.evaluate("session.told")
-    expected = await undisturbed(served.site, "quilter.ogg")
+    expected = await undisturbed(served.site, SAID["long"])
     assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
     assert "has sent nothing for 25 s" in "".join(event["reason"] for event in of(told, "state"))
     assert not of(told, "restarted")
@@ -235,7 +276,7 @@ async def test_without_a_restart_it_says_that_the_session_is_gone(
         """async (url) => {
             globalThis.session = await begin({url, restart: false});
             await session.ready;
-            await speak(session, "airplane");
+            await speak(session, "short");
         }""",
         served.site,
     )
@@ -329,7 +370,7 @@ async def test_closing_is_for_good(bench: Page) -> None:
         """async () => {
             const session = await begin();
             await session.ready;
-            await speak(session, "airplane", {to: 1});
+            await speak(session, "short", {to: 1});
             const stop = failure(session.stop());
             session.close();
             const told = session.told.length;
@@ -341,11 +382,11 @@ async def test_closing_is_for_good(bench: Page) -> None:
     assert of(result["told"], "state")[-1]["state"] == "closed"
 
 
-async def test_a_recording_does_not_overfill(bench: Page, service: Service) -> None:
+async def test_a_recording_does_not_overfill(bench: Page, served_as_shipped: RestartableService) -> None:
     """`room` holds back a sender at full speed; the waiting audio is limited, and everything is recognised."""
     result = await bench.evaluate(
-        """async () => {
-            const session = await begin();
+        """async (url) => {
+            const session = await begin({url});
             const sound = await pcm("talk");
             let most = 0, buffered = 0, given = 0;
             for (let turn = 0; turn < 2; turn++) {
@@ -361,7 +402,8 @@ async def test_a_recording_does_not_overfill(bench: Page, service: Service) -> N
             }
             const done = await session.stop();
             return {most, buffered, given, done: done.audio_ms, overflowed: session.overflowedMs};
-        }"""
+        }""",
+        served_as_shipped.site,
     )
     assert result["done"] == int(result["given"])
     assert 5_000 < result["most"] < 35_000
@@ -390,9 +432,9 @@ async def test_what_cannot_be_kept_is_counted(open_bench: OpenPage) -> None:
     assert of(result["told"], "overflow")[-1]["totalMs"] == 10_000
 
 
-async def test_a_live_session_is_not_too_fast_after_a_loss(triton: TritonServer, open_bench: OpenPage) -> None:
+async def test_a_live_session_is_not_too_fast_after_a_loss(shipped_triton: TritonServer, open_bench: OpenPage) -> None:
     """Audio that was spoken during a loss is sent as fast as a live session allows, and no faster."""
-    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, _):
+    async with serving(shipped_triton) as service, proxy(service.url.split("/")[2]) as (address, _):
         bench = await open_bench()
         told = await bench.evaluate(
             """async (url) => {

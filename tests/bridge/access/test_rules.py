@@ -23,7 +23,7 @@ from streamer.client import SessionError, transcribe
 from streamer.triton.server import TritonServer
 from tests.bridge.access.bare_port import ADMITTED, ALICE, BOB, START, ask, bearer, listening, outcome, started
 from tests.bridge.access.certificate_authority import Authority
-from tests.bridge.service_client import receive, rest, serving, session, text
+from tests.bridge.service_client import SPOKEN, receive, rest, serving, session, text
 from tests.samples import pcm
 from tests.triton_processes import no_streams
 
@@ -250,7 +250,7 @@ async def test_audio_of_a_key(triton: TritonServer, keys: KeyFile) -> None:
         async with connect(service.url, additional_headers=bearer(ALICE.secret)) as websocket:
             await websocket.send(START)
             for start in range(0, 256_000, 32_000):
-                await websocket.send(pcm("talk.flac")[start : start + 32_000])
+                await websocket.send(SPOKEN[start : start + 32_000])
             events = await rest(websocket)
             assert text(events)
             assert (events[-1]["code"], websocket.close_code) == ("audio_used_up", 1013)
@@ -284,13 +284,13 @@ async def test_handshakes_end() -> None:
 
 
 async def test_logs_have_no_secrets(
-    triton: TritonServer, keys: KeyFile, caplog: pytest.LogCaptureFixture, authority: Authority
+    shipped_triton: TritonServer, keys: KeyFile, caplog: pytest.LogCaptureFixture, authority: Authority
 ) -> None:
     """Even at the lowest log level no key, hash, token, hotword or words are logged, wherever the key is sent."""
     caplog.set_level(logging.DEBUG)
     policy = PortPolicy(AccessRules(keys), Certificate(authority.chain, authority.key))
     secrets = [ALICE.secret, BOB.secret, ALICE.line.rpartition(":")[2]]
-    async with serving(triton, policy=policy) as service:
+    async with serving(shipped_triton, policy=policy) as service:
         url = service.url.replace("127.0.0.1", "localhost")
         ways: list[dict[str, Any]] = [
             {"uri": url, "additional_headers": bearer(ALICE.secret)},
@@ -316,7 +316,7 @@ async def test_logs_have_no_secrets(
         ) as websocket:
             await websocket.send('{"type":"start","hotwords":["zanzibar"],"endpoint":"zanzibar"}')
             await rest(websocket)
-    await no_streams(triton)
+    await no_streams(shipped_triton)
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records if record.name != "quiet")
     assert "refused" in logged
     assert "ended" in logged
@@ -334,11 +334,11 @@ async def test_a_session_with_a_key(triton: TritonServer, keys: KeyFile, authori
         url = service.url.replace("127.0.0.1", "localhost")
         async with connect(url, ssl=authority.trusted, additional_headers=bearer(ALICE.secret)) as websocket:
             await websocket.send(START)
-            await websocket.send(pcm("talk.flac")[:200_000])
+            await websocket.send(SPOKEN[:200_000])
             await websocket.send('{"type":"stop"}')
             events = await rest(websocket)
     async with serving(triton) as service, session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:200_000])
+        await websocket.send(SPOKEN[:200_000])
         await websocket.send('{"type":"stop"}')
         assert text(await rest(websocket)) == text(events) != ""
     assert json.dumps(events).count("ready") == 1

@@ -214,7 +214,7 @@ async def test_over_tls(handler: Handler, authority: Authority, monkeypatch: pyt
             assert client.close_code == 1009
         handler.act = handler.idle
         reader, writer = await asyncio.open_connection(
-            "localhost", opened.number, ssl=authority.trusted, ssl_handshake_timeout=5
+            "localhost", opened.number, ssl=authority.trusted, ssl_handshake_timeout=60
         )
         peer = Peer(reader, writer)
         peer.send(HANDSHAKE)

@@ -106,18 +106,18 @@ async def test_the_session_is_that_of_the_task() -> None:
     assert "session" not in last
 
 
-async def test_a_session_in_the_log(triton: TritonServer) -> None:
+async def test_a_session_in_the_log(shipped_triton: TritonServer) -> None:
     """Each line of a session names it, and contains no words, no hotwords and no token."""
     with written(Json()) as stream:
-        async with serving(triton) as service:
+        async with serving(shipped_triton) as service:
             async with session(service.url, hotwords=["zanzibar quetzal"]) as websocket:
-                await websocket.send(pcm("talk.flac")[:200_000])
+                await websocket.send(pcm("airplane.mp3"))
                 await websocket.send('{"type":"stop"}')
                 events = await rest(websocket)
             async with session(service.url) as websocket:
                 await websocket.send('{"type":"flush"}')
                 await receive(websocket)
-        await no_streams(triton)
+        await no_streams(shipped_triton)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     of_sessions = [line for line in lines if line["event"] in ("ready", "ended")]
     assert [line["event"] for line in of_sessions].count("ended") == 2

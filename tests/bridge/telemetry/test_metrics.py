@@ -14,12 +14,13 @@ import pytest
 from websockets.asyncio.client import connect
 
 import streamer
+from streamer.bridge.service import Service
 from streamer.bridge.telemetry.metrics import FAILURES, MESSAGES, PACES, PARTS, REASONS, UPLOAD_REASONS, Metrics
+from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.server import TritonServer
 from tests.bridge.descriptors import no_descriptors
-from tests.bridge.service_client import receive, recognise, rest, serving, session
+from tests.bridge.service_client import SPOKEN, eventually, receive, recognise, rest, serving, session
 from tests.bridge.telemetry.exposed_figures import figures, until_over
-from tests.samples import pcm
 
 START = '{"type":"start"}'
 LAG = 'streamer_lag_max_seconds{pace="ahead"}'
@@ -31,7 +32,7 @@ MODEL_GIVES = re.compile(r'StreamError\(\s*"(\w+)"')
 
 async def test_figures_are_what_happened(triton: TritonServer) -> None:
     """After some sessions every count is exact, and each partial and final has its latencies."""
-    audio, began = pcm("talk.flac")[:200_000], time.monotonic()
+    audio, began = SPOKEN[:200_000], time.monotonic()
     async with serving(triton) as service:
         told = [event for events in [await recognise(service.url, audio) for _ in range(2)] for event in events]
         async with connect(service.url) as websocket:
@@ -68,7 +69,7 @@ async def test_figures_are_what_happened(triton: TritonServer) -> None:
 
 async def test_latencies_of_somebody_who_speaks(triton: TritonServer) -> None:
     """Live audio is measured separately, and its last word cannot be final before it was spoken."""
-    audio, piece = pcm("talk.flac")[:128_000], 3_200
+    audio, piece = SPOKEN[:128_000], 3_200
     async with serving(triton) as service, session(service.url, endpoint={"after_text_ms": 400}) as websocket:
         reading = asyncio.create_task(rest(websocket))
         for place in range(0, len(audio), piece):
@@ -99,17 +100,20 @@ async def test_sessions_are_told_by_state(triton: TritonServer) -> None:
 
 async def test_what_is_behind_is_shown(triton: TritonServer) -> None:
     """Audio that comes faster than it is computed shows as lag and as backlog, and both go back to zero."""
-    async with serving(triton) as service, session(service.url) as websocket:
-        await websocket.send(pcm("talk.flac")[:320_000])
-        await receive(websocket)
-        seen = figures(service.metrics)
-        assert seen[LAG] > 1
-        assert seen["streamer_backlog_bytes"] > 32_000
+    way = FaultyProxy(lambda: triton.grpc_address)
+    await way.open()
+    async with Service(way.address, port=0) as service, session(service.url) as websocket:
+        way.stall()
+        await websocket.send(SPOKEN[:320_000])
+        await eventually(lambda: figures(service.metrics)["streamer_backlog_bytes"] > 32_000)
+        assert figures(service.metrics)[LAG] > 1
+        way.resume()
         await websocket.send('{"type":"flush"}')
         while (await receive(websocket))["type"] != "flushed":
             pass
         seen = figures(service.metrics)
         assert seen[LAG] == seen["streamer_backlog_bytes"] == 0
+    await way.close()
 
 
 def test_descriptors() -> None:

@@ -38,10 +38,9 @@ from streamer.testing.exact_speech import say
 from streamer.triton.link import Link, origin
 from streamer.triton.server import TritonServer
 from streamer.wire.events import Recovered
-from tests.bridge.service_client import receive, recognise, rest, serving, session, text
+from tests.bridge.service_client import SPOKEN, receive, recognise, rest, serving, session, text
 from tests.bridge.session.driven_session import Driven
 from tests.bridge.telemetry.exposed_figures import until_over
-from tests.samples import pcm
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def named(spans: InMemorySpanExporter, name: str) -> list[Any]:
 async def test_a_session_is_a_trace(triton: TritonServer, spans: InMemorySpanExporter, tracing: Tracing) -> None:
     """The spans of a session lie within it, each final has its segment, and no span contains words."""
     async with serving(triton, tracing=tracing) as service:
-        events = await recognise(service.url, pcm("talk.flac")[:200_000])
+        events = await recognise(service.url, SPOKEN[:200_000])
         async with session(service.url) as websocket:
             await websocket.send("nonsense")
             await rest(websocket)
@@ -197,7 +196,8 @@ def test_a_dead_collector_holds_nobody_up() -> None:
             "began = time.monotonic(); tracing.close(); print(time.monotonic() - began)"
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert float(done.stdout) < EXPORT_LIMIT_S + GIVE_UP_LIMIT_S + 1
+    # The machine may be busy. Without a limit, each of the many batches would wait.
+    assert float(done.stdout) < EXPORT_LIMIT_S + GIVE_UP_LIMIT_S + 20
 
 
 def test_nothing_is_loaded_unless_asked_for() -> None:

@@ -31,7 +31,7 @@ needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg
 
 def eventually(condition: Callable[[], bool]) -> bool:
     """Whether something becomes true within some seconds."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not condition() and time.monotonic() < until:
         time.sleep(0.05)
     return condition()

@@ -22,9 +22,9 @@ from streamer.testing.exact_repository import FAULTS, add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.triton.repository import asr_repository, linked_model
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import Event, lasting, receive, recognise, rest, session, text
+from tests.bridge.service_client import Event, eventually, lasting, receive, recognise, rest, session, text
 from tests.bridge.upstreams.speaking_sessions import PIECE, speak, talk, value
-from tests.samples import pcm
+from tests.samples import TWO_SEGMENTS_S, pcm
 from tests.triton_processes import stubs
 
 
@@ -58,7 +58,7 @@ def states(triton: TritonServer) -> dict[str, str]:
 
 async def gone(triton: TritonServer, model: str) -> None:
     """Wait until Triton has unloaded the model."""
-    for _ in range(300):
+    for _ in range(600):
         if (await asyncio.to_thread(states, triton)).get(model, "") not in ("READY", "UNLOADING", "LOADING"):
             return
         await asyncio.sleep(0.1)
@@ -113,7 +113,7 @@ async def test_no_word_is_lost(marked: Path) -> None:
 
         speaking = [asyncio.create_task(listen(three, **kind)) for three, kind in zip(parts, options, strict=True)]
         for gate, model, former in zip(rolled, ("two", "one"), ("one", "two"), strict=False):
-            await asyncio.sleep(0.5)
+            await eventually(lambda: sum(service.models.default.held.values()) == len(parts))
             leaving = await service.models.default.roll(model)
             assert sum(service.models.default.held.values()) == len(parts)
             gate.set()
@@ -133,7 +133,7 @@ async def test_the_shipped_model(tmp_path: Path) -> None:
     """With real speech, and the same weights under another name, words, times and speech events are the same."""
     for name in ("one", "two"):
         linked_model(asr_repository() / "streaming_asr", tmp_path / name)
-    part = pcm("talk.flac")[:400_000]
+    part = pcm("talk.flac", TWO_SEGMENTS_S)
     audio = part + bytes(48_000) + part
     async with serving(tmp_path) as (service, triton):
         whole = await recognise(service.url, audio, [500_000] * 3)
@@ -192,7 +192,8 @@ async def test_after_the_limit(repository: Path) -> None:
         async with session(service.url, endpoint="off") as websocket:
             reading = asyncio.create_task(rest(websocket))
             await websocket.send(say("abc def").tobytes())
-            await asyncio.sleep(0.5)
+            partials = 'streamer_messages_total{type="partial"}'
+            await eventually(lambda: partials in service.metrics.exposition().decode())
             leaving = await service.models.default.roll("two", 1.0)
             assert await asyncio.wait_for(leaving, 60) == [""]
             await gone(triton, "one")
@@ -271,7 +272,7 @@ async def test_tritons_of_somebody_else(
     repository: Path, tritons: list[TritonServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them load the new model; the former one is unloaded only when no other bridge uses it."""
-    monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 6.0)
+    monkeypatch.setattr("streamer.bridge.upstreams.supervision.UNUSED_S", 10.0)
     addresses = [triton.grpc_address for triton in tritons]
     spoken = [talk(seed) for seed in range(4)]
     async with Service(addresses, port=0, models={"default": "one"}) as service:

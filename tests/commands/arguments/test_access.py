@@ -140,7 +140,7 @@ def test_a_recording_over_tls_with_a_key(tmp_path: Path) -> None:
         assert len(with_key.stdout.split()) > 10
     finally:
         serving.send_signal(signal.SIGTERM)
-        said += serving.communicate(timeout=40)[1]
+        said += serving.communicate(timeout=60)[1]
     assert serving.returncode == 0
     assert secret not in said
     assert "key=alice" in said
