@@ -141,7 +141,7 @@ async def test_link_cut(triton: TritonServer) -> None:
     """When only the connection to a Triton breaks, the session goes on over another connection."""
     async with proxy(triton.grpc_address) as (address, cut), Service(address, port=0) as service:
         whole = await exact(service.url)
-        check(await disturbed(service.url, cut), whole)
+        check(await disturbed(service.url, cut, SPEECH), whole)
 
 
 async def test_two_tritons(repository: Path) -> None:
