@@ -42,7 +42,7 @@ class GraphModel:
         self._outputs = [port.name for port in public.encoder.outputs]
 
     def make_state(self, slots: int) -> ModelState:
-        """A fresh state for this many slots. Each state of the graph keeps its order of axes, so nothing is transposed."""
+        """A fresh state for this many slots. States of the graph keep the order of their axes."""
         graph = {port.input.name: np.zeros(_with(port, slots), _TYPES[port.input.type]) for port in self._layout.states}
         return {_BEFORE: np.zeros((slots, FRAME_LEAD), np.int16), _BEGUN: np.zeros(slots, np.bool_), **graph}
 

@@ -13,7 +13,7 @@ from streamer.graphs.model_folder import PublicModel, read_model_folder
 
 
 def load_public_model(folder: Path, *, name: str, slots: int, idle_limit_s: float = 20.0) -> Recogniser:
-    """A recogniser with this many slots and the search `greedy`. ModelFolderError says what is wrong with the folder."""
+    """A recogniser with this many slots and the search `greedy`. ModelFolderError if the folder cannot be used."""
     public = read_model_folder(folder)
     return Recogniser(
         GraphModel(public, name), {"greedy": greedy_search(public, slots)}, slots=slots, idle_limit_s=idle_limit_s

@@ -35,7 +35,7 @@ _ONLY_BYTES: Final = "\u0180"  # a table of words hardly has characters from her
 
 @dataclass(frozen=True)
 class Token:
-    """An emitted token: its number, the frame of its emission, the frame after its last one, and its log-probability."""
+    """An emitted token: its number, its first frame, the frame after its last one, and its log-probability."""
 
     number: int
     frame: int
@@ -96,10 +96,7 @@ def _parts(characters: Iterator[tuple[str, int, int]]) -> list[tuple[str, int, i
     for character, first, last in characters:
         if character.isspace():
             running = False
-        elif found and (running or _is_mark(character)) and not is_spaceless(character):
-            text, began, _ = found[-1]
-            found[-1] = text + character, began, last
-        elif found and _is_mark(character):
+        elif found and (_is_mark(character) or (running and not is_spaceless(character))):
             text, began, _ = found[-1]
             found[-1] = text + character, began, last
         else:
