@@ -40,7 +40,8 @@ class TokenSearch(ABC):
             raise ValueError("this model has only a greedy search, which does not support hotwords")
 
     def release(self, slot: int) -> None:
-        """Nothing was set up for the stream."""
+        """Forget the tokens of the stream."""
+        self._paths[slot] = TokenPath()
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""

@@ -27,7 +27,7 @@ def make_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batch: int 
     builder = GraphBuilder(seed)
     frames = _encoder(builder, chunk, batch)
     scores = builder.node("MatMul", frames, builder.constant(builder.signs(JOINED, len(TOKENS))))
-    scores = builder.node("Add", scores, builder.constant(_offsets(builder, 4 * JOINED)))
+    scores = builder.node("Add", scores, builder.constant(_offsets(builder, 30)))
     found = builder.node("LogSoftmax", scores, axis=-1)
     # The outputs of the states come after the first one.
     _save(builder, folder / "model.onnx", ("log_probs", found, len(TOKENS)), chunk, batch)
@@ -56,7 +56,7 @@ def make_transducer_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batc
     ports = [joiner.input(name, (batch, JOINED)) for name in ("encoder_out", "decoder_out")]
     joined = joiner.node("Clip", joiner.node("Add", *ports), joiner.constant(-8), joiner.constant(8))
     scores = joiner.node("MatMul", joined, joiner.constant(joiner.signs(JOINED, len(TOKENS))))
-    joiner.output(joiner.node("Add", scores, joiner.constant(_offsets(joiner, 26))), "logit", (batch, len(TOKENS)))
+    joiner.output(joiner.node("Add", scores, joiner.constant(_offsets(joiner, 20))), "logit", (batch, len(TOKENS)))
     joiner.save(folder / "joiner-epoch-1-avg-1.onnx", {"joiner_dim": JOINED})
     _write_tokens(folder)
     return folder
