@@ -18,7 +18,7 @@ TYPESCRIPT := typescript@5.9.3
 # A dead link, a dead anchor or a page without a place in the navigation ends it. The variable silences an advertisement.
 DOCS := NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
-## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file);
+## make run      watch the words of a recording appear, through a real Triton server (RECORDING=file MODEL=folder);
 ##               says what it installs (5 GB, once), and that is only what running needs
 ## make test     all tests (ARGS=tests/wire chooses some); installs what they need besides
 ## make coverage  which parts of streamer/ the tests run, by room (ARGS=tests/wire chooses some)
@@ -65,7 +65,7 @@ $(RUNS): pyproject.toml requirements.lock | system-run
 	@touch $@
 
 run: $(RUNS)
-	$(PY) -m streamer --server embedded --paced "$(RECORDING)"
+	$(PY) -m streamer --server embedded --paced $(if $(MODEL),--model "$(MODEL)") "$(RECORDING)"
 
 # A test that fails is run once more, alone, as the tests of CPython are. A fault fails again. What fails only beside
 # other tests stays in the first summary, and is a fault of the test to mend.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
@@ -16,8 +17,18 @@ EMBEDDED: Final = "embedded"  # in place of a URL: a service within this process
 ReadyService = Callable[[], AbstractAsyncContextManager[str]]
 
 
-def chosen(server: str | None) -> str:
-    """Return the URL of the service to use, or EMBEDDED. Without a name, prefer a ready service on this machine."""
+def chosen(server: str | None, folder: Path | None = None) -> str:
+    """Return the URL of the service to use, or EMBEDDED. Without a name, prefer a ready service on this machine.
+
+    Only an embedded service can load a model from a folder. TritonError if another one was named.
+    """
+    if folder is not None:
+        if server not in (None, EMBEDDED):
+            raise TritonError(
+                "--model FOLDER starts a service of its own: leave out --server, or give the public name of a model "
+                "that the service has."
+            )
+        return EMBEDDED
     if server is not None:
         return server
     if is_ready(DEFAULT_HOST, DEFAULT_PORT):
@@ -26,12 +37,14 @@ def chosen(server: str | None) -> str:
 
 
 @contextmanager
-def chosen_service(server: str | None, timing: Timing) -> Iterator[ReadyService]:
+def chosen_service(server: str | None, timing: Timing, folder: Path | None = None) -> Iterator[ReadyService]:
     """Provide a service within a `with` block; `async with ready_service() as url` waits until it is ready.
+
+    `folder`: the model of an embedded service, if it is not the shipped one.
 
     An embedded service is spawned here, so that it starts while the rest is imported. TritonError if that fails.
     """
-    url = chosen(server)
+    url = chosen(server, folder)
     if url != EMBEDDED:
 
         @asynccontextmanager
@@ -47,5 +60,5 @@ def chosen_service(server: str | None, timing: Timing) -> Iterator[ReadyService]
         )
     from streamer.embedded import Embedded
 
-    with Embedded(timing) as embedded:
+    with Embedded(timing, folder) as embedded:
         yield embedded.serving

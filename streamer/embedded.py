@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from streamer.distribution import install_command
+from streamer.limits import DEFAULT_MODEL
 from streamer.timing import Timing
-from streamer.triton import MODEL, TritonError
+from streamer.triton import MODEL, TritonError, check_name
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
@@ -18,10 +20,13 @@ from streamer.triton.server import TritonServer
 class Embedded:
     """Spawns a Triton server on entry, and stops it on exit."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, timing: Timing, folder: Path | None = None) -> None:
+        """`folder`: the model, if it is not the shipped one."""
         self._timing = timing
+        self._model = check_name(folder.resolve().name) if folder else MODEL
+        folders = {self._model: folder} if folder else {}
         # A second instance would only slow the start: both would share the processor.
-        self._triton = TritonServer(asr_repository(), models=[MODEL], instances=1, private=True)
+        self._triton = TritonServer(asr_repository(), models=[self._model], folders=folders, instances=1, private=True)
 
     def __enter__(self) -> Embedded:
         self._triton.start()
@@ -43,6 +48,6 @@ class Embedded:
         # The client tells the user what goes wrong with a session. So only errors that nothing else reports are logged.
         logs.configure("text", "error")
         self._timing.mark("bridge imported")
-        async with Service(self._triton, port=0) as service:
+        async with Service(self._triton, port=0, models={DEFAULT_MODEL: self._model}) as service:
             self._timing.mark("service ready")
             yield service.url

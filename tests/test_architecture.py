@@ -21,14 +21,15 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.wire": ("streamer.limits", "streamer.transcript"),
     "streamer.temporary_folder": (),
     "streamer.audio": ("streamer.limits", "streamer.temporary_folder"),
-    "streamer.engine": ("streamer.limits",),
+    "streamer.graphs": (),
+    "streamer.engine": ("streamer.graphs", "streamer.limits"),
     "streamer.distribution": (),
     "streamer.shipped": (),
     "streamer.timing": (),
     "streamer.cues": (),
     "streamer.transcript": ("streamer.cues",),
     "streamer.address": ("streamer.wire",),
-    "streamer.triton": ("streamer.temporary_folder", "streamer.wire"),
+    "streamer.triton": ("streamer.graphs", "streamer.temporary_folder", "streamer.wire"),
     "streamer.client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
     "streamer.bridge.states": (),
     "streamer.bridge.session": ("streamer.audio", "streamer.bridge.states", "streamer.limits", "streamer.wire"),
@@ -59,14 +60,14 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.bridge.service": ("streamer.bridge", "streamer.limits", "streamer.triton"),
     # The valid values of a setting are known where it is used: origins, and the formats of the log.
     "streamer.settings": (
-        *("streamer.address", "streamer.bridge.access", "streamer.bridge.telemetry", "streamer.limits"),
-        *("streamer.triton",),
+        *("streamer.address", "streamer.bridge.access", "streamer.bridge.telemetry", "streamer.graphs"),
+        *("streamer.limits", "streamer.triton"),
     ),
     "streamer.capacity": (
         *("streamer.audio", "streamer.bridge.session", "streamer.bridge.telemetry", "streamer.bridge.upstreams"),
         *("streamer.triton",),
     ),
-    "streamer.embedded": ("streamer.bridge", "streamer.timing", "streamer.triton"),
+    "streamer.embedded": ("streamer.bridge", "streamer.limits", "streamer.timing", "streamer.triton"),
     "streamer.chosen_service": ("streamer.address", "streamer.embedded", "streamer.timing", "streamer.triton"),
     "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.transcript"),
     "streamer.doctor": (
@@ -74,7 +75,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.temporary_folder", "streamer.timing", "streamer.triton"),
     ),
     "streamer.evaluate": ("streamer.audio", "streamer.client", "streamer.evaluate.engine_runner"),
-    "streamer.evaluate.engine_runner": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
+    "streamer.evaluate.engine_runner": (
+        *("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.graphs", "streamer.triton"),
+    ),
     "streamer.commands": (
         *("streamer.address", "streamer.audio", "streamer.bridge", "streamer.capacity", "streamer.chosen_service"),
         *("streamer.client", "streamer.doctor", "streamer.evaluate", "streamer.limits", "streamer.settings"),
@@ -85,9 +88,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (
         *("streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine", "streamer.evaluate"),
-        *("streamer.limits", "streamer.triton", "streamer.wire"),
+        *("streamer.graphs", "streamer.limits", "streamer.triton", "streamer.wire"),
     ),
-    "asr_repo": ("streamer.engine",),
+    "asr_repo": ("streamer.adapters", "streamer.engine"),
     "scripts": ("streamer",),
     "tests": ("streamer",),
 }

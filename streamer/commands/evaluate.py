@@ -96,9 +96,9 @@ def heard_by(utterances: Sequence[Utterance], setup: Setup, server: str | None) 
     try:
         if setup.engine:
             return hear_through_engine(utterances, setup, progress)
-        where = chosen(server)
+        where = chosen(server, setup.bundle)
         runs: list[EvaluationRun] = []
-        with chosen_service(where, Timing()) as ready_service:
+        with chosen_service(where, Timing(), setup.bundle) as ready_service:
 
             async def work() -> int:
                 async with ready_service() as url:
@@ -117,6 +117,8 @@ def _check(options: argparse.Namespace, compared: Sequence[Setting]) -> None:
     """ValueError if arguments contradict each other."""
     if not options.engine and (options.bundle or options.precision):
         raise ValueError("--bundle and --precision are only for the bare engine: add --engine")
+    if options.engine and options.model and options.model.name:
+        raise ValueError("--engine has no models with public names: give the folder of one")
     if options.engine and options.paced:
         raise ValueError("--paced is only for a service: the bare engine is always as fast as it can be")
     for path in (options.json, options.hypotheses):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamer.chosen_service import chosen_service
 from streamer.commands.arguments.key import add_key_argument
+from streamer.commands.arguments.model import add_model_argument, model_folder
 from streamer.commands.arguments.output import add_output_arguments
 from streamer.commands.arguments.parser import USAGE, add_server_argument
 from streamer.commands.arguments.recognition import (
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_arguments(parser, "a file, or a folder (new ones end with /) in which the file is called microphone")
     add_server_argument(parser, "the service to use")
     add_key_argument(parser)
+    add_model_argument(parser)
     add("--input-channels", type=option("channels", int), default=1, metavar="N", help="its number of channels (1)")
     add(
         "--channels",
@@ -102,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listen(options: argparse.Namespace, device: InputDevice, transcript: LiveTranscript) -> int:
-    with chosen_service(options.server, Timing()) as ready_service:
+    with chosen_service(options.server, Timing(), model_folder(options)) as ready_service:
         from streamer.audio.microphone import Microphone
         from streamer.commands.dictation import Dictation
         from streamer.commands.interrupt import run_until_signal

@@ -16,6 +16,7 @@ from streamer.audio.recording_check import AudioError, check_readable
 from streamer.audio.recording_list import STDIN, ListedRecording, list_recordings
 from streamer.chosen_service import chosen_service
 from streamer.commands.arguments.key import add_key_argument
+from streamer.commands.arguments.model import add_model_argument, model_folder
 from streamer.commands.arguments.output import add_output_arguments
 from streamer.commands.arguments.parser import USAGE, add_server_argument, count
 from streamer.commands.arguments.recognition import add_form_arguments, add_recognition_arguments, option
@@ -75,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--paced", action="store_true", help="recognise as fast as it was spoken, not as fast as possible")
     add_server_argument(parser, "the service to use")
     add_key_argument(parser)
+    add_model_argument(parser)
     add("--timing", action="store_true", help="print on standard error where the time goes")
     add(
         "--channels",
@@ -160,7 +162,7 @@ def _check(name: str) -> None:
 
 
 def _transcribed(output: TranscriptOutput, options: argparse.Namespace, timing: Timing) -> int:
-    with chosen_service(options.server, timing) as ready_service:
+    with chosen_service(options.server, timing, model_folder(options)) as ready_service:
         from streamer.commands.batch import Batch
         from streamer.commands.interrupt import run_until_signal
 

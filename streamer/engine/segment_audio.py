@@ -70,9 +70,10 @@ class SegmentAudio:
 
     again = None  # the audio is here, so steps after a cut are computed at once
 
-    def __init__(self, time_scale: TimeScale, step_samples: int) -> None:
+    def __init__(self, time_scale: TimeScale, step_samples: int, ahead_samples: int = 0) -> None:
+        """`ahead_samples`: how many samples after a step the model reads with it."""
         self.received = self.base = self.computed = 0
-        self._time_scale, self._step = time_scale, step_samples
+        self._time_scale, self._step, self._ahead = time_scale, step_samples, ahead_samples
         self._audio = bytearray()  # of the running segment
 
     @property
@@ -86,17 +87,15 @@ class SegmentAudio:
         self.received += len(samples)
 
     def next_step(self, flushing: bool) -> NDArray[np.int16] | None:
-        """The samples of the next step; None while there are too few."""
+        """The samples of the next step, and those ahead of it; None while there are too few."""
         end, held = self.computed + self._step, self.held
-        if end <= held:
-            return self._samples(self.computed, end)
+        if end + self._ahead <= held:
+            return self._samples(self.computed, end + self._ahead)
         # No word fits into less than a frame. Without this check a flush after every sample would cost two steps each.
         if not self.computed and held < self._time_scale.frame_samples:
             return None
         if flushing and held and self.computed < held + self._time_scale.samples(TAIL_MS):
-            rest = self._samples(self.computed, held)
-            tail: NDArray[np.int16] = np.resize(_TAIL, self._step - len(rest))
-            return np.concatenate([rest, tail])
+            return np.concatenate([self._padded(self.computed, end), self._padded(end, end + self._ahead)])
         return None
 
     def advance(self) -> None:
@@ -107,6 +106,12 @@ class SegmentAudio:
         """Begin the next segment at this sample."""
         del self._audio[: (sample - self.base) * BYTES_PER_SAMPLE]
         self.base, self.computed = sample, 0
+
+    def _padded(self, start: int, end: int) -> NDArray[np.int16]:
+        """These samples, with the tail in the place of those that have not come."""
+        rest = self._samples(start, end)
+        tail: NDArray[np.int16] = np.resize(_TAIL, end - start - len(rest))
+        return np.concatenate([rest, tail])
 
     def _samples(self, start: int, end: int) -> NDArray[np.int16]:
         window = self._audio[start * BYTES_PER_SAMPLE : end * BYTES_PER_SAMPLE]

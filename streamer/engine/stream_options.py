@@ -75,7 +75,11 @@ class StreamOptions:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], step_ms: Sequence[int], searches: Sequence[str]) -> StreamOptions:
-        """Read options from a JSON object. `step_ms` and `searches` are what this model offers."""
+        """Read options from a JSON object. `step_ms` and `searches` are what this model offers.
+
+        A model with a single step takes it whatever is asked for. Clients ask for the search of the shipped model if
+        they do not care, so a model without it uses its own first one.
+        """
         known = {each.name: each.default for each in fields(cls)}
         read: dict[str, Any] = {}
         for name, value in given.items():
@@ -86,6 +90,10 @@ class StreamOptions:
             else:
                 read[name] = _typed(f"option {name!r}", value, type(known[name]))
         options = cls(**read)
+        if len(step_ms) == 1:
+            options = replace(options, step_ms=step_ms[0])
+        if options.search == SEARCH and SEARCH not in searches:
+            options = replace(options, search=searches[0])
         _one_of("step_ms", options.step_ms, step_ms)
         _one_of("search", options.search, searches)
         _one_of("stability", options.stability, STABILITIES)

@@ -15,6 +15,7 @@ import torch
 from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.audio.recording_check import AudioError
 from streamer.engine.bundle import load_recogniser
+from streamer.engine.graphs.loading import load_public_model
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, StreamError
 from streamer.engine.stream_events import as_json
@@ -22,6 +23,7 @@ from streamer.engine.stream_options import StreamOptions
 from streamer.evaluate.manifest import Utterance
 from streamer.evaluate.results import EvaluationRun, ProgressCallback, Unavailable, UtteranceResult, utterance_result
 from streamer.evaluate.word_timing import TimedEvent
+from streamer.graphs.model_folder import ModelFolderError, holds_graphs
 from streamer.triton.repository import asr_repository
 
 ENGINE: Final = "engine"
@@ -41,10 +43,13 @@ class EngineRunner:
         # No idle limit: here streams wait for each other, however slow the machine is.
         folder = bundle or asr_repository() / _BUNDLE
         try:
-            self._recogniser = load_recogniser(
-                folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf
-            )
-        except BundleError as error:
+            if holds_graphs(folder):
+                self._recogniser = load_public_model(folder, name=folder.name, slots=at_once, idle_limit_s=inf)
+            else:
+                self._recogniser = load_recogniser(
+                    folder, slots=at_once, device=device, precision=precision, idle_limit_s=inf
+                )
+        except (BundleError, ModelFolderError) as error:
             raise Unavailable(f"{str(error).rstrip('.')}.") from error
         self._options = StreamOptions.from_dict(
             {**options, "partials": True}, self._recogniser.model.step_ms, list(self._recogniser.searches)

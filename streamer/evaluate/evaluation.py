@@ -27,7 +27,7 @@ class Setup:
     sessions: int = 8
     engine: bool = False
     paced: bool = False  # only for a service: send audio as fast as it was spoken
-    bundle: Path | None = None  # only for the engine: another model than the shipped one
+    bundle: Path | None = None  # the folder of another model than the shipped one, not for a service elsewhere
     precision: str | None = None  # only for the engine
 
     @property

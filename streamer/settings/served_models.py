@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from streamer.graphs.model_folder import ModelFolderError, holds_graphs, read_model_folder
 from streamer.limits import DEFAULT_MODEL
 from streamer.settings.kinds import Kind, ListOf, shown_text, shown_toml, toml_string
 from streamer.triton import check_name
@@ -104,8 +105,21 @@ def by_public_name(models: Sequence[ServedModel]) -> Mapping[str, ServedModel]:
 
 
 def missing_folder(models: Sequence[ServedModel]) -> str:
-    """Describe the first folder that holds no model; empty if all of them do."""
+    """Describe the first folder that cannot be loaded; empty if all of them can."""
     for model in models:
-        if model.folder is not None and not (model.folder / CONFIG).is_file():
-            return f"names {model.folder}, which is not the folder of a Triton model: it has no {CONFIG}"
+        if model.folder is not None and (wrong := wrong_folder(model.folder)):
+            return wrong
+    return ""
+
+
+def wrong_folder(folder: Path) -> str:
+    """Why this folder cannot be loaded as a model, as the rest of a sentence; empty if it can."""
+    if (folder / CONFIG).is_file():
+        return ""
+    if not holds_graphs(folder):
+        return f"names {folder}, which is not the folder of a model: it has no {CONFIG}, and no public model (*.onnx)"
+    try:
+        read_model_folder(folder)
+    except ModelFolderError as error:
+        return f"names a public model that cannot be used: {error}"
     return ""

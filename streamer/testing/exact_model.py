@@ -22,6 +22,7 @@ class ExactModel:
     writes = False
     sample_rate = 16000
     frame_samples = FRAME
+    ahead_samples = 0
     step_ms: tuple[int, ...] = (160, 320, 640)
 
     def make_state(self, slots: int) -> ModelState:

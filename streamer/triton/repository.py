@@ -6,9 +6,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from streamer.graphs.model_folder import holds_graphs
 from streamer.shipped import shipped
-from streamer.triton import TritonError
+from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import CONFIG, config_text, configured, model_config
+
+VERSION = "1"
+BUNDLE = "bundle"  # the parameter that names the folder with the weights
+_ADAPTER = "from streamer.adapters.public_model import TritonPythonModel as TritonPythonModel\n"
 
 
 def asr_repository() -> Path:
@@ -57,8 +62,11 @@ def linked_model(
     """Make `copy` a model of links with these numbers, named like its folder. Replaces what was there.
 
     None keeps a number. A copy that would not differ is a single link. An ensemble has no such numbers, and a step of
-    one need not have slots.
+    one need not have slots. The folder of a public model becomes a model with the shipped configuration.
     """
+    if not (model / CONFIG).is_file() and holds_graphs(model):
+        _public_model(model.resolve(), copy, instances=instances, slots=slots)
+        return
     config = model_config(model)
     if config.HasField("ensemble_scheduling"):
         instances = slots = None
@@ -78,3 +86,14 @@ def linked_model(
         if path.name != CONFIG:
             (copy / path.name).symlink_to(path)
     (copy / CONFIG).write_text(config_text(changed), encoding="utf-8")
+
+
+def _public_model(folder: Path, copy: Path, *, instances: int | None, slots: int | None) -> None:
+    """Make `copy` a model with the shipped configuration, which computes the public model in this folder."""
+    config = configured(model_config(asr_repository() / MODEL), name=copy.name, instances=instances, slots=slots)
+    config.parameters[BUNDLE].string_value = str(folder)
+    if copy.exists():
+        shutil.rmtree(copy)
+    (copy / VERSION).mkdir(parents=True)
+    (copy / CONFIG).write_text(config_text(config), encoding="utf-8")
+    (copy / VERSION / "model.py").write_text(_ADAPTER, encoding="utf-8")

@@ -94,3 +94,11 @@ def test_a_hotword_with_figures_is_listened_for_as_it_is_said() -> None:
     assert len(read({"hotwords": [f"K{number}s" for number in range(MOST_HOTWORDS)]}).hotwords) == MOST_HOTWORDS
     with pytest.raises(BadOptions, match="'A1B2C3D4' has more than 6 words when it is said"):
         read({"hotwords": ["A1B2C3D4"]})
+
+
+def test_a_model_without_a_choice() -> None:
+    """A model with a single step takes it, and one without the usual search uses its own."""
+    found = StreamOptions.from_dict({"step_ms": 320, "search": "lexicon"}, [640], ["greedy", "beam"])
+    assert (found.step_ms, found.search) == (640, "greedy")
+    with pytest.raises(BadOptions, match="search must be one of greedy, not best"):
+        StreamOptions.from_dict({"search": "best"}, [640], ["greedy"])

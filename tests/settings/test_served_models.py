@@ -14,6 +14,7 @@ from streamer.settings.served_models import (
     by_public_name,
     missing_folder,
 )
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 
 MODELS = ModelList()
 
@@ -69,3 +70,11 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
     assert "it has no config.pbtxt" in missing_folder(MODELS.of_text(f"one,{tmp_path}"))
     (tmp_path / "config.pbtxt").touch()
     assert missing_folder(MODELS.of_text(f"one,{tmp_path}")) == ""
+
+
+def test_a_folder_with_a_public_model(tmp_path: Path) -> None:
+    """The folder of a public model is a model, and what is wrong with it is said before anything starts."""
+    folder = make_ctc_folder(tmp_path)
+    assert missing_folder(MODELS.of_text(str(folder))) == ""
+    (folder / "tokens.txt").unlink()
+    assert "names a public model that cannot be used" in missing_folder(MODELS.of_text(str(folder)))

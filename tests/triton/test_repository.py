@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer import shipped
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import TritonError
 from streamer.triton.model_config import CONFIG, model_config
 from streamer.triton.repository import asr_repository, linked_copy, linked_model, models_in
@@ -96,3 +97,18 @@ def test_the_repository_of_the_wheel_comes_first(tmp_path: Path, monkeypatch: py
     assert asr_repository() == tmp_path / "asr_repo"
     (tmp_path / "streamer" / "asr_repo").mkdir(parents=True)
     assert asr_repository() == tmp_path / "streamer" / "asr_repo"
+
+
+def test_a_public_model(tmp_path: Path) -> None:
+    """The folder of a public model becomes a model with the shipped adapter, and is not changed."""
+    folder = tmp_path / "public"
+    folder.mkdir()
+    make_ctc_folder(folder)
+    before = sorted(folder.iterdir())
+    for _ in range(2):
+        linked_model(folder, tmp_path / "copy", slots=5)
+        assert numbers(tmp_path / "copy") == ("copy", 1, 5)
+        version = tmp_path / "copy" / "1"
+        assert (version / "model.onnx").readlink() == folder / "model.onnx"
+        assert (version / "model.py").resolve() == (asr_repository() / "streaming_asr" / "1" / "model.py").resolve()
+    assert sorted(folder.iterdir()) == before

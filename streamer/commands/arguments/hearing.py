@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamer.commands.arguments.key import add_key_argument
+from streamer.commands.arguments.model import add_model_argument, model_folder
 from streamer.commands.arguments.parser import add_server_argument, count
 from streamer.commands.arguments.recognition import add_recognition_arguments, session_options
 
@@ -24,6 +25,7 @@ def add_hearing_arguments(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     add_server_argument(way, "the service to evaluate")
     add_key_argument(parser)
+    add_model_argument(parser)
     way.add_argument("--engine", action="store_true", help="use the bare engine in this process, not a service")
     add("--bundle", type=Path, metavar="FOLDER", help="with --engine: the folder of another model")
     add("--precision", choices=PRECISIONS, help="with --engine: the number format (what suits the machine)")
@@ -45,4 +47,5 @@ def hearing_setup(options: argparse.Namespace, *, paced: bool = False) -> Setup:
     """What these arguments ask for."""
     from streamer.evaluate.evaluation import Setup
 
-    return Setup(session_options(options), options.sessions, options.engine, paced, options.bundle, options.precision)
+    folder = options.bundle or model_folder(options)
+    return Setup(session_options(options), options.sessions, options.engine, paced, folder, options.precision)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.commands.arguments.model import AskedModel
 from streamer.limits import (
     AFTER_TEXT_MS,
     ALTERNATIVES,
@@ -122,7 +123,9 @@ def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the session's options that were given. The service decides about the others."""
     asked = ((name, getattr(options, name, None)) for name in _NAMES)
-    return {name: value for name, value in asked if value is not None}
+    model: AskedModel | None = getattr(options, "model", None)
+    named = {"model": model.name} if model and model.name else {}
+    return {name: value for name, value in asked if value is not None} | named
 
 
 def option(name: str, kind: type[int] | type[str] = str) -> Callable[[str], Any]:

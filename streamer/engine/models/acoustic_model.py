@@ -75,6 +75,7 @@ class AcousticModel(nn.Module):
     writes = False
     sample_rate = SAMPLE_RATE
     frame_samples = SUBSAMPLING * HOP
+    ahead_samples = 0
 
     def __init__(self, description: ModelDescription) -> None:
         super().__init__()

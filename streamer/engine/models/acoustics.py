@@ -41,7 +41,7 @@ class ModelAcoustics:
 
     def supply(self, time_scale: TimeScale, step_samples: int) -> Supply:
         """The audio of one stream."""
-        return SegmentAudio(time_scale, step_samples)
+        return SegmentAudio(time_scale, step_samples, self._model.ahead_samples)
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]

@@ -16,17 +16,20 @@ Array = Any
 """An array of the library with which the model computes."""
 
 ModelState = dict[str, Array]
-"""The state of all slots. Every array is contiguous, and its first dimension counts the slots."""
+"""The state of all slots. An axis of every array counts the slots: the first one, unless the model says another."""
 
 Emissions = dict[str, Array]
-"""Log-probabilities by head: [batch, frames, units]."""
+"""What each head says about every frame: [batch, frames, units]. Mostly log-probabilities; its search knows."""
 
 ACTIVITY = "activity"
 """The head with one unit: the log-probability that somebody speaks. A model need not have it."""
 
 
 class StreamingModel(Protocol):
-    """Turns steps of audio into log-probabilities, and keeps the state of each stream in a slot.
+    """Turns steps of audio into emissions, and keeps the state of each stream in a slot.
+
+    `step_ms`: the steps from which a stream may choose. `ahead_samples`: how many samples after each step it reads as
+    well. They come again with the next step. 0 means that steps do not overlap.
 
     `writes`: its words have marks, capitals and figures already, so no stage of the written form changes them.
     """
@@ -36,6 +39,7 @@ class StreamingModel(Protocol):
     sample_rate: int
     frame_samples: int
     step_ms: tuple[int, ...]
+    ahead_samples: int
 
     def make_state(self, slots: int) -> ModelState:
         """A fresh state for this many slots."""
@@ -46,5 +50,5 @@ class StreamingModel(Protocol):
         ...
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
-        """Compute one step of audio for each of these slots: [batch, samples]."""
+        """Compute one step of audio for each of these slots: [batch, samples], with the samples ahead at the end."""
         ...

@@ -142,7 +142,7 @@ class ResultBuilder:
             position.audio_ms,
             round(self.calibration.final(confidences), 3),
             tuple(words) if self.options.words else None,
-            " ".join(texts) if self.options.written else None,
+            joined(texts) if self.options.written else None,
             self._alternatives(texts, _text(words), ranked, others) if self.options.alternatives else None,
         )
         self._last_end_ms, self.begins = words[-1].end_ms, tokens[-1].ends
@@ -213,7 +213,7 @@ class ResultBuilder:
         found: list[SpokenWord] = []
         for token in tokens:
             part = words[token.first : token.end]
-            spoken = " ".join(word.word for word in part)
+            spoken = joined([word.word for word in part])
             if not self.options.written and token.text == spoken:
                 found += part
                 continue

@@ -28,6 +28,7 @@ class ActivityModel:
     writes = False
     sample_rate = SAMPLE_RATE
     frame_samples = 640
+    ahead_samples = 0
     step_ms: tuple[int, ...] = (160, 320, 640)
 
     def __init__(self, head: ActivityNetwork) -> None:

@@ -1,0 +1,18 @@
+"""A public model as one model of Triton: audio in, events out."""
+
+from __future__ import annotations
+
+from streamer.adapters.event_model import EventModel
+from streamer.adapters.instance import Instance
+from streamer.engine.graphs.loading import load_public_model
+from streamer.engine.recogniser import Recogniser
+
+
+class TritonPythonModel(EventModel):
+    """One instance. The configuration names the folder of the public model."""
+
+    def load(self, instance: Instance) -> Recogniser:
+        """Load the recogniser. The error says what is wrong with the folder."""
+        return load_public_model(
+            instance.bundle, name=instance.model, slots=instance.slots, idle_limit_s=instance.idle_limit_s
+        )

@@ -1,0 +1,81 @@
+"""A public model as a StreamingModel: windows that overlap, and states that lie in slots as the graph has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.graphs.fbank import SAMPLE_RATE, Fbank
+from streamer.engine.graphs.sessions import open_graph
+from streamer.engine.models.streaming_model import Array, Emissions, ModelState
+from streamer.graphs.layout import FRAME_LEAD, FRAME_SHIFT, StatePort
+from streamer.graphs.model_folder import PublicModel
+from streamer.graphs.onnx_file import ElementType
+
+FRAMES: Final = "frames"
+"""The head: what the graph gives for every frame. The search of the family knows what it means."""
+
+_BEFORE: Final = "before"  # the last samples before the next window
+_BEGUN: Final = "begun"  # whether a slot has computed a step since its reset
+_TYPES: Final = {ElementType.FLOAT: np.float32, ElementType.INT64: np.int64}
+
+
+class GraphModel:
+    """Computes the encoder of a public model with onnxruntime."""
+
+    writes = True  # nobody knows its language, so its words stay as it writes them
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, public: PublicModel, name: str) -> None:
+        layout = public.layout
+        self.name = name
+        self.frame_samples = layout.step_samples // layout.frames
+        self.step_ms = (layout.step_samples * 1000 // SAMPLE_RATE,)
+        self.ahead_samples = layout.ahead_samples
+        self._layout = layout
+        self._features = Fbank(layout.mels, layout.window)
+        self._session = open_graph(public.encoder)
+        self._input = public.encoder.inputs[0].name
+        self._outputs = [port.name for port in public.encoder.outputs]
+
+    def make_state(self, slots: int) -> ModelState:
+        """A fresh state for this many slots. States of the graph keep the order of their axes."""
+        graph = {port.input.name: np.zeros(_with(port, slots), _TYPES[port.input.type]) for port in self._layout.states}
+        return {_BEFORE: np.zeros((slots, FRAME_LEAD), np.int16), _BEGUN: np.zeros(slots, np.bool_), **graph}
+
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
+        """Clear these slots; nothing remains of the streams that used them."""
+        numbers = list(slots)
+        state[_BEFORE][numbers] = 0
+        state[_BEGUN][numbers] = False
+        for port in self._layout.states:
+            state[port.input.name][_at(port, numbers)] = 0
+
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
+        """Compute one step of audio for each of these slots: [batch, samples]."""
+        numbers = list(slots)
+        before = state[_BEFORE][numbers]
+        fresh = ~state[_BEGUN][numbers]
+        before[fresh] = samples[fresh, FRAME_LEAD - 1 :: -1]  # sound is mirrored where it begins, as Kaldi does
+        feeds: dict[str, Array] = {self._input: self._features(np.concatenate((before, samples), axis=1))}
+        for port in self._layout.states:
+            feeds[port.input.name] = np.take(state[port.input.name], numbers, axis=port.axis)
+        frames, *states = self._session.run(self._outputs, feeds)
+        for port, value in zip(self._layout.states, states, strict=True):
+            state[port.input.name][_at(port, numbers)] = value
+        step = self._layout.step * FRAME_SHIFT
+        state[_BEFORE][numbers] = samples[:, step - FRAME_LEAD : step]
+        state[_BEGUN][numbers] = True
+        return {FRAMES: frames}
+
+
+def _with(port: StatePort, slots: int) -> tuple[int, ...]:
+    return (*port.shape[: port.axis], slots, *port.shape[port.axis + 1 :])
+
+
+def _at(port: StatePort, slots: list[int]) -> tuple[slice | list[int], ...]:
+    """Where these slots lie in the state of a port."""
+    return (*(slice(None) for _ in range(port.axis)), slots)

@@ -1,0 +1,21 @@
+"""Opens the graphs of a public model with onnxruntime."""
+
+from __future__ import annotations
+
+import onnxruntime  # type: ignore[import-untyped]
+
+from streamer.graphs.model_folder import ModelFolderError
+from streamer.graphs.onnx_file import GraphFile
+
+
+def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
+    """A session with one thread: instances share the cores. ModelFolderError if onnxruntime refuses the graph."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
+    try:
+        return onnxruntime.InferenceSession(str(graph.path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common class
+        reason = str(error).splitlines()[0][:300]
+        raise ModelFolderError(f"{graph.path} is not accepted by onnxruntime: {reason}") from error

@@ -1,0 +1,110 @@
+"""From the tokens of a public model to words, with the frames in which they were emitted.
+
+Three kinds of tables are known: pieces of words (`▁` begins a word), the same with a token for each byte, and pieces
+of bytes (each character stands for a byte). Scripts without spaces give a word for each character.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamer.engine.search.search import HypothesisWord
+from streamer.engine.text.scripts import is_spaceless
+
+SPACE: Final = " "
+_WORD_BEGINS: Final = "▁"
+_SPECIAL: Final = re.compile(r"<[^<>]+>|#\d+")
+_BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
+# The characters that stand for the bytes 0 to 255 in a table with pieces of bytes.
+_BYTE_CHARACTERS: Final = {
+    chr(code): byte
+    for byte, code in enumerate(
+        code
+        for first, last in ((256, 287), (32, 126), (288, 305), (308, 318), (321, 328), (330, 382), (384, 422))
+        for code in range(first, last + 1)
+    )
+}
+_ONLY_BYTES: Final = "\u0180"  # a table of words hardly has characters from here on and none beyond those above
+
+
+@dataclass(frozen=True)
+class Token:
+    """An emitted token: its number, its first frame, the frame after its last one, and its log-probability."""
+
+    number: int
+    frame: int
+    end: int
+    log_prob: float
+
+
+class TokenText:
+    """Turns the tokens of one table into words."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        names = [token for token in tokens if not _SPECIAL.fullmatch(token)]
+        characters = set("".join(names)) - {_WORD_BEGINS, SPACE}
+        in_bytes = characters <= _BYTE_CHARACTERS.keys() and any(each >= _ONLY_BYTES for each in characters)
+        single = [match and int(match[1], 16) for match in map(_BYTE.fullmatch, tokens)]
+        has_bytes = set(range(256)) <= set(single)
+        # A table without small letters says nothing about capitals.
+        letters = "".join(names)
+        self._small = not in_bytes and letters.upper() == letters
+        self._bytes = [
+            bytes([byte]) if has_bytes and byte is not None else _of_piece(token, in_bytes=in_bytes)
+            for token, byte in zip(tokens, single, strict=True)
+        ]
+
+    def words(self, tokens: Sequence[Token]) -> list[HypothesisWord]:
+        """The words of these tokens, in order."""
+        return [self._word(tokens, *part) for part in _parts(self._characters(tokens))]
+
+    def _characters(self, tokens: Sequence[Token]) -> Iterator[tuple[str, int, int]]:
+        """The characters, each with the first and the last of its tokens. Bytes that are no character are left out."""
+        decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+        first = 0
+        for place, token in enumerate(tokens):
+            if not decoder.getstate()[0]:
+                first = place
+            for character in decoder.decode(self._bytes[token.number]):
+                yield character, first, place
+                first = place
+
+    def _word(self, tokens: Sequence[Token], text: str, first: int, last: int) -> HypothesisWord:
+        own = tokens[first : last + 1]
+        confidence = math.exp(sum(token.log_prob for token in own) / len(own))
+        return HypothesisWord(text.lower() if self._small else text, own[0].frame, own[-1].end, confidence)
+
+
+def _of_piece(token: str, *, in_bytes: bool) -> bytes:
+    if _SPECIAL.fullmatch(token):
+        return b""
+    if in_bytes:
+        return bytes(ord(SPACE) if each == _WORD_BEGINS else _BYTE_CHARACTERS[each] for each in token)
+    return token.replace(_WORD_BEGINS, SPACE).encode()
+
+
+def _parts(characters: Iterator[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """The words among the characters, each with the first and the last of its tokens."""
+    found: list[tuple[str, int, int]] = []
+    running = False  # whether the next letter belongs to the last word
+    for character, first, last in characters:
+        if character.isspace():
+            running = False
+        elif found and (_is_mark(character) or (running and not is_spaceless(character))):
+            text, began, _ = found[-1]
+            found[-1] = text + character, began, last
+        else:
+            found.append((character, first, last))
+            running = not is_spaceless(character)
+    return found
+
+
+def _is_mark(character: str) -> bool:
+    """Whether this is a mark that belongs to the word before it."""
+    return unicodedata.category(character) in ("Po", "Pe", "Pf")

@@ -1,0 +1,1 @@
+"""Folders of public models: which files they have, and what their ONNX graphs say about themselves."""

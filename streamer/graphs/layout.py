@@ -1,0 +1,116 @@
+"""The layout of a streaming encoder: its windows of feature frames, and where its states keep their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamer.graphs.onnx_file import ElementType, GraphFile, Port
+
+FRAME_SHIFT = 160  # samples between two feature frames, at 16 kHz
+FRAME_LENGTH = 400
+FRAME_LEAD = 120  # how far the first feature frame reaches back before the first sample
+
+
+class LayoutError(ValueError):
+    """The graph is not what its metadata says, or cannot serve several streams. The message goes on after its file."""
+
+
+@dataclass(frozen=True)
+class StatePort:
+    """One state of the encoder: the input that takes it, its shape, and the axis of it that counts the streams."""
+
+    input: Port
+    shape: tuple[int, ...]  # with 1 for the streams
+    axis: int
+
+
+@dataclass(frozen=True)
+class EncoderLayout:
+    """How an encoder is fed.
+
+    Each window has `window` feature frames of `mels` numbers, and begins `step` frames after the one before. It gives
+    `frames` frames of `units` numbers.
+    """
+
+    window: int
+    step: int
+    mels: int
+    frames: int
+    units: int
+    states: tuple[StatePort, ...]
+
+    @property
+    def step_samples(self) -> int:
+        """The samples between the beginnings of two windows."""
+        return self.step * FRAME_SHIFT
+
+    @property
+    def ahead_samples(self) -> int:
+        """The samples after a step that its window needs as well."""
+        return (self.window - 1) * FRAME_SHIFT + FRAME_LENGTH - FRAME_LEAD - self.step_samples
+
+
+class Metadata:
+    """The numbers in the metadata of a graph."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def whole(self, key: str) -> int:
+        """One positive number."""
+        found = self.wholes(key)
+        if len(found) != 1:
+            raise LayoutError(f"has {self._values[key]!r} as {key} in its metadata, which must be one number")
+        return found[0]
+
+    def wholes(self, key: str, count: int | None = None) -> list[int]:
+        """Positive numbers with commas between them, `count` of them if that is given."""
+        text = self._values.get(key)
+        if text is None:
+            raise LayoutError(f"has no {key} in its metadata")
+        parts = [part.strip() for part in text.split(",")]
+        if not all(part.isdecimal() and 0 < int(part) < 1_000_000 for part in parts):
+            raise LayoutError(f"has {text[:80]!r} as {key} in its metadata, which must be positive numbers")
+        if count is not None and len(parts) != count:
+            raise LayoutError(f"has {len(parts)} numbers as {key} in its metadata, but {count} stacks of layers")
+        return [int(part) for part in parts]
+
+
+def check_port(port: Port, type_: ElementType, shape: Sequence[int | None], streams: int) -> None:
+    """Check the type and the shape of an input or output; None is any size. `streams` is the axis of the streams."""
+    if port.type is not type_:
+        raise LayoutError(f"has {port.name} of the type {port.type.name.lower()}, not {type_.name.lower()}")
+    if port.shape is None:
+        raise LayoutError(f"does not say which shape {port.name} has")
+    if len(port.shape) != len(shape):
+        raise LayoutError(f"has {port.name} with {len(port.shape)} dimensions, not {len(shape)} as its metadata says")
+    if isinstance(port.shape[streams], int):
+        raise LayoutError(
+            f"computes exactly {_streams(port.shape[streams])} at a time, because {port.name} has a fixed batch: "
+            "export it with a dynamic batch"
+        )
+    for axis, (found, expected) in enumerate(zip(port.shape, shape, strict=True)):
+        if axis != streams and expected is not None and isinstance(found, int) and found != expected:
+            raise LayoutError(f"has {port.name} of the size {found}, where its metadata says {expected}")
+
+
+def matching_states(graph: GraphFile, expected: Sequence[tuple[ElementType, tuple[int, ...], int]]) -> list[StatePort]:
+    """The states of a graph, by position: those after its first input and its first output."""
+    inputs, outputs = graph.inputs[1:], graph.outputs[1:]
+    if len(inputs) != len(expected) or len(outputs) != len(expected):
+        raise LayoutError(
+            f"has {len(inputs)} states that go in and {len(outputs)} that come out, not {len(expected)} as its "
+            "metadata says"
+        )
+    found = []
+    for port, result, (type_, shape, axis) in zip(inputs, outputs, expected, strict=True):
+        check_port(port, type_, shape, axis)
+        if result.type is not type_:
+            raise LayoutError(f"has {result.name} of the type {result.type.name.lower()}, not {type_.name.lower()}")
+        found.append(StatePort(port, shape, axis))
+    return found
+
+
+def _streams(number: object) -> str:
+    return "1 stream" if number == 1 else f"{number} streams"

@@ -1,0 +1,201 @@
+"""Reads what an ONNX file says about itself: metadata, inputs and outputs. Weights are skipped.
+
+An ONNX file is a protobuf message. The few fields that matter are read here, so a command can check a model of several
+hundred megabytes in milliseconds, without the library that computes it, and before that library sees a damaged file.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+Dimension = int | str
+"""A fixed size, or the name of a size that may differ from run to run (empty if it has none)."""
+
+_LFS = b"version https://git-lfs"
+_QUANTISED = b"DynamicQuantizeLinear"
+
+
+class GraphFileError(ValueError):
+    """The file is no complete ONNX graph. The message says what is wrong with it."""
+
+
+class ElementType(IntEnum):
+    """The types of tensors that streaming models use, by their numbers in ONNX."""
+
+    FLOAT = 1
+    INT32 = 6
+    INT64 = 7
+    BOOL = 9
+    FLOAT16 = 10
+    OTHER = 0
+
+    @classmethod
+    def _missing_(cls, value: object) -> ElementType:
+        return cls.OTHER
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output of a graph. `shape` is None if the file does not say it."""
+
+    name: str
+    type: ElementType
+    shape: tuple[Dimension, ...] | None
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """What an ONNX file says about itself. `quantised`: it computes in numbers that depend on the whole batch."""
+
+    path: Path
+    metadata: dict[str, str]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    quantised: bool
+
+
+def read_graph_file(path: Path) -> GraphFile:
+    """Read a file. GraphFileError if it is damaged, cut off, or no ONNX graph."""
+    try:
+        with path.open("rb") as file:
+            if not path.stat().st_size:
+                raise GraphFileError(f"{path} is empty: copy it again")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                if content[: len(_LFS)] == _LFS:
+                    raise GraphFileError(f"{path} is only a pointer to a file of Git LFS: run `git lfs pull` beside it")
+                return _read(path, content)
+    except OSError as error:
+        raise GraphFileError(f"{path} cannot be read: {error.strerror}") from error
+    except (_Damaged, UnicodeDecodeError) as error:
+        raise GraphFileError(f"{path} is cut off or is not an ONNX graph: copy it again") from error
+
+
+class _Damaged(Exception):
+    """The bytes are no protobuf message, or end too early."""
+
+
+_Value = int | tuple[int, int]  # a number, or where a part begins and ends
+
+
+def _read(path: Path, content: mmap.mmap) -> GraphFile:
+    metadata: dict[str, str] = {}
+    graph: tuple[int, int] | None = None
+    for field, value in _fields(content, 0, len(content)):
+        if field == 7:
+            graph = _part(value)
+        elif field == 14:
+            pair = dict(_fields(content, *_part(value)))
+            metadata[_text(content, pair.get(1))] = _text(content, pair.get(2))
+    if graph is None:
+        raise _Damaged
+    weights: set[str] = set()
+    inputs: list[Port] = []
+    outputs: list[Port] = []
+    for field, value in _fields(content, *graph):
+        if field == 5:
+            weights.add(_weight(path, content, _part(value)))
+        elif field == 11:
+            inputs.append(_port(content, _part(value)))
+        elif field == 12:
+            outputs.append(_port(content, _part(value)))
+    # Old exports list their weights among the inputs, too.
+    real = tuple(port for port in inputs if port.name not in weights)
+    if not real or not outputs:
+        raise _Damaged
+    return GraphFile(path, metadata, real, tuple(outputs), content.find(_QUANTISED) >= 0)
+
+
+def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> str:
+    """The name of a weight. GraphFileError if its numbers are in another file that is missing."""
+    name = ""
+    for field, value in _fields(content, *part):
+        if field == 8:
+            name = _text(content, value)
+        elif field == 13:
+            pair = dict(_fields(content, *_part(value)))
+            if _text(content, pair.get(1)) == "location":
+                beside = _text(content, pair.get(2))
+                if not (path.parent / beside).is_file():
+                    raise GraphFileError(f"{path} needs the file {beside} with its weights, which is not in the folder")
+    return name
+
+
+def _port(content: mmap.mmap, part: tuple[int, int]) -> Port:
+    found = dict(_fields(content, *part))
+    name, kind, shape = _text(content, found.get(1)), 0, None
+    if 2 in found:
+        for field, tensor in _fields(content, *_part(found[2])):
+            if field != 1:
+                continue
+            for inner, value in _fields(content, *_part(tensor)):
+                if inner == 1:
+                    kind = _number(value)
+                elif inner == 2:
+                    shape = tuple(
+                        _dimension(content, _part(dim)) for one, dim in _fields(content, *_part(value)) if one == 1
+                    )
+    return Port(name, ElementType(kind), shape)
+
+
+def _dimension(content: mmap.mmap, part: tuple[int, int]) -> Dimension:
+    for field, value in _fields(content, *part):
+        if field == 1:
+            return _number(value)
+        if field == 2:
+            return _text(content, value)
+    return ""
+
+
+def _fields(content: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, _Value]]:
+    """The fields of a message: their numbers, and their numbers or where their bytes are."""
+    while at < end:
+        key, at = _varint(content, at, end)
+        field, wire = key >> 3, key & 7
+        value: _Value
+        if wire == 0:
+            value, at = _varint(content, at, end)
+        elif wire == 2:
+            length, at = _varint(content, at, end)
+            value, at = (at, at + length), at + length
+        elif wire in (1, 5):
+            value, at = (at, at + (8 if wire == 1 else 4)), at + (8 if wire == 1 else 4)
+        else:
+            raise _Damaged
+        if at > end or not field:
+            raise _Damaged
+        yield field, value
+
+
+def _varint(content: mmap.mmap, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < 64:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise _Damaged
+
+
+def _part(value: _Value) -> tuple[int, int]:
+    if isinstance(value, int):
+        raise _Damaged
+    return value
+
+
+def _number(value: _Value) -> int:
+    if not isinstance(value, int):
+        raise _Damaged
+    return value
+
+
+def _text(content: mmap.mmap, value: _Value | None) -> str:
+    if value is None:
+        return ""
+    begin, end = _part(value)
+    return content[begin:end].decode()

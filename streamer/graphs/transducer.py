@@ -1,0 +1,56 @@
+"""The other two graphs of a transducer: the predictor, which reads the last tokens, and the joiner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamer.graphs.layout import LayoutError, Metadata, check_port
+from streamer.graphs.onnx_file import ElementType, GraphFile, Port
+
+
+@dataclass(frozen=True)
+class Transducer:
+    """The predictor reads the last `context` tokens; the joiner combines it with a frame and scores the `vocabulary`.
+
+    Files call the predictor the decoder.
+    """
+
+    predictor: GraphFile
+    joiner: GraphFile
+    context: int
+    vocabulary: int
+
+
+def transducer_of(predictor: GraphFile, joiner: GraphFile, units: int) -> Transducer:
+    """The two graphs beside an encoder with frames of this many numbers. LayoutError if they do not fit."""
+    if len(predictor.inputs) != 1 or len(predictor.outputs) != 1:
+        raise LayoutError(f"{predictor.path.name} is not the decoder of a Zipformer: it has a state")
+    if len(joiner.inputs) != 2 or len(joiner.outputs) != 1:
+        raise LayoutError(f"{joiner.path.name} is not a joiner: it must have two inputs and one output")
+    try:
+        metadata = Metadata(predictor.metadata)
+        context = metadata.whole("context_size")
+        check_port(predictor.inputs[0], ElementType.INT64, (1, context), 0)
+        predicted = _width(predictor.outputs[0])
+    except LayoutError as error:
+        raise LayoutError(f"{predictor.path.name} {error}") from error
+    try:
+        check_port(joiner.inputs[0], ElementType.FLOAT, (1, units), 0)
+        check_port(joiner.inputs[1], ElementType.FLOAT, (1, predicted), 0)
+        check_port(joiner.outputs[0], ElementType.FLOAT, (1, None), 0)
+        vocabulary = _width(joiner.outputs[0])
+    except LayoutError as error:
+        raise LayoutError(f"{joiner.path.name} {error}") from error
+    claimed = metadata.whole("vocab_size")
+    if vocabulary is not None and vocabulary != claimed:
+        raise LayoutError(
+            f"{predictor.path.name} says that there are {claimed} tokens, but {joiner.path.name} scores {vocabulary}: "
+            "they belong to different models"
+        )
+    return Transducer(predictor, joiner, context, claimed)
+
+
+def _width(port: Port) -> int | None:
+    """The numbers of a row of this output; None if the file does not say it."""
+    last = port.shape[-1] if port.shape else None
+    return last if isinstance(last, int) else None

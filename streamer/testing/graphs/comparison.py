@@ -1,0 +1,123 @@
+"""Compares the recogniser with sherpa-onnx: many streams of different ages in few slots, segment by segment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.graphs.graph_model import GraphModel
+from streamer.engine.graphs.loading import greedy_search
+from streamer.engine.graphs.token_search import TokenSearch
+from streamer.engine.models.streaming_model import Emissions, ModelState
+from streamer.engine.recogniser import Chunk, Recogniser
+from streamer.engine.stream_options import StreamOptions
+from streamer.graphs.model_folder import read_model_folder
+from streamer.testing.graphs.reference import Reference, reference_tokens
+from streamer.testing.graphs.sounds import random_sound
+
+SLOTS = 12
+
+
+@dataclass
+class Segment:
+    """The samples that the model read from a segment, and what the search found in it."""
+
+    samples: NDArray[np.int16]
+    tokens: list[str]
+    frames: list[int]
+
+    @property
+    def found(self) -> Reference:
+        """What is compared."""
+        return self.tokens, self.frames
+
+
+class RecordingModel(GraphModel):
+    """Notes what every segment was, when its slot is reset."""
+
+    def follow(self, search: TokenSearch, tokens: Sequence[str]) -> list[Segment]:
+        """Begin to note segments, in this list."""
+        self._search = search
+        self._names = [token.replace("▁", " ") for token in tokens]
+        self._windows: dict[int, list[NDArray[np.int16]]] = {}
+        self.segments: list[Segment] = []
+        return self.segments
+
+    def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
+        """Compute a step, and note its samples."""
+        for slot, window in zip(slots, samples, strict=True):
+            self._windows.setdefault(slot, []).append(window.copy())
+        return super().step(state, slots, samples)
+
+    def reset(self, state: ModelState, slots: Sequence[int]) -> None:
+        """Clear these slots, and note the segments that have ended in them."""
+        for slot in slots:
+            windows = self._windows.pop(slot, [])
+            if windows:
+                kept = [window[: len(window) - self.ahead_samples] for window in windows[:-1]]
+                found = self._search.tokens(slot)
+                names = [self._names[token.number] for token in found]
+                samples = np.concatenate([*kept, windows[-1]])
+                self.segments.append(Segment(samples, names, [token.frame for token in found]))
+        super().reset(state, slots)
+
+
+@dataclass
+class Comparison:
+    """What was compared, and the segments that differ with what the reference found in them."""
+
+    streams: int
+    segments: int = 0
+    tokens: int = 0
+    different: list[tuple[Segment, Reference]] = field(default_factory=list)
+
+
+def compare(folder: Path, streams: int, *, seconds: float = 8.0, seed: int = 0) -> Comparison:
+    """Recognise this many streams, and every segment of them again with sherpa-onnx."""
+    segments = recognised_segments(folder, streams, seconds=seconds, seed=seed)
+    expected = reference_tokens(folder, [segment.samples for segment in segments])
+    result = Comparison(streams, len(segments), sum(len(segment.tokens) for segment in segments))
+    result.different = [pair for pair in zip(segments, expected, strict=True) if pair[0].found != pair[1]]
+    return result
+
+
+def recognised_segments(folder: Path, streams: int, *, seconds: float, seed: int) -> list[Segment]:
+    """The segments of streams that begin and end at different times, and are divided in any way.
+
+    One stream in eight is given up in the middle, so the next one gets a slot with its remains.
+    """
+    public = read_model_folder(folder)
+    model, search = RecordingModel(public, "recorded"), greedy_search(public, SLOTS)
+    segments = model.follow(search, public.tokens)
+    recogniser = Recogniser(model, {"greedy": search}, slots=SLOTS, idle_limit_s=float("inf"))
+    options = StreamOptions(
+        step_ms=model.step_ms[0], search="greedy", endpoint=EndpointRule(after_text_ms=600, without_text_ms=1000)
+    )
+    random = np.random.default_rng(seed)
+    waiting = list(range(streams))
+    live: dict[int, NDArray[np.int16]] = {}
+    while waiting or live:
+        while waiting and len(live) < SLOTS and random.random() < 0.5:
+            number = waiting.pop()
+            live[number] = random_sound(random, float(random.uniform(0.5, 1.5)) * seconds)
+            recogniser.open(number, options)
+        chunks = []
+        for number in [number for number in live if random.random() < 0.6]:
+            length = int(random.integers(0, 16_000))
+            given, live[number] = live[number][:length], live[number][length:]
+            flush = random.random() < 0.02
+            chunks.append(Chunk(number, given, flush=flush, end=not len(live[number])))
+        for _, answer in recogniser.step(chunks):
+            if isinstance(answer, Exception):
+                raise answer
+        for number in [number for number in live if not len(live[number])]:
+            del live[number]
+        for number in [number for number in live if random.random() < 0.01]:
+            recogniser.close(number)
+            del live[number]
+    return segments

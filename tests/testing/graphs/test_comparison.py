@@ -1,0 +1,36 @@
+"""The recogniser finds what sherpa-onnx finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamer.engine.graphs.graph_model import GraphModel
+from streamer.engine.models.streaming_model import ModelState
+from streamer.testing.graphs.comparison import compare
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
+
+
+@pytest.mark.parametrize("make", [make_ctc_folder, make_transducer_folder])
+def test_the_same_tokens_in_the_same_frames(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    """24 streams of different ages in 12 slots: each segment is as a new stream of sherpa-onnx has it."""
+    found = compare(make(tmp_path), 24, seconds=4)
+    assert found.different == []
+    assert found.segments > 50
+    assert found.tokens > 300
+
+
+def test_a_fault_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot that keeps a single number of the stream before gives other tokens."""
+    reset = GraphModel.reset
+
+    def forgetful(self: GraphModel, state: ModelState, slots: list[int]) -> None:
+        kept = state["processed_lens"].copy()
+        reset(self, state, slots)
+        state["processed_lens"] = np.where(kept > 0, 16, kept)
+
+    monkeypatch.setattr(GraphModel, "reset", forgetful)
+    assert compare(make_transducer_folder(tmp_path), 12, seconds=2).different
