@@ -19,7 +19,7 @@ import torch
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import BundleError
-from streamer.engine.turn.turn_model import TurnModel
+from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.limits import STEP_MS, STEPS_MS
 from streamer.training.data.alignment import read_alignments
 from streamer.training.data.corpus import Corpus, CorpusError
@@ -40,7 +40,7 @@ def main() -> int:
     try:
         corpus, alignments = Corpus(options.work, "dev"), read_alignments(options.work, "dev")
         recogniser = load_recogniser(options.bundle, slots=TOGETHER)
-        judge = TurnModel.load(options.bundle).over
+        judge = PunctuationModel.load(options.bundle).over
     except (BundleError, CorpusError, ModelFileError) as error:
         print(f"measure_turns: {error}", file=sys.stderr)
         return 1
