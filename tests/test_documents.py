@@ -72,6 +72,18 @@ def test_a_program_that_tests_a_client_runs(service: Service, place: Path, numbe
     assert shown.strip() in ("nothing is lost and nothing is doubled", "a program of mine")
 
 
+def test_the_agent_stops_and_answers(service: Service, place: Path) -> None:
+    """It repeats both recordings, and stops repeating the first one when the second begins."""
+    [program] = blocks("how-to/agent.md", "python")
+    shown = run([sys.executable, "-W", "error", "-c", program], place, service)
+    assert len(re.findall(r"^user: ", shown, re.MULTILINE)) >= 2
+    first, stopped, second = shown.partition("The agent stops ")
+    assert stopped
+    assert "agent: " in first
+    assert len(re.findall(r"The agent answers -?\d+ ms after the last word", first)) >= 1
+    assert "airplane" in second
+
+
 def test_python_programs_are_there() -> None:
     """There are programs for both clients, for both uses, and for errors."""
     programs = blocks("how-to/python.md", "python")

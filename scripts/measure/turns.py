@@ -1,6 +1,6 @@
 """Measures the end of turns: how many turns are cut in two, and how late the final comes after the last word.
 
-    python scripts/measure/turns.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--turns 150] [--step-ms 320]
+    python scripts/measure/turns.py --work PREPARED --bundle asr_repo/streaming_asr/1 [--step-ms 320]
 
 A turn is an utterance of dev. It is measured as it was spoken, with the pauses of its speaker, and once more with a
 further pause of 200 to 1500 ms between two of its words. The delay is the time from the end of the last word, as an
@@ -19,7 +19,7 @@ import torch
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import BundleError
-from streamer.engine.turn.turn_model import TurnModel
+from streamer.engine.punctuation.punctuation_model import PunctuationModel
 from streamer.limits import STEP_MS, STEPS_MS
 from streamer.training.data.alignment import read_alignments
 from streamer.training.data.corpus import Corpus, CorpusError
@@ -32,15 +32,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
     parser.add_argument("--bundle", type=Path, required=True)
-    parser.add_argument("--turns", type=int, default=150)
+    parser.add_argument("--turns", type=int, default=100)
     parser.add_argument("--step-ms", type=int, choices=STEPS_MS, default=STEP_MS)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(1)
     try:
         corpus, alignments = Corpus(options.work, "dev"), read_alignments(options.work, "dev")
         recogniser = load_recogniser(options.bundle, slots=TOGETHER)
-        judge = TurnModel.load(options.bundle).over
+        judge = PunctuationModel.load(options.bundle).over
     except (BundleError, CorpusError, ModelFileError) as error:
         print(f"measure_turns: {error}", file=sys.stderr)
         return 1

@@ -6,8 +6,7 @@
 - `rescoring.safetensors` (optional): a neural language model that compares the alternatives where a segment ends
 - `calibration.json` (optional): corrections of times and confidences
 - `activity.pt` (optional): the network that detects whether somebody is speaking
-- `punctuation.safetensors` (optional): marks and capitals for the written form
-- `turns.safetensors` (optional): whether a turn is over after the words so far
+- `punctuation.safetensors` (optional): marks and capitals for the written form, and the end of turns
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from streamer.engine.search.beam_search import BeamSearch
 from streamer.engine.search.greedy_search import GreedySearch
 from streamer.engine.search.search import Search
 from streamer.engine.text.calibration import CALIBRATION_FILE, Calibration
-from streamer.engine.turn.turn_model import TURNS_FILE, TurnModel
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEXICON_FILE = "lexicon.safetensors"
@@ -120,7 +118,6 @@ def _recogniser(
         beam = BeamSearch(lexicon, language, units, slots, options, device=device, letters=letters, rescorer=rescorer)
         calibration = Calibration.load(folder / CALIBRATION_FILE) if (folder / CALIBRATION_FILE).exists() else None
         punctuation = PunctuationModel.load(folder) if (folder / PUNCTUATION_FILE).exists() else None
-        turns = TurnModel.load(folder).over if (folder / TURNS_FILE).exists() else None
     except (ModelFileError, OSError, TypeError, ValueError) as error:
         raise BundleError(str(error)) from error
     searches: dict[str, Search] = {"lexicon": beam, "greedy": GreedySearch(model.units["characters"], slots)}
@@ -131,7 +128,6 @@ def _recogniser(
         calibration=calibration,
         punctuation=punctuation,
         acoustics=acoustics,
-        turns=turns,
         idle_limit_s=idle_limit_s,
     )
 

@@ -25,7 +25,7 @@ from streamer.engine.text.calibration import Calibration
 from streamer.engine.text.result_builder import ResultBuilder
 from streamer.engine.text.sentence_marks import Asking, SentenceMarks, Window
 from streamer.engine.turn.turn_rule import TurnRule
-from streamer.engine.turn.turn_watch import Judge, TurnWatch
+from streamer.engine.turn.turn_watch import TurnWatch
 from streamer.engine.work import NotNow, Work
 
 if TYPE_CHECKING:
@@ -67,21 +67,19 @@ class Recogniser:
         calibration: Calibration | None = None,
         punctuation: PunctuationModel | None = None,
         acoustics: Acoustics | None = None,
-        turns: Judge | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are those that streams may choose from, each with room for all slots.
 
-        Without `punctuation`, the written form has no marks, and capitals only where rules give them. Without
-        `acoustics`, the model computes the audio here. Without `turns`, the words say nothing about the end of a turn.
+        Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words
+        say nothing about the end of a turn. Without `acoustics`, the model computes the audio here.
         """
         self.model = model
         self.searches = searches
         self._acoustics = acoustics or ModelAcoustics(model, slots)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
-        self._turns = turns
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         self._streams: OpenStreams[Stream] = OpenStreams(slots, idle_limit_s, clock, self._release)
         self._preparations = Preparations()
@@ -205,7 +203,9 @@ class Recogniser:
 
     def _watch(self, options: StreamOptions) -> TurnWatch | None:
         rule = options.endpoint
-        return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), self._turns) if rule.turn else None
+        # The words of a model that writes have marks and capitals, which the punctuation model does not know.
+        judge = None if self._punctuation is None or self.model.writes else self._punctuation.over
+        return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge) if rule.turn else None
 
     def _preparation(self, slot: int, options: StreamOptions) -> Work[None]:
         settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)

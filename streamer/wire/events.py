@@ -75,10 +75,10 @@ class Final:
     words: tuple[Word, ...] | None = None
     spoken: str | None = None
     alternatives: tuple[Alternative, ...] | None = None
-    turn: float | None = None  # how likely it was that the turn was over, if its end ended the segment
     cut_ms: int | None = None  # audio from here on belongs to later segments; a model sends this as a cut
     channel: int | None = None
     context: TextContext | None = None  # for a session that goes on from the cut; a model sends this with a cut
+    turn: float | None = None  # how likely it was that the turn was over, if its end ended the segment
 
 
 class SpeechState(str, Enum):

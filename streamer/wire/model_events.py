@@ -124,7 +124,7 @@ def _final(event: Mapping[str, Any]) -> Final:
         _parts(event, "words", _word),
         _optional(event, "spoken", str),
         _parts(event, "alternatives", _alternative),
-        _number(event, "turn") if "turn" in event else None,
+        turn=_number(event, "turn") if "turn" in event else None,
     )
 
 

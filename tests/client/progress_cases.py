@@ -171,6 +171,7 @@ CASES = [
             turn(5, "resumed", 1, 5320),
             turn(6, "end", 2, 5320),
         ],
+        restarts=1,
     ),
     Case(
         "a final soon after its last word is not abrupt if a turn ended there",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +25,16 @@ def judge(words: Sequence[str]) -> float:
     return {"z": 0.999, "y": 0.6}.get(words[-1][-1], 0.001)
 
 
-def make(*, judged: bool = True) -> Recogniser:
+class Judge:
+    """Stands for the punctuation model, of which only this is asked here."""
+
+    def __init__(self, over: Callable[[Sequence[str]], float]) -> None:
+        self.over = over
+
+
+def make(over: Callable[[Sequence[str]], float] | None = judge) -> Recogniser:
     searches = {"lexicon": GreedySearch(UNITS, 1)}
-    return Recogniser(HearingModel(), searches, slots=1, turns=judge if judged else None)
+    return Recogniser(HearingModel(), searches, slots=1, punctuation=Judge(over) if over else None)  # type: ignore[arg-type]
 
 
 def finals(events: Sequence[StreamEvent]) -> list[Final]:
@@ -82,7 +89,7 @@ def test_without_a_judge_the_silence_decides() -> None:
         lengths = {
             final.audio_ms - final.end_ms
             for last in "bz"
-            for final in finals(hear(make(judged=False), [say("a" + last), silence(3000)], options))
+            for final in finals(hear(make(None), [say("a" + last), silence(3000)], options))
         }
         assert len(lengths) == 1
         waits += lengths
@@ -97,9 +104,7 @@ def test_any_chunking_gives_the_same_turns(seed: int) -> None:
     words, audio = talk(seed, words=20)
     rule = replace(TURNS.endpoint, eagerness=dice.choice(["low", "medium", "high"]), longest_pause_ms=700)
     options = replace(TURNS, step_ms=dice.choice([160, 320, 640]), endpoint=rule)
-    recogniser = Recogniser(
-        HearingModel(), {"lexicon": GreedySearch(UNITS, 1)}, slots=1, turns=lambda spoken: len(spoken[-1]) / 7
-    )
+    recogniser = make(lambda spoken: len(spoken[-1]) / 7)
     audio = np.concatenate([audio, silence(3000)])[: 16_000 * 29]
     events = hear(recogniser, [audio], options)
     assert hear(recogniser, pieces(audio, dice), options) == events

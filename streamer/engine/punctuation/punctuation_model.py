@@ -22,6 +22,7 @@ PUNCTUATION_FILE = "punctuation.safetensors"
 _FILE = ModelFileKind("punctuation model", "punctuation", "streamer-punctuation-1", "train_punctuation.py")
 _MARKS = tuple(Mark)
 _CASES = tuple(Case)
+_END_MS = 600  # a pause after which a segment may have ended, as the network knows it
 _NO_WORD = (0,) * (1 + AFFIXES)
 _REMEMBERED = 8192  # words whose rows are remembered
 _HALF_LIMIT = 60_000  # the greatest value of a weight in half precision, about
@@ -51,6 +52,17 @@ class PunctuationModel:
         return self._network.shape.ahead
 
     @torch.inference_mode()
+    def over(self, words: Sequence[str]) -> float:
+        """How likely it is that a sentence is over after these words, if the speaker pauses there."""
+        window = [HeardWord(word.lower(), 0) for word in words[-self.behind :]]
+        if not window:
+            return 0.0
+        line = _Line(self._numbers, self._network.shape.gap)
+        line.add([*window[:-1], HeardWord(window[-1].word, _END_MS)])
+        chances = torch.softmax(self._scores(line)[0][len(window) - 1], 0).tolist()
+        return float(sum(chance for mark, chance in zip(_MARKS, chances, strict=True) if mark.ends_sentence))
+
+    @torch.inference_mode()
     def read(self, windows: Sequence[Sequence[HeardWord]]) -> list[list[MarkedWord]]:
         """The answer for every word of each window.
 
@@ -62,6 +74,15 @@ class PunctuationModel:
         starts = [line.add(window) for window in windows]
         if not line.rows:
             return [[] for _ in windows]
+        marks, cases = self._scores(line)
+        answers = list(zip(marks.argmax(1).tolist(), cases.argmax(1).tolist(), strict=True))
+        return [
+            [MarkedWord(_MARKS[mark], _CASES[case]) for mark, case in answers[start : start + len(window)]]
+            for start, window in zip(starts, windows, strict=True)
+        ]
+
+    def _scores(self, line: _Line) -> tuple[Tensor, Tensor]:
+        """The scores of the marks and of the cases [places, kinds] of all words of a line."""
         line.fill()
         table = torch.tensor(line.rows)
         vectors = self._vectors(table)
@@ -69,11 +90,7 @@ class PunctuationModel:
         taken = (table[:, 1] != 0).float()
         taken[line.ends] = 1.0
         marks, cases = self._network(vectors.unsqueeze(0), torch.tensor([line.pauses]), taken.unsqueeze(0))
-        answers = list(zip(marks[0].argmax(1).tolist(), cases[0].argmax(1).tolist(), strict=True))
-        return [
-            [MarkedWord(_MARKS[mark], _CASES[case]) for mark, case in answers[start : start + len(window)]]
-            for start, window in zip(starts, windows, strict=True)
-        ]
+        return marks[0], cases[0]
 
     def _vectors(self, numbers: Tensor) -> Tensor:
         """The vectors of words [words, embedding]: the sums of their rows, always added in the same order."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streamer.limits import EAGERNESS, LONGEST_PAUSE_MS
 
 UNKNOWN = 0.5
-"""The probability where no model of turns judges the words: the silence alone decides."""
+"""The probability where nothing judges the words: the silence alone decides."""
 
 LOOK_MS = 160
 """A shorter pause is not judged: it may be within a word."""
@@ -21,7 +21,7 @@ EAGER_OVER = 0.5
 class Patience:
     """The pause that ends a turn: `surely_ms` where the words are as good as complete, and longer where they are not.
 
-    It grows by `doubt_ms` whenever the odds that the turn is over are e times smaller than `sure`, as logarithm.
+    It grows by `doubt_ms` for each unit by which the logarithm of the odds that the turn is over is below `sure`.
     """
 
     surely_ms: int
@@ -36,9 +36,9 @@ class Patience:
 
 # Chosen on dev by scripts/measure/turns.py.
 PATIENCE = {
-    "low": Patience(480, 320, 3.0),
-    "medium": Patience(200, 300, 1.0),
-    "high": Patience(160, 200, 0.0),
+    "low": Patience(480, 600, 2.5),
+    "medium": Patience(240, 600, 2.0),
+    "high": Patience(160, 600, 1.5),
 }
 
 

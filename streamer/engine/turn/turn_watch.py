@@ -28,7 +28,6 @@ class TurnWatch:
         self.over = UNKNOWN  # the probability that the turn is over, as judged last
         self._rule = rule
         self._judge = judge
-        self._judged: Hypothesis | None = None
         self._words: list[str] = []  # those that were judged
         self._worded = False  # the pause follows a word
         self._eager = False  # the client was told that the turn is probably over
@@ -38,14 +37,17 @@ class TurnWatch:
     ) -> int | None:
         """The pause that ends the turn. None if the present one is too short to judge, or follows no word.
 
-        `finish` gives the words if the segment ended here.
+        `finish` gives the words if the segment ended here, which takes some time.
         """
         if paused_ms < LOOK_MS or not (found.words or found.running):
             self._worded = False
             return None
-        if found != self._judged:
-            self._judged, self._words = found, [word.text for word in finish()]
-            self.over = self._judge(self._words) if self._judge and self._words else UNKNOWN
+        # The words of `finish` are chosen to be a complete sentence, so they say less about what is missing. They are
+        # asked for only where a single word is not identified yet.
+        words = [word.text for word in found.words or finish()]
+        if words != self._words:
+            self._words = words
+            self.over = self._judge(words) if self._judge and words else UNKNOWN
         self._worded = bool(self._words)
         return self._rule.pause_ms(self.over) if self._worded else None
 
@@ -63,5 +65,5 @@ class TurnWatch:
     def begin(self) -> TurnState | None:
         """Another segment begins. Returns what is to be said if the one before has not ended in a pause."""
         eager = self._eager
-        self._eager, self._worded, self._judged = False, False, None
+        self._eager, self._worded, self._words = False, False, []
         return TurnState.RESUMED if eager else None

@@ -34,6 +34,7 @@ COMPARED = {
 }
 MARKS = {"marks-text": "| held-out text", "marks-speech": "| speech |", "marks-cost": "| streams in a call"}
 """How the tables about marks begin, in the order in which they are printed."""
+TURNS = ("turns", "turns-160")
 HOTWORDS = ["none", "its own rare words", "and 10 others", "and 100 others", "none", "100 that are not said"]
 
 Figures = Mapping[str, Any]
@@ -67,6 +68,9 @@ def blocks(folder: Path) -> dict[str, Write]:
         found["calibration"] = lambda _: calibration(printed("calibration"))
     if there("marks.txt"):
         found |= {name: lambda _, name=name: marks(name, printed("marks")) for name in MARKS}  # type: ignore[misc]
+    for name in TURNS:
+        if there(f"{name}.txt"):
+            found[name] = lambda _, name=name: _printed_table(printed(name), "| end of")  # type: ignore[misc]
     if there("hotwords.txt"):
         found["hotwords"] = lambda _: hotwords(printed("hotwords"))
     return found
@@ -127,8 +131,7 @@ def calibration(lines: list[str]) -> str:
 
 def marks(name: str, lines: list[str]) -> str:
     """One of the tables about marks, as it was printed."""
-    start = next(number for number, line in enumerate(lines) if line.startswith(MARKS[name]))
-    return "\n".join(takewhile(lambda line: line.startswith("|"), lines[start:]))
+    return _printed_table(lines, MARKS[name])
 
 
 def hotwords(lines: list[str]) -> str:
@@ -139,6 +142,11 @@ def hotwords(lines: list[str]) -> str:
     for label, (_, utterances, said, recall, false, _, wrong) in zip(HOTWORDS, rows, strict=True):
         written.append([label, utterances, "none" if said == "0" else said, recall, false, wrong])
     return table([head, *written])
+
+
+def _printed_table(lines: list[str], head: str) -> str:
+    start = next(number for number, line in enumerate(lines) if line.startswith(head))
+    return "\n".join(takewhile(lambda line: line.startswith("|"), lines[start:]))
 
 
 def _setting(report: Figures) -> dict[str, str]:

@@ -83,6 +83,13 @@ def release_steps(places: ReleasePlaces) -> list[ReleaseStep]:
             )
         ),
         ReleaseStep("pauses", "what endpoints cost", script("measure/pauses", *speech), EVERYTHING, 3),
+        *(
+            ReleaseStep(
+                name, f"ends of turns, steps of {step_ms} ms",
+                script("measure/turns", *speech, "--step-ms", step_ms), (*EVERYTHING, PUNCTUATION_FILE), 4,
+            )
+            for name, step_ms in (("turns", "320"), ("turns-160", "160"))
+        ),
         ReleaseStep("activity", "speech events", script("measure/activity", *speech), (ACTIVITY_FILE,), 10),
         *([marks] if places.text else []),
         ReleaseStep(

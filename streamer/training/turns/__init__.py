@@ -1,1 +1,1 @@
-"""Training and measuring the turn model."""
+"""Measuring the end of turns."""

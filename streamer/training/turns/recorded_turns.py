@@ -48,7 +48,7 @@ class Step:
     frames: int
     found: Hypothesis
     quiet: int
-    last: tuple[HypothesisWord, ...]  # the words if the segment ended here, once the speaker pauses
+    last: tuple[HypothesisWord, ...]  # the words if the segment ended here, in a pause after the first of them
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def record(turns: Sequence[SpokenTurn], model: StreamingModel, search: Search, s
                 found = found if tracker.opened else NO_WORDS
                 frames = end // model.frame_samples
                 pausing = paused(found, frames, tracker.quiet) * 40 >= LOOK_MS
-                last = search.finish([slot])[0].words if pausing and (found.words or found.running) else ()
+                last = search.finish([slot])[0].words if pausing and found.running and not found.words else ()
                 steps[slot].append(Step(frames, found, tracker.quiet, last))
         yield from (RecordedTurn(turn, own) for turn, own in zip(group, steps, strict=True))
 

@@ -125,3 +125,13 @@ def test_a_file_without_a_part_is_named(model: PunctuationModel, tmp_path: Path,
     save_file(tensors, path, {"punctuation": json.dumps(described)})
     with pytest.raises(ModelFileError, match="lacks a part of a punctuation model"):
         PunctuationModel.load(tmp_path)
+
+
+def test_whether_a_sentence_is_over_depends_on_the_last_words(model: PunctuationModel) -> None:
+    """It is a probability, and the same bits whatever comes before the words that the network sees."""
+    words = [word.word for word in text(60)]
+    answers = [model.over(words[:number]) for number in range(1, 40)]
+    assert len(set(answers)) > 30
+    assert all(0 < answer < 1 for answer in answers)
+    assert model.over(words) == model.over(words[-model.behind :]) == model.over([word.upper() for word in words])
+    assert model.over([]) == 0.0
