@@ -12,8 +12,12 @@ from typing import Any, ClassVar, TypeVar
 
 from streamer.limits import MOST_CONTEXT_WORDS
 from streamer.wire.errors import kind_of
-from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Word
+from streamer.wire.events import Alternative, Final, Flushed, HeadEvent, Partial, Speech, SpeechState, Word
 from streamer.wire.text_context import ContextWord
+
+# A head of the operator's own may say anything, but not without a bound: the service keeps what it says for a while.
+LONGEST_HEAD_NAME = 64
+LONGEST_HEAD_CONTENT = 4096
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Other:
     fields: Mapping[str, Any]
 
 
-ModelEvent = Opened | Partial | Final | Speech | Cut | Flushed | Heard | Again | Other
+ModelEvent = Opened | Partial | Final | Speech | HeadEvent | Cut | Flushed | Heard | Again | Other
 T = TypeVar("T")
 
 
@@ -121,6 +125,14 @@ def _speech(event: Mapping[str, Any]) -> Speech:
     return Speech(SpeechState(_required(event, "state", str)), _required(event, "at_ms", int))
 
 
+def _head(event: Mapping[str, Any]) -> HeadEvent:
+    name, found = _required(event, "name", str), _required(event, "content", dict)
+    if not 0 < len(name) <= LONGEST_HEAD_NAME or len(json.dumps(found)) > LONGEST_HEAD_CONTENT:
+        limits = f"1 to {LONGEST_HEAD_NAME} characters, and its 'content' at most {LONGEST_HEAD_CONTENT}"
+        raise ValueError(f"the 'name' of 'head' must have {limits}")
+    return HeadEvent(name, _required(event, "at_ms", int), found)
+
+
 def _cut(event: Mapping[str, Any]) -> Cut:
     context = _parts(event, "context", _context_word)
     if context is not None and len(context) > MOST_CONTEXT_WORDS:
@@ -150,6 +162,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], ModelEvent]] = {
     "partial": _partial,
     "final": _final,
     "speech": _speech,
+    "head": _head,
     "cut": _cut,
     "flushed": _flushed,
     "heard": _heard,

@@ -13,17 +13,15 @@ FAULT_FILE = "fault"
 SLOW_S = 1.0
 HEAD = "activity_head"
 
-_MODEL = """import importlib.util
-import time
+_MODEL = """import time
 from pathlib import Path
 
-spec = importlib.util.spec_from_file_location("shipped_model", {shipped!r})
-shipped = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(shipped)
+from streamer.adapters.activity_model import ActivityModel
+
 FAULT = Path({fault!r})
 
 
-class TritonPythonModel(shipped.TritonPythonModel):
+class TritonPythonModel(ActivityModel):
     def load(self, instance):
         streams = super().load(instance)
         self._step, self._head._network.step = self._head._network.step, self._compute_step
@@ -61,9 +59,7 @@ def faulty_repository(folder: Path, idle_s: float) -> Path:
     config, changed = re.subn(r"(max_sequence_idle_microseconds:) \d+", idle, config)
     assert changed == 1
     (head / "config.pbtxt").write_text(config)
-    (head / "1" / "model.py").write_text(
-        _MODEL.format(shipped=str(shipped / "1" / "model.py"), fault=str(folder / FAULT_FILE), slow=SLOW_S)
-    )
+    (head / "1" / "model.py").write_text(_MODEL.format(fault=str(folder / FAULT_FILE), slow=SLOW_S))
     return folder
 
 

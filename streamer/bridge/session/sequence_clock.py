@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.wire.events import Final, Partial, Speech, Word
+from streamer.wire.events import Final, HeadEvent, Partial, Speech, Word
 
 
 class SequenceClock:
@@ -51,6 +51,10 @@ class SequenceClock:
         if not self._offset:
             return speech
         return replace(speech, at_ms=self._at(speech.at_ms))
+
+    def head(self, event: HeadEvent) -> HeadEvent:
+        """Convert to the session's time."""
+        return replace(event, at_ms=_ms(self._offset) + event.at_ms) if self._offset else event
 
     def partial(self, partial: Partial) -> Partial:
         """Convert to the session's times."""
