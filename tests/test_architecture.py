@@ -84,10 +84,18 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.__main__": ("streamer.cli",),
     "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (
-        *("streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine", "streamer.evaluate"),
+        *(
+            "streamer.adapters",
+            "streamer.audio",
+            "streamer.bridge",
+            "streamer.client",
+            "streamer.engine",
+            "streamer.evaluate",
+        ),
         *("streamer.limits", "streamer.triton", "streamer.wire"),
     ),
-    "asr_repo": ("streamer.engine",),
+    "streamer.adapters": ("streamer.engine",),
+    "asr_repo": ("streamer.adapters", "streamer.engine"),
     "scripts": ("streamer",),
     "tests": ("streamer",),
 }

@@ -1,6 +1,6 @@
 """Trains a keyword spotter on the frames of the encoder, measures it, and makes a model repository with it.
 
-    python scripts/train/train_keywords.py --work PREPARED --to REPOSITORY [--words up,down] [--minutes 1.5]
+    python scripts/train/train_keywords.py --work PREPARED --to REPOSITORY [--words up,down] [--minutes 0.8]
 
 PREPARED has the prepared and aligned `train` and `dev` (scripts/data/prepare_speech.py, scripts/data/align_speech.py).
 All of it takes less than five minutes of processor time on one core. The encoder stays as it is. Afterwards
@@ -37,9 +37,9 @@ def main() -> int:
     parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
     parser.add_argument("--to", type=Path, required=True, help="folder that becomes the model repository")
     parser.add_argument("--words", default=WORDS, help=f"the keywords (default: {WORDS})")
-    parser.add_argument("--hours", type=float, default=1.2, help="hours of speech to learn from")
+    parser.add_argument("--hours", type=float, default=2.0, help="hours of speech to learn from")
     parser.add_argument("--measured-hours", type=float, default=0.5, help="hours of other speech to measure with")
-    parser.add_argument("--minutes", type=float, default=1.5, help="minutes of processor time for the training")
+    parser.add_argument("--minutes", type=float, default=0.8, help="minutes of processor time for the training")
     parser.add_argument("--most-false", type=float, default=20.0, help="false alarms an hour that are accepted")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

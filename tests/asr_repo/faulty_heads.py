@@ -1,4 +1,4 @@
-"""Makes a model repository whose activity head fails once whenever it is told to."""
+"""Makes a model repository whose activity head fails once whenever it is told to, with a keyword spotter."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from streamer.engine.heads.keyword_spotter import WINDOW, KeywordNetwork
+from streamer.training.keywords.repository import keyword_repository
 from streamer.triton.repository import asr_repository
 
 Fault = Literal["raises", "fails", "is slow"]
@@ -49,9 +53,8 @@ class TritonPythonModel(ActivityModel):
 
 def faulty_repository(folder: Path, idle_s: float) -> Path:
     """Link the shipped models into this folder, but one head. It forgets an idle sequence after `idle_s` seconds."""
-    for model in asr_repository().iterdir():
-        if model.name != HEAD:
-            (folder / model.name).symlink_to(model)
+    keyword_repository(folder, restless_network(192))
+    (folder / HEAD).unlink()
     shipped, head = asr_repository() / HEAD, folder / HEAD
     (head / "1").mkdir(parents=True)
     config = (shipped / "config.pbtxt").read_text()
@@ -61,6 +64,15 @@ def faulty_repository(folder: Path, idle_s: float) -> Path:
     (head / "config.pbtxt").write_text(config)
     (head / "1" / "model.py").write_text(_MODEL.format(fault=str(folder / FAULT_FILE), slow=SLOW_S))
     return folder
+
+
+def restless_network(width: int) -> KeywordNetwork:
+    """A network that was not trained: it hears its only word again and again."""
+    dice = np.random.default_rng(0)
+    sizes = {"mean": width, "reduce": (width, 2), "reduce_bias": 2, "hidden": (2 * WINDOW, 3), "hidden_bias": 3}
+    weights = {name: dice.normal(0, 1, size).astype(np.float32) for name, size in sizes.items()}
+    weights |= {"deviation": np.ones(width, np.float32), "output": np.zeros((3, 2), np.float32)}
+    return KeywordNetwork(("word",), 0.5, {**weights, "output_bias": np.zeros(2, np.float32)})
 
 
 def let_fail(repository: Path, fault: Fault) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from streamer.engine.heads.passage import Passage, Place
@@ -67,12 +68,11 @@ class KeywordNetwork:
         if not path.is_file():
             raise KeywordsError(f"{path} is missing: run scripts/train/train_keywords.py")
         try:
-            with path.open("rb") as file:
-                size = int.from_bytes(file.read(8), "little")
-                described = json.loads(file.read(size))["__metadata__"]
+            with safe_open(path, "numpy") as file:
+                described = file.metadata()
             words = tuple(json.loads(described["words"]))
             return cls(words, float(described["threshold"]), load_file(path))
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
             raise KeywordsError(f"{path} does not have a keyword spotter: {error}") from error
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 from streamer.engine.heads.keyword_spotter import WINDOW, KeywordNetwork
 from streamer.training.keywords.material import Spoken
 
-REDUCED, HIDDEN = 32, 64
+REDUCED, HIDDEN = 24, 48
 # The frames after the end of a word in which it should be told, and those around them that do not count.
 TELLING, DOUBTFUL = 3, 3
 IGNORED = -100
@@ -29,11 +29,13 @@ class _Trained(nn.Module):
         self.reduce = nn.Linear(width, REDUCED)
         self.hidden = nn.Conv1d(REDUCED, HIDDEN, WINDOW)
         self.output = nn.Linear(HIDDEN, 1 + words)
+        self.drop = nn.Dropout(0.3)
 
     def forward(self, frames: Tensor) -> Tensor:
         """Scores [batch, frames - WINDOW + 1, 1 + words] of normalised frames."""
-        reduced = functional.relu(self.reduce(frames)).transpose(1, 2)
-        scores: Tensor = self.output(functional.relu(self.hidden(reduced)).transpose(1, 2))
+        reduced = functional.relu(self.reduce(self.drop(frames))).transpose(1, 2)
+        hidden = functional.relu(self.hidden(functional.dropout1d(reduced, 0.2, self.training)))
+        scores: Tensor = self.output(self.drop(hidden.transpose(1, 2)))
         return scores
 
 
@@ -48,7 +50,7 @@ def train(
     labels = [_labels(each) for each in material]
     with_keywords = [number for number, each in enumerate(material) if each.keywords]
     network = _Trained(frames.shape[1], len(words))
-    optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.02)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.1)
     weight = torch.full((1 + len(words),), KEYWORD_WEIGHT)
     weight[0] = 1.0
     step, begun, recent = 0, time.process_time(), 0.0
@@ -60,7 +62,6 @@ def train(
             rows.append(piece)
             wanted.append(label)
         inputs = torch.from_numpy((np.stack(rows) - mean) / deviation)
-        inputs = functional.dropout(inputs, 0.1)
         for group in optimiser.param_groups:
             group["lr"] = 3e-3 * min(1.0, (step + 1) / 20) * (1 - progress)
         scores = network(inputs)
