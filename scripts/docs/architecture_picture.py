@@ -84,7 +84,7 @@ BOXES: Final = (
         "sequence batcher",
         "part of Triton: a stream stays with its instance; all streams with audio are one batch",
     ),
-    Box(330, 520, 238, 88, "room", "asr_repo", "model.py: requests to chunks, events to one answer per request"),
+    Box(330, 520, 238, 88, "room", "asr_repo, adapters", "requests to chunks, events to one answer per request; in one model, or in steps"),
     Box(602, 520, 322, 88, "room", "engine", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
     Box(20, 650, 920, 90, "frame", "Other rooms"),
