@@ -38,6 +38,7 @@ LONGEST = (
     "web/test_session.py",
     "commands/test_batch.py",
     "web/test_page_speaking.py",
+    "asr_repo/test_asr_heads.py",
     "bridge/upstreams/test_rollover.py",
     "test_long_session.py",
     "test_tour.py",

@@ -87,9 +87,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.__main__": ("streamer.cli",),
     "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (
-        *("streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine", "streamer.evaluate"),
-        *("streamer.graphs", "streamer.limits", "streamer.triton", "streamer.wire"),
+        *("streamer.adapters", "streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine"),
+        *("streamer.evaluate", "streamer.graphs", "streamer.limits", "streamer.triton", "streamer.wire"),
     ),
+    "streamer.adapters": ("streamer.engine",),
     "asr_repo": ("streamer.adapters", "streamer.engine"),
     "scripts": ("streamer",),
     "tests": ("streamer",),

@@ -31,6 +31,8 @@ text{fill:#b8c7cb}.edge{fill:#8fa2a8}.name{fill:#f0f6f6}
 
 DRIVER: Final = "driver: one task for each session reads, another sends"
 SESSION: Final = "a session as state machines: input, deadlines, messages to the client"
+BATCHER: Final = "part of Triton: a stream stays with its instance; all streams with audio are one batch"
+ADAPTERS: Final = "requests to chunks, events to one answer per request; in one model, or in steps"
 ENGINE: Final = "slots; features, encoder, activity; search and language; segment ends; text"
 
 
@@ -84,7 +86,15 @@ BOXES: Final = (
         "sequence batcher",
         "part of Triton: a stream stays with its instance; all streams with audio are one batch",
     ),
-    Box(330, 520, 238, 88, "room", "asr_repo", "model.py: requests to chunks, events to one answer per request"),
+    Box(
+        330,
+        520,
+        238,
+        88,
+        "room",
+        "asr_repo, adapters",
+        "requests to chunks, events to one answer per request; in one model, or in steps",
+    ),
     Box(602, 520, 322, 88, "room", "engine", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
     Box(20, 650, 920, 90, "frame", "Other rooms"),

@@ -6,7 +6,7 @@ may send other events; the client passes them on.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 
 class PartialWord(TypedDict):
@@ -114,6 +114,20 @@ class Turn(_OfTurn):
     audio_ms: int
 
 
+class _OfHead(TypedDict, total=False):
+    channel: int  # with `multichannel`
+
+
+class HeadEvent(_OfHead):
+    """What a head of the operator's own found, such as a keyword."""
+
+    type: Literal["head"]
+    n: int
+    name: str  # of the head
+    at_ms: int
+    content: dict[str, Any]
+
+
 class Heard(TypedDict):
     """How much audio has been recognised so far."""
 
@@ -172,4 +186,4 @@ class Done(TypedDict):
     audio_ms: int
 
 
-Event = Ready | Partial | Final | Speech | Turn | Heard | Flushed | Recovered | Restarted | Error | Done
+Event = Ready | Partial | Final | Speech | Turn | HeadEvent | Heard | Flushed | Recovered | Restarted | Error | Done

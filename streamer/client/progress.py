@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streamer.client.kept_audio import LAG_MS
@@ -143,11 +143,14 @@ class _Channel:
     _changed_ms: float = -1  # when `_speaking` last changed
     _again_until_ms: float | None = None  # after a restart: changes up to this time come again
     _turn: tuple[int, float] = (-1, 0)  # the segment and the time of what was last said about a turn
+    _heads_ms: dict[str, float] = field(default_factory=dict)  # the time of the last event of each head
+    _heads_again_until_ms: dict[str, float] = field(default_factory=dict)
 
     def restart(self) -> int:
         """Another session of the service goes on at the cut. Returns the number of its first segment."""
         self.first_segment = self._segments
         self._again_until_ms = self._changed_ms
+        self._heads_again_until_ms = dict(self._heads_ms)
         return self.first_segment
 
     def tell(self, message: Message) -> bool:
@@ -157,12 +160,20 @@ class _Channel:
             return self._tell_speech(message)
         if kind == "turn" and not self._tell_turn(message):
             return False
+        if kind == "head":
+            return self._tell_head(message)
         if kind == "final":
             self._segments += 1
             self.context = message.pop("context", self.context)
         cut_ms = message.get("audio_ms" if kind == "flushed" else "cut_ms", 0)
         self.heard_ms = max(self.heard_ms, message.get("audio_ms", 0))
         self.cut_ms = max(self.cut_ms, cut_ms, self.heard_ms - self.window_ms)
+        return True
+
+    def _tell_head(self, event: Message) -> bool:
+        if event["at_ms"] <= self._heads_again_until_ms.get(event["name"], -1):
+            return False
+        self._heads_ms[event["name"]] = event["at_ms"]
         return True
 
     def _tell_speech(self, speech: Message) -> bool:

@@ -38,6 +38,16 @@ def steps_in(repository: Path) -> frozenset[str]:
     return frozenset(step.model_name for config in ensembles for step in config.ensemble_scheduling.step)
 
 
+def models_alone(repository: Path) -> tuple[str, ...]:
+    """Return the names of the models of a repository that are neither ensembles nor steps of one."""
+    steps, names = steps_in(repository), models_in(repository)
+    return tuple(
+        name
+        for name in names
+        if name not in steps and not model_config(repository / name).HasField("ensemble_scheduling")
+    )
+
+
 def linked_copy(
     repository: Path, copy: Path, models: Sequence[str], *, instances: int | None, slots: int | None
 ) -> None:

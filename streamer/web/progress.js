@@ -147,6 +147,10 @@ class Channel {
     #segments = 0;
     #speaking = false;
     #changedMs = -1; // when `#speaking` last changed
+    /** @type {Map<string, number>} the time of the last event of each head */
+    #headsMs = new Map();
+    /** @type {Map<string, number>} after a restart: events of heads up to these times come again */
+    #headsAgainUntilMs = new Map();
     /** @type {number | null} after a restart: changes up to this time come again */
     #againUntilMs = null;
     /** The segment and the time of what was last said about a turn. */
@@ -161,6 +165,7 @@ class Channel {
     restart() {
         this.firstSegment = this.#segments;
         this.#againUntilMs = this.#changedMs;
+        this.#headsAgainUntilMs = new Map(this.#headsMs);
         return this.firstSegment;
     }
 
@@ -168,6 +173,7 @@ class Channel {
     tell(message) {
         if (message.type === "speech") return this.#tellSpeech(message);
         if (message.type === "turn" && !this.#tellTurn(message)) return false;
+        if (message.type === "head") return this.#tellHead(message);
         if (message.type === "final") {
             this.#segments += 1;
             this.context = message.context ?? this.context;
@@ -176,6 +182,13 @@ class Channel {
         const cutMs = (message.type === "flushed" ? message.audio_ms : message.cut_ms) ?? 0;
         this.#heardMs = Math.max(this.#heardMs, message.audio_ms ?? 0);
         this.cutMs = Math.max(this.cutMs, cutMs, this.#heardMs - this.#windowMs);
+        return true;
+    }
+
+    /** @param {Message} event */
+    #tellHead(event) {
+        if (event.at_ms <= (this.#headsAgainUntilMs.get(event.name) ?? -1)) return false;
+        this.#headsMs.set(event.name, event.at_ms);
         return true;
     }
 

@@ -1,11 +1,12 @@
 """The messages from the service to a client: each kind is a class, and `render` turns one into text.
 
-`docs/reference/protocol.md` explains them. The model sends Partial, Final, Speech, Turn and Flushed in the same form
-(`model_events.py`), but with the times of its sequence.
+`docs/reference/protocol.md` explains them. The model sends Partial, Final, Speech, Turn, HeadEvent and Flushed in the
+same form (`model_events.py`), but with the times of its sequence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -119,6 +120,17 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class HeadEvent:
+    """What a head of the operator's own found in the speech, such as a keyword. `name` is the name of the head."""
+
+    type: ClassVar[str] = "head"
+    name: str
+    at_ms: int
+    content: Mapping[str, Any]
+    channel: int | None = None
+
+
+@dataclass(frozen=True)
 class Heard:
     """How much audio has been recognised so far."""
 
@@ -161,7 +173,7 @@ class Done:
     audio_ms: int
 
 
-Result = Partial | Final | Speech | Turn | Flushed
+Result = Partial | Final | Speech | Turn | HeadEvent | Flushed
 ServerMessage = Ready | Result | Heard | Recovered | Error | Done
 
 

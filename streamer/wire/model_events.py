@@ -16,6 +16,7 @@ from streamer.wire.events import (
     Alternative,
     Final,
     Flushed,
+    HeadEvent,
     Partial,
     Speech,
     SpeechState,
@@ -24,6 +25,10 @@ from streamer.wire.events import (
     Word,
 )
 from streamer.wire.text_context import ContextWord
+
+# A head of the operator's own may say anything, but not without a bound: the service keeps what it says for a while.
+LONGEST_HEAD_NAME = 64
+LONGEST_HEAD_CONTENT = 4096
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Other:
     fields: Mapping[str, Any]
 
 
-ModelEvent = Opened | Partial | Final | Speech | Turn | Cut | Flushed | Heard | Again | Other
+ModelEvent = Opened | Partial | Final | Speech | Turn | HeadEvent | Cut | Flushed | Heard | Again | Other
 T = TypeVar("T")
 
 
@@ -141,6 +146,14 @@ def _turn(event: Mapping[str, Any]) -> Turn:
     )
 
 
+def _head(event: Mapping[str, Any]) -> HeadEvent:
+    name, found = _required(event, "name", str), _required(event, "content", dict)
+    if not 0 < len(name) <= LONGEST_HEAD_NAME or len(json.dumps(found)) > LONGEST_HEAD_CONTENT:
+        limits = f"1 to {LONGEST_HEAD_NAME} characters, and its 'content' at most {LONGEST_HEAD_CONTENT}"
+        raise ValueError(f"the 'name' of 'head' must have {limits}")
+    return HeadEvent(name, _required(event, "at_ms", int), found)
+
+
 def _cut(event: Mapping[str, Any]) -> Cut:
     context = _parts(event, "context", _context_word)
     if context is not None and len(context) > MOST_CONTEXT_WORDS:
@@ -171,6 +184,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], ModelEvent]] = {
     "final": _final,
     "speech": _speech,
     "turn": _turn,
+    "head": _head,
     "cut": _cut,
     "flushed": _flushed,
     "heard": _heard,

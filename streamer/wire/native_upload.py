@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from streamer.transcript import event_line
 from streamer.wire.errors import bad, shown
-from streamer.wire.events import Done, Heard, Ready, ServerMessage, Speech, content
+from streamer.wire.events import Done, HeadEvent, Heard, Ready, ServerMessage, Speech, content
 from streamer.wire.events import Error as ErrorMessage
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.upload import JSON, SESSION_OPTIONS, TEXT, Problem, UploadFormat, flag
@@ -60,7 +60,7 @@ class NativeUpload(UploadFormat):
     def add(self, message: ServerMessage) -> None:
         """Keep what belongs to the transcript, and the lines of jsonl."""
         super().add(message)
-        if isinstance(message, (FinalMessage, Speech, Done)):
+        if isinstance(message, (FinalMessage, Speech, HeadEvent, Done)):
             self._lines.append(event_line({"type": message.type, **content(message)}))
 
     def event(self, message: ServerMessage) -> bytes:

@@ -1,4 +1,4 @@
-"""Makes a model repository whose activity head fails once whenever it is told to."""
+"""Makes a model repository whose activity head fails once whenever it is told to, with a keyword spotter."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from streamer.engine.heads.keyword_spotter import WINDOW, KeywordNetwork
+from streamer.training.keywords.repository import keyword_repository
 from streamer.triton.repository import asr_repository
 
 Fault = Literal["raises", "fails", "is slow"]
@@ -13,17 +17,15 @@ FAULT_FILE = "fault"
 SLOW_S = 1.0
 HEAD = "activity_head"
 
-_MODEL = """import importlib.util
-import time
+_MODEL = """import time
 from pathlib import Path
 
-spec = importlib.util.spec_from_file_location("shipped_model", {shipped!r})
-shipped = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(shipped)
+from streamer.adapters.activity_model import ActivityModel
+
 FAULT = Path({fault!r})
 
 
-class TritonPythonModel(shipped.TritonPythonModel):
+class TritonPythonModel(ActivityModel):
     def load(self, instance):
         streams = super().load(instance)
         self._step, self._head._network.step = self._head._network.step, self._compute_step
@@ -51,9 +53,8 @@ class TritonPythonModel(shipped.TritonPythonModel):
 
 def faulty_repository(folder: Path, idle_s: float) -> Path:
     """Link the shipped models into this folder, but one head. It forgets an idle sequence after `idle_s` seconds."""
-    for model in asr_repository().iterdir():
-        if model.name != HEAD:
-            (folder / model.name).symlink_to(model)
+    keyword_repository(folder, restless_network(192))
+    (folder / HEAD).unlink()
     shipped, head = asr_repository() / HEAD, folder / HEAD
     (head / "1").mkdir(parents=True)
     config = (shipped / "config.pbtxt").read_text()
@@ -61,10 +62,17 @@ def faulty_repository(folder: Path, idle_s: float) -> Path:
     config, changed = re.subn(r"(max_sequence_idle_microseconds:) \d+", idle, config)
     assert changed == 1
     (head / "config.pbtxt").write_text(config)
-    (head / "1" / "model.py").write_text(
-        _MODEL.format(shipped=str(shipped / "1" / "model.py"), fault=str(folder / FAULT_FILE), slow=SLOW_S)
-    )
+    (head / "1" / "model.py").write_text(_MODEL.format(fault=str(folder / FAULT_FILE), slow=SLOW_S))
     return folder
+
+
+def restless_network(width: int) -> KeywordNetwork:
+    """A network that was not trained: it hears its only word again and again."""
+    dice = np.random.default_rng(0)
+    sizes = {"mean": width, "reduce": (width, 2), "reduce_bias": 2, "hidden": (2 * WINDOW, 3), "hidden_bias": 3}
+    weights = {name: dice.normal(0, 1, size).astype(np.float32) for name, size in sizes.items()}
+    weights |= {"deviation": np.ones(width, np.float32), "output": np.zeros((3, 2), np.float32)}
+    return KeywordNetwork(("word",), 0.5, {**weights, "output_bias": np.zeros(2, np.float32)})
 
 
 def let_fail(repository: Path, fault: Fault) -> None:

@@ -22,7 +22,7 @@ from tests.bridge.service_client import recognise as session_events
 from tests.samples import pcm
 from tests.triton_processes import metric, stubs
 
-ENSEMBLE = "asr_heads"
+ENSEMBLE, KEYWORDS = "asr_heads", "asr_keywords"
 IDLE_S = 2.0
 # Two utterances with a pause that ends a segment.
 AUDIO = pcm("quilter.ogg")[: 2 * 40_000] + bytes(2 * 20_000) + pcm("airplane.mp3")[: 2 * 32_000]
@@ -37,14 +37,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def heads(repository: Path) -> TritonServer:
     """A Triton with the ensemble, which a service starts and stops, and starts again when a test has broken it."""
-    return TritonServer(repository, models=[ENSEMBLE], slots=6)
+    return TritonServer(repository, models=[ENSEMBLE, KEYWORDS], slots=6)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def service(heads: TritonServer) -> AsyncIterator[Service]:
     # A busy machine takes long to start the processes of three steps.
     limits = Limits(recover_s=60.0)
-    async with Service(heads, port=0, models={"default": ENSEMBLE}, limits=limits) as running:
+    async with Service(heads, port=0, models={"default": ENSEMBLE, "keywords": KEYWORDS}, limits=limits) as running:
         yield running
 
 
@@ -166,6 +166,23 @@ async def test_a_session_goes_on_after_a_pause_that_one_step_forgot(
         await one_forgotten(heads)
 
     assert lasting(await disturbed(service.url, pause, AUDIO)) == whole
+
+
+async def test_a_head_of_one_s_own(service: Service, repository: Path, whole: list[Event]) -> None:
+    """What another head finds reaches the client under its name, once even after a replay; the words are the same."""
+
+    async def fail() -> None:
+        let_fail(repository, "fails")
+
+    undisturbed = await session_events(service.url, AUDIO, model="keywords")
+    disturbed_by_it = await disturbed(service.url, fail, AUDIO, model="keywords")
+    for events in (undisturbed, disturbed_by_it):
+        assert lasting(events) == whole
+        found = [event for event in events if event["type"] == "head"]
+        assert {(event["name"], event["content"]["word"]) for event in found} == {("keywords", "word")}
+        times = [event["at_ms"] for event in found]
+        assert times == sorted(set(times))
+        assert len(times) > len(AUDIO) / 32_000
 
 
 async def test_a_process_that_dies(service: Service, heads: TritonServer, whole: list[Event]) -> None:

@@ -14,6 +14,7 @@ from streamer.wire.events import (
     Error,
     Final,
     Flushed,
+    HeadEvent,
     Heard,
     Partial,
     Ready,
@@ -110,8 +111,8 @@ class Messages:
             self._tell(heard_ms)
             self._told_at = now
 
-    def _pass_on(self, number: int, result: Partial | Final | Speech | Turn) -> None:
-        if not isinstance(result, Speech):
+    def _pass_on(self, number: int, result: Partial | Final | Speech | Turn | HeadEvent) -> None:
+        if isinstance(result, (Partial, Final, Turn)):
             self._told[number].hear(result.audio_ms)
         self.say(replace(result, channel=number) if self._start.multichannel else result)
 

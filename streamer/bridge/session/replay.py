@@ -3,7 +3,7 @@
 Pure. If a sequence is lost, another one begins at the last cut and hears the audio since then again (the replay). Its
 samples, times and segments are shifted (`sequence_clock.py`), and results that the client already has are dropped here.
 A final and its cut come in the same answer, so no final can come twice. Only partials, where speech began and ended,
-and what was said about a turn can.
+what was said about a turn, and the events of other heads can.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from streamer.bridge.states import States
 from streamer.wire.events import (
     Final,
     Flushed,
+    HeadEvent,
     Partial,
     Result,
     Speech,
@@ -27,6 +28,8 @@ from streamer.wire.events import (
 )
 from streamer.wire.model_events import Cut, Heard, ModelEvent
 from streamer.wire.text_context import TextContext
+
+MOST_HEADS = 64  # whose events are not repeated: a name for each event must not fill the memory
 
 
 class Hearing(Enum):
@@ -51,6 +54,7 @@ class Replay:
         self._segment = _RunningSegment(stream)
         self._speech = _SpeechTold()
         self._turn_told = (-1, -1)  # the segment and the time of what was last said about a turn
+        self._heads = _HeadsTold()
 
     @property
     def hearing(self) -> Hearing:
@@ -62,6 +66,7 @@ class Replay:
         self.clock.restart(self._segment.finals)
         self._segment.restart()
         self._speech.restart()
+        self._heads.restart()
 
     def take(self, events: Iterable[ModelEvent], *, leaving: bool = False) -> list[Result]:
         """Return what the client gets of the events of one answer, with the session's times.
@@ -91,6 +96,8 @@ class Replay:
                 told += self._speech.change(self.clock.speech(event))
             elif isinstance(event, Turn) and index < end:
                 told += self._turn(self.clock.turn(event))
+            elif isinstance(event, HeadEvent) and index < end:
+                told += self._heads.tell(self.clock.head(event))
             # Other events, also those that later models add, are not for clients.
         return told
 
@@ -169,6 +176,26 @@ class _RunningSegment:
         self._partial_ms, self._stable = -1, ""
         if self._hearing.now is Hearing.AGAIN:
             self._hearing.become(Hearing.FIRST)
+
+
+class _HeadsTold:
+    """What the client knows of the events of other heads."""
+
+    def __init__(self) -> None:
+        self._told_ms: dict[str, int] = {}  # the time of the last event by the name of its head
+        self._again_until_ms: dict[str, int] = {}  # events up to this time come again
+
+    def restart(self) -> None:
+        """Expect events again that the sequence before has reported."""
+        self._again_until_ms = dict(self._told_ms)
+
+    def tell(self, event: HeadEvent) -> list[HeadEvent]:
+        """Return the event if it is new."""
+        if event.at_ms <= self._again_until_ms.get(event.name, -1):
+            return []
+        if len(self._told_ms) < MOST_HEADS or event.name in self._told_ms:
+            self._told_ms[event.name] = max(event.at_ms, self._told_ms.get(event.name, -1))
+        return [event]
 
 
 class _SpeechTold:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.wire.events import Final, Partial, Speech, Turn, Word
+from streamer.wire.events import Final, HeadEvent, Partial, Speech, Turn, Word
 
 
 class SequenceClock:
@@ -57,6 +57,10 @@ class SequenceClock:
         if not self._offset:
             return turn
         return replace(turn, segment=self._first + turn.segment, audio_ms=self._at(turn.audio_ms))
+
+    def head(self, event: HeadEvent) -> HeadEvent:
+        """Convert to the session's time."""
+        return replace(event, at_ms=_ms(self._offset) + event.at_ms) if self._offset else event
 
     def partial(self, partial: Partial) -> Partial:
         """Convert to the session's times."""

@@ -1,0 +1,115 @@
+"""The frames of the encoder for aligned speech, with the keywords that are said in it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.heads.speech_encoder import Sound, SpeechEncoder
+from streamer.training.data.corpus import Corpus, CorpusError, Utterance
+
+FRAME_MS = 40
+LONGEST_S = 25.0  # of an utterance: it is one request
+
+
+@dataclass(frozen=True)
+class SpokenKeyword:
+    """A keyword, and the frame in which it ends."""
+
+    word: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """The frames of one utterance, and the keywords in it."""
+
+    frames: NDArray[np.float32]
+    keywords: tuple[SpokenKeyword, ...]
+
+    @property
+    def hours(self) -> float:
+        """The length of the utterance."""
+        return len(self.frames) * FRAME_MS / 3.6e6
+
+
+class AlignedWords:
+    """A prepared set of recordings, and when each word of them is said."""
+
+    def __init__(self, work: Path, name: str, labels: str) -> None:
+        self.corpus = Corpus(work, name)
+        path = work / labels
+        if not path.is_file():
+            raise CorpusError(f"{path} is missing: run scripts/data/align_speech.py first")
+        with path.open(encoding="utf-8") as lines:
+            found = map(json.loads, lines)
+            self.words: Mapping[str, list[tuple[str, int, int]]] = {
+                line["name"]: [tuple(word) for word in line["words"]] for line in found if line.get("aligned")
+            }
+
+    def utterances(self) -> list[Utterance]:
+        """Those that are aligned and not too long."""
+        return [each for each in self.corpus.utterances if each.name in self.words and each.seconds <= LONGEST_S]
+
+    def chosen(self, keywords: Sequence[str], hours: float, seed: int) -> list[Utterance]:
+        """Utterances of this length together: half of it with keywords, the rare ones first; the rest are any."""
+        among = self.utterances()
+        random.Random(seed).shuffle(among)
+        said = {each.name: {word for word, _, _ in self.words[each.name]} & set(keywords) for each in among}
+        number = Counter(word for words in said.values() for word in words)
+        rare_first = sorted(among, key=lambda each: min((number[word] for word in said[each.name]), default=10**9))
+        half = list(_until(rare_first, hours / 2))
+        taken = {each.name for each in half}
+        return half + list(_until((each for each in among if each.name not in taken), hours / 2))
+
+    def spoken(
+        self, utterances: Sequence[Utterance], keywords: Sequence[str], encoder: SpeechEncoder, batch: int
+    ) -> Iterator[Spoken]:
+        """Encode utterances, those of similar length as one batch."""
+        ordered = sorted(utterances, key=lambda each: each.samples)
+        for start in range(0, len(ordered), batch):
+            some = ordered[start : start + batch]
+            sounds = [
+                Sound(number, self.corpus.samples(each), {"step_ms": 320}, start=True, end=True)
+                for number, each in enumerate(some)
+            ]
+            for each, encoded in zip(some, encoder.encode(sounds), strict=True):
+                ends = tuple(
+                    SpokenKeyword(keywords.index(word), (begins + lasts) // FRAME_MS)
+                    for word, begins, lasts in self.words[each.name]
+                    if word in keywords
+                )
+                yield Spoken(encoded.frames, ends)
+
+
+def encoded(
+    words: AlignedWords,
+    utterances: Sequence[Utterance],
+    keywords: Sequence[str],
+    encoder: SpeechEncoder,
+    batch: int,
+    tell: Callable[[str], None],
+) -> list[Spoken]:
+    """Encode utterances, and say how far that is."""
+    done: list[Spoken] = []
+    for number, spoken in enumerate(words.spoken(utterances, keywords, encoder, batch), start=1):
+        done.append(spoken)
+        if number % 500 == 0:
+            tell(f"encoded {number} of {len(utterances)} utterances")
+    return done
+
+
+def _until(utterances: Iterable[Utterance], hours: float) -> Iterator[Utterance]:
+    seconds = 0.0
+    for each in utterances:
+        if seconds >= hours * 3600:
+            return
+        seconds += each.seconds
+        yield each
