@@ -62,6 +62,7 @@ LONGEST = (
     "commands/test_evaluate.py",
     "web/test_kept_audio.py",
     "bridge/test_clients.py",
+    "deploy/test_proxies.py",
     "bridge/test_resumption.py",
     "scripts/train/test_train_acoustic.py",
     "commands/test_serve.py",

@@ -18,15 +18,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from websockets.asyncio.client import connect
 
+from streamer.bridge.service import Service
 from streamer.bridge.upstreams.tritons import Tritons
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say, silence
 from streamer.testing.faulty_proxy import FaultyProxy
 from streamer.triton.link import LinkError
 from streamer.triton.server import TritonServer
-from tests.bridge.service_client import Event, recognise, rest, session, text
+from tests.bridge.service_client import START, Event, recognise, rest, session, text
 from tests.bridge.upstreams.opened_models import opened
+from tests.bridge.upstreams.speaking_sessions import value
 from tests.serve_process import Serving, serving
 from tests.triton_processes import live_streams
 
@@ -178,6 +181,36 @@ async def test_one_that_fails(tmp_path: Path, tritons: list[TritonServer]) -> No
         assert sorted(kinds) == [0, 1]
         here.ways[1].refusing = False
         await here.recognisers(2)
+
+
+async def test_one_that_fails_while_the_other_is_full(tritons: list[TritonServer]) -> None:
+    """Its sessions wait for a slot, and lose no word; new ones are refused while all others are needed."""
+    way = FaultyProxy(lambda: tritons[0].grpc_address)
+    await way.open()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(way.close)
+        service = Service([way.address, tritons[1].grpc_address], port=0)
+        await stack.enter_async_context(service)
+        most = int(value(service, "streamer_sessions_limit "))
+        websockets = [await stack.enter_async_context(session(service.url)) for _ in range(most)]
+        telling = [asyncio.create_task(rest(websocket)) for websocket in websockets]
+        for websocket in websockets:
+            await websocket.send(FIRST)
+        await eventually(lambda: live_streams(tritons[0]) + live_streams(tritons[1]) >= most)
+        way.refusing = True
+        await way.cut()
+        await eventually(lambda: value(service, "streamer_recognisers_ready ") == 1)
+        async with connect(service.url) as another:
+            await another.send(START)
+            (refusal,) = await rest(another)
+            assert refusal["code"] == "full"
+        for websocket in websockets:
+            await websocket.send(SECOND)
+            await websocket.send('{"type":"stop"}')
+        told = await asyncio.gather(*telling)
+    assert [text(events) for events in told] == ["abc def ghi jkl"] * most
+    recovered = [event for events in told for event in events if event["type"] == "recovered"]
+    assert 0 < len(recovered) < most
 
 
 def held(here: Place) -> int:
