@@ -101,6 +101,7 @@ class FrameHeads:
     """The last layer of an acoustic model, as a streaming model of its own: it reads frames, and keeps no state."""
 
     writes = False
+    ahead_samples = 0
 
     def __init__(self, model: AcousticModel) -> None:
         """The rest of the model is not kept."""
