@@ -12,17 +12,18 @@ from typing import Any
 
 from deepgram import DeepgramClient  # type: ignore[import-not-found,unused-ignore]
 from deepgram.environment import DeepgramClientEnvironment  # type: ignore[import-not-found,unused-ignore]
+from websockets.exceptions import InvalidStatus
 
 SAMPLES = {"model": "nova-3", "encoding": "linear16", "sample_rate": 16_000}
 
 
-def live(client: Any, **options: Any) -> list[Any]:
-    """The error that opening a live session raises."""
+def live(client: Any, **options: Any) -> int:
+    """The status of the error that opening a live session raises; 101 if there was none."""
     try:
         with client.listen.v1.connect(**SAMPLES, **options):
-            return ["opened"]
-    except Exception as error:
-        return [type(error).__name__, getattr(error, "status_code", None)]
+            return 101
+    except InvalidStatus as error:
+        return int(error.response.status_code)
 
 
 def recorded(client: Any, audio: bytes, **options: Any) -> list[Any]:

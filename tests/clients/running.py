@@ -34,7 +34,8 @@ def run(
     """
     folder = Path(CLIENTS).resolve()
     interpreter = "node" if program.endswith(".cjs") else folder / "bin" / "python"
-    host = urlsplit(service.url).netloc
+    # Certificates are for this name.
+    host = f"localhost:{urlsplit(service.url).port}"
     command = (interpreter, Path(__file__).with_name(program), host, recording, *arguments)
     variables = {**os.environ, "NODE_PATH": str(folder / "node_modules"), **environment}
     lines: list[str] = []

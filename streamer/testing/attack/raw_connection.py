@@ -160,7 +160,7 @@ class RawConnection:
             elif opcode == CLOSE:
                 ended.code = struct.unpack("!H", data[:2])[0] if data else 1005
                 ended.reason = data[2:].decode(errors="replace")
-                with suppress(OSError):
+                with suppress(OSError, RuntimeError):  # RuntimeError: the sending side has ended
                     await self.send(frame(CLOSE, data[:2]))
                 break
         self.abort()
