@@ -1,6 +1,6 @@
-"""A program with LiveKit's plugin for OpenAI, in realtime: speech at its own pace, with the silence that ends a turn.
+"""A program with LiveKit's plugin for OpenAI: realtime, with the silence that ends a turn, then a whole recording.
 
-The only change is `base_url`. It prints the events, as JSON.
+The only change is `base_url`. It prints the events and the text of the recording, as JSON.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ async def main(host: str, pcm: bytes) -> None:
         await speaking
         await stream.aclose()
         await stt.aclose()
-    print(json.dumps(events))
+        files = openai.STT(base_url=f"http://{host}/v1", api_key="any", model="whisper-1")
+        whole = await files.recognize(rtc.AudioFrame(pcm, 24_000, 1, len(pcm) // 2))
+        await files.aclose()
+    print(json.dumps({"events": events, "recorded": whole.alternatives[0].text}))
 
 
 if __name__ == "__main__":

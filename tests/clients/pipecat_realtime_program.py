@@ -1,6 +1,7 @@
-"""A program with pipecat's service for OpenAI in realtime, in a pipeline of nothing else: the user speaks and stops.
+"""A program with pipecat's services for OpenAI, in a pipeline of nothing else: the user speaks and stops.
 
-The only change is `base_url`. It prints the transcriptions, as JSON.
+The only change is `base_url`. With `files` each turn is a recording, otherwise it is realtime. It prints the
+transcriptions, as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from pipecat.frames.frames import (  # type: ignore[import-not-found,unused-igno
 from pipecat.pipeline.pipeline import Pipeline  # type: ignore[import-not-found,unused-ignore]
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker  # type: ignore[import-not-found,unused-ignore]
 from pipecat.processors.frame_processor import FrameProcessor  # type: ignore[import-not-found,unused-ignore]
-from pipecat.services.openai.stt import OpenAIRealtimeSTTService  # type: ignore[import-not-found,unused-ignore]
+from pipecat.services.openai.stt import (  # type: ignore[import-not-found,unused-ignore]
+    OpenAIRealtimeSTTService,
+    OpenAISTTService,
+)
 from pipecat.workers.runner import WorkerRunner  # type: ignore[import-not-found,unused-ignore]
 
 RATE = 24_000
@@ -45,9 +49,12 @@ class Listener(FrameProcessor):  # type: ignore[misc,unused-ignore]
         await self.push_frame(frame, direction)
 
 
-async def main(host: str, pcm: bytes) -> None:
+async def main(host: str, pcm: bytes, way: str = "realtime") -> None:
     """Use the service at this host and port."""
-    stt = OpenAIRealtimeSTTService(api_key="any", base_url=f"ws://{host}/v1/realtime")
+    if way == "files":
+        stt = OpenAISTTService(api_key="any", base_url=f"http://{host}/v1")
+    else:
+        stt = OpenAIRealtimeSTTService(api_key="any", base_url=f"ws://{host}/v1/realtime")
     listener = Listener()
     worker = PipelineWorker(Pipeline([stt, listener]), params=PipelineParams(audio_in_sample_rate=RATE))
     runner = WorkerRunner(handle_sigint=False)
@@ -70,4 +77,4 @@ async def main(host: str, pcm: bytes) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]).read_bytes()))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]).read_bytes(), *sys.argv[3:]))

@@ -44,7 +44,7 @@ def of_seconds(word: dict[str, Any]) -> tuple[str, int, int]:
 def native_words(service: ExactService, recording: Path) -> list[tuple[str, int, int]]:
     """The words of the native protocol for the same samples, endpoint and form."""
     options = {"written": True, "endpoint": {"after_text_ms": 400}}
-    transcript = transcribe(str(recording), service.url, options).result()
+    transcript = transcribe(str(recording), url=service.url, options=options).result()
     return [(word["word"], word["start_ms"], word["end_ms"]) for word in transcript.words]
 
 

@@ -21,9 +21,9 @@ LIVEKIT = [
 ]
 
 
-def livekit(events: list[Any]) -> list[Any]:
+def livekit(told: Any) -> list[Any]:
     """The events of LiveKit that tell turns."""
-    return [event for event in events if event[0] not in ("interim_transcript", "recognition_usage")]
+    return [event for event in told["events"] if event[0] not in ("interim_transcript", "recognition_usage")]
 
 
 def test_recordings(exact: ExactService, talk: Path) -> None:
@@ -78,15 +78,17 @@ def test_realtime_and_agents(exact: ExactService, raw: Path) -> None:
 
 
 def test_livekit(exact: ExactService, raw: Path) -> None:
-    """Each turn begins and ends."""
-    events = run("livekit_realtime_program.py", exact, raw)
-    assert any(event[0] == "interim_transcript" for event in events)
-    assert livekit(events) == LIVEKIT
+    """Each turn begins and ends, and a whole recording is recognised too."""
+    told = run("livekit_realtime_program.py", exact, raw)
+    assert any(event[0] == "interim_transcript" for event in told["events"])
+    assert livekit(told) == LIVEKIT
+    assert told["recorded"] == "Hello Goodbye"
 
 
 def test_pipecat(exact: ExactService, raw: Path) -> None:
-    """When the user stops talking, all words come at once."""
+    """When the user stops talking, all words come at once, in realtime and with a recording of each turn."""
     assert run("pipecat_realtime_program.py", exact, raw) == ["Hello Goodbye"] * 2
+    assert run("pipecat_realtime_program.py", exact, raw, "files") == ["Hello Goodbye"] * 2
 
 
 def test_a_killed_triton_is_a_pause(exact: ExactService, raw: Path) -> None:
