@@ -154,7 +154,7 @@ TESTS_ACROSS_MODULES = {
     "tests/bridge/uploads/test_shutdown.py",
     "tests/client/test_restart.py",
     "tests/clients/test_deepgram_clients.py",
-    "tests/clients/test_openai_realtime.py",
+    "tests/clients/test_openai_clients.py",
     "tests/engine/test_marks.py",
     "tests/engine/search/test_rescored_search.py",
     "tests/engine/test_pauses.py",
