@@ -60,6 +60,9 @@ class _Run:
         self._campaign, self._attacked, self._report, self._tell = campaign, attacked, report, tell
         self._until = 0.0
         self._numbers: dict[str, int] = {}
+        # One attack of each family, which run in any case, also if the machine is slow and the time is short.
+        families = {attack.family: attack for attack in reversed(campaign.attacks) if not attack.every_s}
+        self._first = list(families.values())
 
     async def run(self) -> None:
         campaign, attacked, report = self._campaign, self._attacked, self._report
@@ -87,6 +90,8 @@ class _Run:
     async def _attacker(self, number: int, attacks: Sequence[Attack]) -> None:
         """Run one attack after another, in random order: in each round as often as its weight says."""
         rng = random.Random(f"{self._campaign.seed} attacker {number}")
+        while self._first and self._attacked.alive:
+            await self._strike(self._first.pop())
         while self._going:
             bag = [attack for attack in attacks for _ in range(attack.weight)]
             rng.shuffle(bag)
