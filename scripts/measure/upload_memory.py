@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -65,7 +66,7 @@ def main() -> int:
     return int(max(most["bridge"], most["decoder"]) > options.limit)
 
 
-def upload(url: str, megabytes: int) -> dict[str, object]:
+def upload(url: str, megabytes: int) -> dict[str, Any]:
     """Send the recording, and return the answer."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_S)
     connection.request("POST", "/v1/transcribe", pieces(megabytes), encode_chunked=True, headers=CHUNKED)
@@ -73,7 +74,7 @@ def upload(url: str, megabytes: int) -> dict[str, object]:
     content = response.read()
     if response.status != http.HTTPStatus.OK:
         sys.exit(f"upload_memory: {content.decode()}")
-    answer: dict[str, object] = json.loads(content)
+    answer: dict[str, Any] = json.loads(content)
     return answer
 
 

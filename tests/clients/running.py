@@ -26,7 +26,7 @@ def run(
     recording: Path,
     *arguments: str,
     when: Mapping[str, Callable[[], object]] | None = None,
-    **environment: str,
+    environment: Mapping[str, str] | None = None,
 ) -> Any:
     """Run a program of this folder, in the environment with the clients. Returns what it printed.
 
@@ -37,7 +37,7 @@ def run(
     # Certificates are for this name.
     host = f"localhost:{urlsplit(service.url).port}"
     command = (interpreter, Path(__file__).with_name(program), host, recording, *arguments)
-    variables = {**os.environ, "NODE_PATH": str(folder / "node_modules"), **environment}
+    variables = {**os.environ, "NODE_PATH": str(folder / "node_modules"), **(environment or {})}
     lines: list[str] = []
     with (
         tempfile.TemporaryFile("w+") as complaints,

@@ -48,7 +48,7 @@ def test_recordings(exact: ExactService, talk: Path) -> None:
 
 def test_recordings_and_keys(guarded: ExactService, authority: Authority, talk: Path) -> None:
     """A wrong key is the error that the SDK knows for it."""
-    told = run("openai_files_program.py", guarded, talk, KEY.secret, SSL_CERT_FILE=str(authority.root))
+    told = run("openai_files_program.py", guarded, talk, KEY.secret, environment={"SSL_CERT_FILE": str(authority.root)})
     assert told["json"] == TEXT
     assert told["refusals"]["wrong key"] == ["AuthenticationError", 401, "invalid_api_key"]
 
@@ -57,7 +57,7 @@ def test_recordings_and_keys(guarded: ExactService, authority: Authority, talk: 
 def test_the_sdk_for_javascript(guarded: ExactService, authority: Authority, talk: Path, raw: Path) -> None:
     """A recording, its events, and realtime, which it always encrypts; a wrong key is refused before the upgrade."""
     trusted = {"NODE_EXTRA_CA_CERTS": str(authority.root)}
-    told = run("openai_program.cjs", guarded, talk, KEY.secret, str(raw), **trusted)
+    told = run("openai_program.cjs", guarded, talk, KEY.secret, str(raw), environment=trusted)
     assert told["recorded"]["text"] == TEXT
     assert told["streamed"][-1]["text"] == TEXT
     assert (told["live"]["events"][-1]["transcript"], told["live"]["code"]) == ("Hello Goodbye", 1000)

@@ -194,7 +194,7 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
         connection = await target.connect()
         try:
             await connection.send(target.request(LINEAR, "", field))
-            status, _ = await connection.head()
+            status = (await connection.head())[0]
         finally:
             connection.abort()
         if status not in (400, 401, 431):

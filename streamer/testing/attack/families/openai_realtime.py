@@ -30,7 +30,7 @@ _SETTINGS: Final = (
     *("keywords", "delay", "turn_detection", "threshold", "prefix_padding_ms", "silence_duration_ms", "eagerness"),
     *("noise_reduction", "include", "input_audio_format", "input_audio_transcription", "input_audio_noise_reduction"),
 )
-_VALUES: Final = (
+_VALUES: Final[tuple[Any, ...]] = (
     *("audio/pcm", "audio/pcmu", "audio/pcma", "pcm16", "g711_ulaw", "server_vad", "semantic_vad", "low", "en", "de"),
     *(8000, 24_000, 192_000, 10**12, 0.5, 300, -300, [], None),
 )
@@ -187,7 +187,7 @@ async def guessed_keys(target: Target, rng: random.Random) -> Strike:
         connection = await target.connect()
         try:
             await connection.send(request)
-            status, _ = await connection.head()
+            status = (await connection.head())[0]
         finally:
             connection.abort()
         if status not in (400, 401, 403, 404, 431):
