@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -40,7 +40,33 @@ class RunningProxy:
     kind: str
     port: int
     folder: Path
-    process: subprocess.Popen[str]
+    command: list[str]
+    environment: dict[str, str] | None
+    process: subprocess.Popen[str] = field(init=False)
+
+    def start(self) -> None:
+        """Start it, and wait until it can be reached. InUseError if somebody else has its port."""
+        with (self.folder / "said").open("w") as said:
+            self.process = subprocess.Popen(self.command, env=self.environment, stdout=said, stderr=said, text=True)
+        until = time.monotonic() + PATIENCE_S
+        while not _listens(self.port):
+            if self.process.poll() is not None:
+                told = (self.folder / "said").read_text()
+                if "in use" in told:
+                    raise InUseError
+                raise AssertionError(told)
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End all its processes at once."""
+        workers = self.workers
+        self.process.kill()  # first, because it replaces the others
+        for worker in workers:
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+        self.process.wait(PATIENCE_S)
+        psutil.wait_procs(workers, PATIENCE_S)
 
     @property
     def workers(self) -> set[psutil.Process]:
@@ -154,22 +180,13 @@ def _started(kind: str, name: str, folder: Path, port: int) -> Iterator[RunningP
         command += ["-c", str(folder / name)]
     else:
         command = [program, "-W", "-db", "-f", str(folder / name)]
-    with (folder / "said").open("w") as said:
-        process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, text=True)
+    proxy = RunningProxy(kind, port, folder, command, environment)
     try:
-        until = time.monotonic() + PATIENCE_S
-        while not _listens(port):
-            if process.poll() is not None:
-                told = (folder / "said").read_text()
-                if "in use" in told:
-                    raise InUseError
-                raise AssertionError(told)
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        yield RunningProxy(kind, port, folder, process)
+        proxy.start()
+        yield proxy
     finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
+        proxy.process.terminate()
+        proxy.process.wait(PATIENCE_S)
 
 
 def _listens(port: int) -> bool:

@@ -146,6 +146,24 @@ async def test_a_reload_in_mid_session(
     assert resumed + opened == 2
 
 
+@pytest.mark.parametrize("name", OVER_HTTP)
+async def test_a_proxy_that_dies(name: str, exact_triton: TritonServer, authority: Authority, tmp_path: Path) -> None:
+    """All connections are lost. The session is resumed as soon as the proxy is back, and loses no word."""
+    audio = spoken(WORDS)
+    half = len(audio) // 4 * 2
+    async with behind(name, exact_triton, authority, tmp_path) as (proxy, [service]):
+
+        async def speak() -> AsyncIterator[bytes]:
+            yield audio[:half]
+            proxy.kill()
+            await asyncio.to_thread(proxy.start)
+            yield audio[half:]
+
+        events: list[Any] = [event async for event in transcribe(speak(), url(proxy))]
+        assert counted(service, "streamer_resumes_total") >= 1
+    assert text(events) == " ".join(WORDS)
+
+
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_an_idle_session(
     name: str, exact_triton: TritonServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
