@@ -38,7 +38,7 @@ def test_when_a_rule_ends_a_turn() -> None:
     ended = end_ms(PAUSING, turn, judge)  # type: ignore[arg-type]
     assert ended is not None
     assert 2560 < ended <= 2560 + 480
-    assert end_ms(PAUSING, turn, lambda _: 0.99) == 1120  # type: ignore[arg-type]
+    assert end_ms(PAUSING, turn, lambda _: 0.99) == 1120
 
 
 def test_nothing_ends_what_was_not_recognised() -> None:
