@@ -78,7 +78,9 @@ class Stream:
         rule, frame_ms = self.options.endpoint, self.time_scale.frame_ms
         frames = self.supply.computed // self.time_scale.frame_samples
         paused_ms = paused(found, frames, quiet) * frame_ms
-        turn_pause_ms = self.watch and self.watch.pause_ms(found, paused_ms, lambda: search.finish().words)
+        turn_pause_ms: int | None = None
+        if self.watch is not None:
+            turn_pause_ms = self.watch.pause_ms(found, paused_ms, lambda: search.finish().words)
         ending = rule.segment_end(found, frames, frame_ms, quiet, turn_pause_ms)
         if ending is None:
             stable = min(found.stable, rule.settled(found.words, frame_ms))
@@ -160,7 +162,7 @@ class Stream:
         """
         kept, silence = _before(words, frame), heard_ms is not None
         ending = SegmentEnding(silence, self.time_scale.ms(cut - self.supply.base), heard_ms, tuple(words[len(kept) :]))
-        unsaid = self.watch and self.watch.begin()
+        unsaid = None if self.watch is None else self.watch.begin()
         if not silence:
             self._say_turn(unsaid)
         if kept:

@@ -83,7 +83,7 @@ def test_turns_are_said_only_if_asked_for() -> None:
 
 def test_without_a_judge_the_silence_decides() -> None:
     """All turns end after the same pause, which depends on the eagerness."""
-    waits = []
+    waits: list[int] = []
     for eagerness in ("high", "medium", "low"):
         options = replace(TURNS, endpoint=replace(TURNS.endpoint, eagerness=eagerness))
         lengths = {

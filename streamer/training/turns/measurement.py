@@ -43,7 +43,7 @@ def figures(name: str, rule: EndpointRule, recorded: Iterable[RecordedTurn], jud
         cut[each.turn.hesitates].append(ended < each.turn.end_ms)
         if ended >= each.turn.end_ms:
             delays.append(ended - each.turn.end_ms)
-    natural, hesitating = (100 * float(np.mean(cut[kind] or [np.nan])) for kind in (False, True))
+    natural, hesitating = (_percent(cut[kind]) for kind in (False, True))
     found = np.array(delays or [np.nan])
     return RuleFigures(name, natural, hesitating, float(np.median(found)), float(np.percentile(found, 90)))
 
@@ -60,6 +60,10 @@ def table(rows: Sequence[RuleFigures]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _percent(cut: Sequence[bool]) -> float:
+    return 100 * sum(cut) / len(cut) if cut else float("nan")
 
 
 def _fixed(silence_ms: int) -> EndpointRule:

@@ -10,6 +10,7 @@ import pytest
 
 from streamer.training.release.figure_tables import COMPARED, CONDITIONS, CORPORA, blocks
 from streamer.training.release.marked_blocks import cells
+from streamer.training.turns.measurement import rules
 from tests.project import ROOT
 
 DELAYS = {f"{kind}_{part}": 1000.4 for kind in ("shown", "stable", "final") for part in ("median_ms", "p90_ms")}
@@ -56,6 +57,12 @@ MARKS = "\n\n".join(
 )
 
 
+TURNS = "100 turns, steps of 320 ms\n\n" + "\n".join(
+    ["| end of a segment | turns cut in two | those with a further pause | delay median / 90 % |", "|---|---|---|---|"]
+    + [f"| {name} | 1.0 % | 2.0 % | 500 / 900 ms |" for name, _ in rules()]
+)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Provide the files and the output of the steps."""
@@ -66,6 +73,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "calibration.txt").write_text(CALIBRATION)
     (tmp_path / "hotwords.txt").write_text(HOTWORDS)
     (tmp_path / "marks.txt").write_text(MARKS)
+    for name in ("turns", "turns-160"):
+        (tmp_path / f"{name}.txt").write_text(TURNS)
     return tmp_path
 
 

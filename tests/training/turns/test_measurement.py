@@ -1,0 +1,59 @@
+"""Rules for the end of a turn, applied to recorded steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamer.engine.endpointing import EndpointRule
+from streamer.engine.search.search import Hypothesis, HypothesisWord
+from streamer.training.turns.measurement import figures, rules, table
+from streamer.training.turns.recorded_turns import RecordedTurn, SpokenTurn, Step, end_ms
+
+STEP_FRAMES = 4
+
+
+def recorded(words: list[tuple[str, int, int]], *, frames: int, hesitates: bool = False) -> RecordedTurn:
+    """A turn with these words (text, first and last frame) that are known at once, and as many frames in all."""
+    steps = []
+    for heard in range(STEP_FRAMES, frames + 1, STEP_FRAMES):
+        known = tuple(HypothesisWord(text, start, end, 1.0) for text, start, end in words if end <= heard)
+        quiet = heard - max((min(end, heard) for _, start, end in words if start < heard), default=0)
+        steps.append(Step(heard, Hypothesis(known, 0), quiet, ()))
+    return RecordedTurn(SpokenTurn("c", hesitates, np.zeros(0, np.int16), words[-1][2] * 40), steps)
+
+
+def judge(words: list[str] | tuple[str, ...]) -> float:
+    return 0.99 if words[-1] == "light" else 0.01
+
+
+PAUSING = recorded([("turn", 0, 10), ("on", 10, 20), ("the", 50, 54), ("light", 54, 64)], frames=160)
+
+
+def test_when_a_rule_ends_a_turn() -> None:
+    """Silences end it in the pause of 1200 ms or after the last word; words that are incomplete do not end it."""
+    assert end_ms(PAUSING, EndpointRule(500), None) == 1440  # the pause begins at 800 ms, and a step has 160 ms
+    assert end_ms(PAUSING, EndpointRule(1500), None) == 2560 + 1600
+    turn = EndpointRule(turn=True)
+    ended = end_ms(PAUSING, turn, judge)  # type: ignore[arg-type]
+    assert ended is not None
+    assert 2560 < ended <= 2560 + 480
+    assert end_ms(PAUSING, turn, lambda _: 0.99) == 1120
+
+
+def test_nothing_ends_what_was_not_recognised() -> None:
+    """Without words there is no final."""
+    silent = RecordedTurn(PAUSING.turn, [Step(frames, Hypothesis((), 0), frames, ()) for frames in range(4, 160, 4)])
+    assert end_ms(silent, EndpointRule(500), None) is None
+
+
+def test_the_table_has_every_rule() -> None:
+    """A cut turn has no delay; turns with a further pause have a column of their own."""
+    straight = recorded([("the", 0, 10), ("light", 10, 20)], frames=100)
+    hesitating = RecordedTurn(SpokenTurn("c", True, PAUSING.turn.audio, PAUSING.turn.end_ms), PAUSING.steps)
+    row = figures("short", EndpointRule(500), [straight, hesitating], None)
+    assert (row.cut_percent, row.cut_hesitating_percent) == (0.0, 100.0)
+    assert row.delay_ms_median == pytest.approx(500, abs=160)
+    lines = table([figures(name, rule, [straight, hesitating], judge) for name, rule in rules()]).splitlines()  # type: ignore[arg-type]
+    assert len(lines) == 2 + 5 + 3
+    assert lines[-2].startswith("| turn, medium | 0.0 % | 0.0 % |")
