@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -87,6 +88,11 @@ async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed
     await no_streams(triton)
 
 
+def resumed(service: Service, times: int) -> bool:
+    """Whether sessions were resumed so often."""
+    return b"\nstreamer_resumes_total %d.0" % times in service.metrics.exposition()
+
+
 async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) -> None:
     """Nothing is lost even if the service does not read, so that much audio is under way at the loss."""
     way = FaultyProxy(lambda: triton.grpc_address)
@@ -109,8 +115,7 @@ async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) ->
         for number in range(3):
             await eventually(lambda: b"\nstreamer_backlog_bytes 0.0" not in service.metrics.exposition())
             await cut()
-            resumed = b"\nstreamer_resumes_total %d.0" % (number + 1)
-            await eventually(lambda resumed=resumed: resumed in service.metrics.exposition())
+            await eventually(partial(resumed, service, number + 1))
         way.resume()
         await speaking
         events = await reading
