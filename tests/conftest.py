@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import signal
 import threading
 import traceback
@@ -28,7 +27,7 @@ from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 from tests.command_run import Said, write_said
 from tests.samples import TWO_SEGMENTS_S, write_beginning
-from tests.triton_processes import soon_forgetting, streams_gone
+from tests.triton_processes import streams_gone
 
 HERE = Path(__file__).parent
 
@@ -218,12 +217,3 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> str:
 def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
     """Recordings for an exact model."""
     return write_said(tmp_path_factory.mktemp("said"))
-
-
-@pytest.fixture(scope="session")
-def brief_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped model in a Triton repository that drops an idle sequence after two seconds instead of fifteen."""
-    repository = tmp_path_factory.mktemp("repository")
-    shutil.copytree(asr_repository() / MODEL, repository / MODEL)
-    soon_forgetting(repository)
-    return repository

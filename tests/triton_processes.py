@@ -15,10 +15,10 @@ import psutil
 from streamer.triton.server import TritonServer
 
 
-def soon_forgetting(repository: Path) -> None:
-    """Change a repository: its Triton drops an idle sequence after two seconds instead of fifteen."""
+def soon_forgetting(repository: Path, seconds: int = 2) -> None:
+    """Change a repository: its Triton drops an idle sequence after so many seconds instead of fifteen."""
     config = repository / "streaming_asr" / "config.pbtxt"
-    text, replaced = re.subn(r"(max_sequence_idle_microseconds:) \d+", r"\1 2000000", config.read_text())
+    text, replaced = re.subn(r"(max_sequence_idle_microseconds:) \d+", rf"\1 {seconds}000000", config.read_text())
     assert replaced == 1
     config.write_text(text)
 

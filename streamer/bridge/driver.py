@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import Enum
 
 from streamer.bridge.access.quotas import Admittance, Denied
@@ -297,10 +296,15 @@ class SessionDriver:
 
     async def _rest(self) -> None:
         due = self.session.due_at()
-        wait = None if due is None else max(0.0, due - time.monotonic())
-        # If there is no due time, a request is under way, and its answer or failure wakes the pump.
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), wait)
+        if due is None:  # a request is under way, and its answer or failure wakes the pump
+            await self._wake.wait()
+            return
+        # Not wait_for(): before Python 3.12 it loses a cancellation that comes at the same time as the wake.
+        alarm = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            alarm.cancel()
 
     async def _deliver(self) -> None:
         connection = self._connection

@@ -16,18 +16,23 @@ import numpy as np
 import pytest
 from rapidfuzz.distance import Levenshtein
 
+from streamer.testing.exact_repository import exact_repository
 from streamer.triton.link import Link, LinkError
 from streamer.triton.server import TritonServer
 from streamer.wire.model_events import Heard
 from tests.asr_repo.model_client import STEP, Events, plain, recognise, said, text
+from tests.bridge.service_client import SPOKEN
 from tests.project import DOCS
 from tests.samples import FILES, TWO_SEGMENTS_S, pcm, reference
+from tests.triton_processes import soon_forgetting
 
 
 @pytest.fixture(scope="module")
-def two_instances(brief_repository: Path) -> Iterator[TritonServer]:
-    """Provide a server with two instances, which soon forgets idle sequences."""
-    with TritonServer(brief_repository, instances=2, slots=24) as server:
+def two_instances(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """Provide a server with two instances of an exact model, which soon forgets idle sequences."""
+    repository = exact_repository(tmp_path_factory.mktemp("repository"))
+    soon_forgetting(repository, seconds=4)
+    with TritonServer(repository, instances=2, slots=24) as server:
         yield server
 
 
@@ -101,7 +106,7 @@ async def test_32_streams_at_once_are_as_32_alone(link: Link) -> None:
 async def test_a_sequence_stays_on_its_instance(two_instances: TritonServer) -> None:
     """With two instances, each sequence begins and ends on the same one, and both are used."""
     async with await Link.connect(two_instances.grpc_address) as link:
-        audio = pcm("talk.flac")[:96_000]
+        audio = SPOKEN[:96_000]
         results = await asyncio.gather(*(recognise(link, audio) for _ in range(16)))
     instances = []
     for events in results:
@@ -122,8 +127,8 @@ async def test_idle_sequences_expire_on_both_sides(two_instances: TritonServer) 
         await idle.send(bytes(STEP))
         await fed.send(bytes(STEP))
         await eventually(two_instances, "streamer_slots_live", 2)
-        for _ in range(14):
-            await asyncio.sleep(0.5)
+        while metric(two_instances, "streamer_streams_expired_total") == before:
+            await asyncio.sleep(0.2)
             await fed.send(b"")
         await eventually(two_instances, "streamer_slots_live", 1)
         assert metric(two_instances, "streamer_streams_expired_total") == before + 1

@@ -28,7 +28,7 @@ async def test_handshakes_that_do_not_go_on(authority: Authority, monkeypatch: p
                 await asyncio.sleep(0.05)
             for writer in silent:
                 writer.transport.abort()
-        for _ in range(600):
+        for _ in range(1200):
             if psutil.Process().memory_info().rss - before < (held - before) // 2:
                 return
             await asyncio.sleep(0.05)

@@ -109,7 +109,7 @@ async def test_marks_and_capitals_after_a_replay(tmp_path: Path) -> None:
     written: dict[str, Any] = {"written": True, "endpoint": {"longest_ms": 6000}}
     triton = TritonServer(exact_repository(tmp_path, punctuation=True), slots=4)
     spoken = say(" ".join(reference("talk.flac").split()[:30])).tobytes()
-    async with Service(triton, port=0) as service:
+    async with Service(triton, port=0, limits=Limits(recover_s=60.0)) as service:  # its model imports torch
         right = lasting(await recognise(service.url, spoken, **written))
         finals = [event for event in right if event["type"] == "final"]
         assert any(mark in final["text"] for final in finals for mark in ",.?")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.quotas import QuotaLimits
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.driver import MOST_FORMER
+from streamer.bridge.service import Service
 from streamer.bridge.session.deadlines import Limits
 from streamer.client import SessionError, connect, transcribe
-from streamer.testing.faulty_proxy import proxy
+from streamer.testing.faulty_proxy import FaultyProxy, proxy
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, Event, eventually, lasting, receive, recognise, rest, resume, serving
 from tests.triton_processes import no_streams
@@ -86,18 +88,38 @@ async def test_our_client_goes_on(triton: TritonServer, whole: list[Event], seed
     await no_streams(triton)
 
 
+def resumed(service: Service, times: int) -> bool:
+    """Whether sessions were resumed so often."""
+    return b"\nstreamer_resumes_total %d.0" % times in service.metrics.exposition()
+
+
 async def test_a_file_at_full_speed(triton: TritonServer, whole: list[Event]) -> None:
     """Nothing is lost even if the service does not read, so that much audio is under way at the loss."""
-    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
+    way = FaultyProxy(lambda: triton.grpc_address)
+    await way.open()
+    async with (
+        Service(way.address, port=0) as service,
+        proxy(service.url.split("/")[2]) as (address, cut),
+        connect(address) as session,
+    ):
+        way.stall()
 
-        async def cutting() -> None:
-            for _ in range(3):
-                await asyncio.sleep(0.4)
-                await cut()
+        async def speak() -> None:
+            await session.send(SPOKEN)
+            await session.stop()
 
-        scissors = asyncio.create_task(cutting())
-        events: list[Any] = [event async for event in transcribe([SPOKEN], address)]
-        await scissors
+        async def told() -> list[Any]:
+            return [session.ready, *[event async for event in session]]
+
+        speaking, reading = asyncio.create_task(speak()), asyncio.create_task(told())
+        for number in range(3):
+            await eventually(lambda: b"\nstreamer_backlog_bytes 0.0" not in service.metrics.exposition())
+            await cut()
+            await eventually(partial(resumed, service, number + 1))
+        way.resume()
+        await speaking
+        events = await reading
+    await way.close()
     assert [event["n"] for event in events] == list(range(1, len(events) + 1))
     assert lasting(events) == whole
 

@@ -81,7 +81,7 @@ async def test_handshakes_are_bounded(service: Service, monkeypatch: pytest.Monk
         assert await asyncio.wait_for(reader.read(), 60) == b""
     writer.close()
     silent.pop()[1].close()
-    await asyncio.sleep(0.1)
+    await eventually(lambda: sum(service.metrics.connections().values()) == 1)
     async with session(service.url), session(service.url), session(service.url):
         pass
     silent.pop()[1].close()

@@ -71,7 +71,7 @@ async def test_roll(served: Serving, repository: Path) -> None:
     ]
     assert served.state["models"]["default"]["sequences"] == {"two": 0}
     [server] = [process for process in served.descendants() if process.name() == "tritonserver"]
-    for _ in range(50):
+    for _ in range(600):
         if len(list(stubs(server.pid))) == 1:
             break
         await asyncio.sleep(0.1)

@@ -86,8 +86,8 @@ def test_one_bad_file_among_good_ones(service: Service, said: Said, recordings: 
     done = streamer(bad[0], said.short, bad[1], "--server", service.url, bad[2], said.phrase, "--format", "json")
     assert done.returncode == 1
     assert [json.loads(line)["file"] for line in done.stdout.splitlines()] == [said.short, said.phrase]
-    *said, counted = done.stderr.splitlines()
-    assert sorted(line.split()[1].rstrip(":") for line in said) == sorted(bad)
+    *complaints, counted = done.stderr.splitlines()
+    assert sorted(line.split()[1].rstrip(":") for line in complaints) == sorted(bad)
     assert counted == "streamer: 2 of 5 recordings; 3 failed."
 
 

@@ -236,7 +236,7 @@ async def test_sessions_of_an_address() -> None:
 
 async def admitted_again(url: str, headers: dict[str, str]) -> None:
     """Wait until there is room again, which is just after a client has seen the close."""
-    for _ in range(100):
+    for _ in range(3000):
         if await outcome(url, headers) == ADMITTED:
             return
         await asyncio.sleep(0.02)

@@ -58,7 +58,7 @@ class Port:
 
     async def until(self, **numbers: int) -> None:
         """Wait until there are so many connections in these states."""
-        for _ in range(500):
+        for _ in range(6000):
             if all(self.numbers[state] == number for state, number in numbers.items()):
                 return
             await asyncio.sleep(0.01)

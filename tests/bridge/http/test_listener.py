@@ -76,7 +76,7 @@ async def test_no_tls(authority: Authority, caplog: pytest.LogCaptureFixture) ->
         with caplog.at_level(logging.WARNING):
             await opened.told(LAST)
             (await opened.connect()).close()
-            for _ in range(100):
+            for _ in range(6000):
                 if len(opened.dropped) == 2:
                     break
                 await asyncio.sleep(0.01)

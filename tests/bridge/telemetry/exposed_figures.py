@@ -21,7 +21,7 @@ def figures(metrics: Metrics) -> dict[str, float]:
 
 async def until_over(metrics: Metrics) -> dict[str, float]:
     """Return the metrics once no session is left, which is just after a client sees its close."""
-    for _ in range(200):
+    for _ in range(3000):
         if not metrics.live:
             return figures(metrics)
         await asyncio.sleep(0.02)

@@ -28,7 +28,7 @@ async def opened_twice(triton: TritonServer) -> AsyncIterator[tuple[Models, str,
 
         async def part() -> None:
             await way.close()
-            for _ in range(500):
+            for _ in range(6000):
                 if models.tritons_ready == 1:
                     return
                 await asyncio.sleep(0.01)

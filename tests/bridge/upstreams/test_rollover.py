@@ -165,7 +165,7 @@ async def test_what_the_client_and_the_probes_tell(repository: Path) -> None:
                 ready = await receive(fresh)
                 assert (ready["model"], ready["triton_model"]) == ("default", "two")
             # A silent session moves with its next keepalive; one in the middle of a word stays.
-            for _ in range(80):
+            for _ in range(600):
                 if service.models.default.held.get("one") == 1:
                     break
                 await asyncio.sleep(0.1)

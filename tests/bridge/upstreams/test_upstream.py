@@ -71,7 +71,7 @@ async def test_left_in_the_moment_of_a_doubt(triton: TritonServer, moments: int)
     """An upstream is left when told to, even if a doubt comes at the same moment."""
     models = models_at(triton.grpc_address)
     await models.open()
-    await asyncio.sleep(0.1)
+    await until(lambda: models.default.free > 0)
     reservation = models.default.reserve({})
     assert reservation is not None
     doubted = reservation.upstream
