@@ -1,0 +1,55 @@
+"""Measures one encoder with several heads beside the undivided recogniser: latency and throughput.
+
+    python scripts/measure/heads.py [--streams 1,8,32] [--seconds 5]
+
+The script starts the embedded Triton with four arrangements: fused (`streaming_asr`), router (`asr_heads`), direct (the
+same ensemble without the router) and scripted (one model that calls the steps). Each gets the same speech in a closed
+loop. Then it starts another one, with two instances of each head. It prints Markdown tables of ratios, the first
+arrangement = 1, because client and server share the machine: only ratios within one run are meaningful.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from streamer.audio.audio_file import read_samples
+from streamer.shipped import shipped
+from streamer.testing.load.head_arrangements import FUSED, ROUTER, Measured, measure, table
+from streamer.triton import TritonError
+
+
+def main() -> int:
+    """Measure and print the tables; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", default="1,8,32", help="numbers of streams")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds for each arrangement")
+    options = parser.parse_args()
+    try:
+        streams = tuple(map(int, options.streams.split(",")))
+    except ValueError:
+        parser.error("give numbers of streams, such as 1,8,32")
+    if not (streams and all(1 <= number <= 60 for number in streams) and 0 < options.seconds <= 60):
+        parser.error("give 1 to 60 streams and up to 60 seconds")
+    speech = read_samples(shipped("audio_samples") / "quilter.ogg").tobytes()
+    try:
+        found = measure(speech, streams, options.seconds)
+        print(table(found, streams))
+        _tell(found[FUSED, streams[0]])
+        print("\nWith two instances of each head:\n")
+        print(
+            table(measure(speech, streams, options.seconds, heads=2, models=(FUSED, ROUTER)), streams, (FUSED, ROUTER))
+        )
+    except (TritonError, OSError) as error:
+        print(f"heads: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _tell(first: Measured | None) -> None:
+    if first is not None:
+        print(f"\nThe first figure stands for {first.latency_ms:.0f} ms and {first.speed:.1f} s of audio in a second.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
