@@ -77,24 +77,8 @@ BOXES: Final = (
     Box(250, 402, 690, 54, "room", "triton", "one gRPC stream for many sessions; starts and guards the server"),
     # The server.
     Box(20, 492, 920, 130, "frame", "Triton: the real server, embedded or elsewhere"),
-    Box(
-        36,
-        520,
-        260,
-        88,
-        "room",
-        "sequence batcher",
-        "part of Triton: a stream stays with its instance; all streams with audio are one batch",
-    ),
-    Box(
-        330,
-        520,
-        238,
-        88,
-        "room",
-        "asr_repo, adapters",
-        "requests to chunks, events to one answer per request; in one model, or in steps",
-    ),
+    Box(36, 520, 260, 88, "room", "sequence batcher", BATCHER),
+    Box(330, 520, 238, 88, "room", "asr_repo, adapters", ADAPTERS),
     Box(602, 520, 322, 88, "room", "engine", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
     Box(20, 650, 920, 90, "frame", "Other rooms"),

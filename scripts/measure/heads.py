@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from streamer.audio.audio_file import read_samples
+from streamer.audio.audio_file import read_audio
 from streamer.shipped import shipped
 from streamer.testing.load.head_arrangements import FUSED, ROUTER, Measured, measure, table
 from streamer.triton import TritonError
@@ -31,7 +31,7 @@ def main() -> int:
         parser.error("give numbers of streams, such as 1,8,32")
     if not (streams and all(1 <= number <= 60 for number in streams) and 0 < options.seconds <= 60):
         parser.error("give 1 to 60 streams and up to 60 seconds")
-    speech = read_samples(shipped("audio_samples") / "quilter.ogg").tobytes()
+    speech = read_audio(shipped("audio_samples") / "quilter.ogg").tobytes()
     try:
         found = measure(speech, streams, options.seconds)
         print(table(found, streams))
