@@ -23,7 +23,7 @@ from tests.samples import pcm
 from tests.triton_processes import metric, stubs
 
 ENSEMBLE, KEYWORDS = "asr_heads", "asr_keywords"
-IDLE_S = 2.0
+IDLE_S = 8.0  # long enough for a busy machine: a probe must not be forgotten
 # Two utterances with a pause that ends a segment.
 AUDIO = pcm("quilter.ogg")[: 2 * 40_000] + bytes(2 * 20_000) + pcm("airplane.mp3")[: 2 * 32_000]
 
@@ -143,29 +143,22 @@ async def test_a_head_that_fails_harms_no_other_stream(service: Service, heads: 
         assert text(events + plain(await other.send(end=True))) == expected
 
 
-async def test_only_one_step_forgets_an_idle_stream(service: Service, heads: TritonServer) -> None:
-    """A stream that one step has forgotten gets an error, and other streams hear nothing of it."""
+async def test_only_one_step_forgets_an_idle_stream(service: Service, heads: TritonServer, whole: list[Event]) -> None:
+    """A stream that one step has forgotten gets an error; a session that sent nothing meanwhile loses nothing."""
     async with await Link.connect(heads.grpc_address, ENSEMBLE) as link:
         idle = link.sequence()
-        await idle.send(AUDIO[:STEP])
-        await one_forgotten(heads)
-        error = await refusal(idle, AUDIO[STEP : 2 * STEP])
-        assert error is not None
-        assert error.code == "unknown_stream"
-        idle.discard()
-        again = await recognise(link, AUDIO[: 4 * STEP])
-        assert again[-1]["sample"] == 2 * STEP
 
+        async def pause() -> None:
+            await idle.send(AUDIO[:STEP])
+            await one_forgotten(heads)
+            error = await refusal(idle, AUDIO[STEP : 2 * STEP])
+            while error is None:  # it was the session that the step has forgotten first
+                await one_forgotten(heads)
+                error = await refusal(idle, AUDIO[STEP : 2 * STEP])
+            assert error.code == "unknown_stream"
+            idle.discard()
 
-async def test_a_session_goes_on_after_a_pause_that_one_step_forgot(
-    service: Service, heads: TritonServer, whole: list[Event]
-) -> None:
-    """A client that sends nothing for a while loses nothing, although a step has forgotten its stream."""
-
-    async def pause() -> None:
-        await one_forgotten(heads)
-
-    assert lasting(await disturbed(service.url, pause, AUDIO)) == whole
+        assert lasting(await disturbed(service.url, pause, AUDIO)) == whole
 
 
 async def test_a_head_of_one_s_own(service: Service, repository: Path, whole: list[Event]) -> None:
