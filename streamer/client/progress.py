@@ -122,6 +122,8 @@ class Progress:
         if self._n == 0:
             return message
         moved: Message = _later(message, self._from_ms)
+        if message["type"] == "head":
+            moved["content"] = message["content"]  # only its head knows what is a time in it
         if isinstance(moved.get("n"), int):
             moved["n"] += self._n
         if isinstance(moved.get("segment"), int):

@@ -129,6 +129,7 @@ export class Progress {
     #shifted(message) {
         if (this.#n === 0) return message;
         const moved = /** @type {any} */ (later(message, this.#fromMs));
+        if (message.type === "head") moved.content = message.content; // only its head knows what is a time in it
         if (typeof moved.n === "number") moved.n += this.#n;
         if (typeof moved.segment === "number") moved.segment += this.#concerned(moved)[0].firstSegment;
         return moved;

@@ -51,6 +51,11 @@ def turn(n: int, state: str, segment: int, heard: int) -> Message:
     return {"type": "turn", "n": n, "state": state, "segment": segment, "probability": 0.75, "audio_ms": heard}
 
 
+def head(n: int, at: int, **content: Any) -> Message:
+    """What a head of the operator's own has found."""
+    return {"type": "head", "n": n, "name": "keywords", "at_ms": at, "content": content}
+
+
 def heard(n: int, ms: int) -> Message:
     """An acknowledgement."""
     return {"type": "heard", "n": n, "audio_ms": ms}
@@ -202,6 +207,27 @@ CASES = [
             heard(8, 12_020),
         ],
         after=6,
+        restarts=1,
+    ),
+    Case(
+        "what a head has found is not told again, and nothing in it is changed",
+        [
+            final(2, 0, 500, 3000, 4000, 3520),
+            head(3, 3600, end_ms=9),
+            head(4, 5000),
+            RESTART,
+            head(2, 80),
+            head(3, 1480),
+            head(4, 1560, end_ms=9),
+        ],
+        told=[
+            final(2, 0, 500, 3000, 4000, 3520),
+            head(3, 3600, end_ms=9),
+            head(4, 5000),
+            restarted(5, 3520, 1),
+            head(6, 5080, end_ms=9),
+        ],
+        after=4,
         restarts=1,
     ),
     Case("a final that may be cut in a word waits for what follows", ABRUPT, told=[], believed=ABRUPT, cuts=[0]),

@@ -6,8 +6,19 @@ import pytest
 
 from streamer.engine import stream_events as engine
 from streamer.engine.punctuation.marks import HeardWord
-from streamer.wire.events import Alternative, Final, Flushed, Partial, Speech, SpeechState, Turn, TurnState, Word
-from streamer.wire.model_events import Cut, Heard, ModelEvent, Opened, Other, parse
+from streamer.wire.events import (
+    Alternative,
+    Final,
+    Flushed,
+    HeadEvent,
+    Partial,
+    Speech,
+    SpeechState,
+    Turn,
+    TurnState,
+    Word,
+)
+from streamer.wire.model_events import Again, Cut, Heard, ModelEvent, Opened, Other, parse
 from streamer.wire.text_context import ContextWord
 
 WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
@@ -20,6 +31,8 @@ WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
         ('{"type":"opened"}', Opened()),
         ('{"type":"cut","sample":1600}', Cut(1600)),
         ('{"type":"heard","sample":160}', Heard(160)),
+        ('{"type":"again","sample":9,"run":1,"speaking":true}', Again(9, 1, True)),
+        ('{"type":"head","name":"k","at_ms":40,"content":{"a":1}}', HeadEvent("k", 40, {"a": 1})),
         ('{"type":"closed","model":"m"}', Other("closed", {"model": "m"})),
         ('{"type":"mood","value":[1]}', Other("mood", {"value": [1]})),
         (
@@ -76,6 +89,8 @@ def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -
         ("[]", "an event must be an object, not a list"),
         ("{}", "an event must have a 'type', which is a string"),
         ('{"type":"heard"}', "'heard' lacks 'sample'"),
+        ('{"type":"head","name":"","at_ms":0,"content":{}}', "'name' of 'head' must have 1 to 64 characters"),
+        ('{"type":"head","name":"k","at_ms":0,"content":[]}', "'content' of 'head' cannot be"),
         ('{"type":"heard","sample":true}', "'sample' of 'heard' cannot be true or false"),
         ('{"type":"cut","sample":1,"begins":1}', "'begins' of 'cut' cannot be a whole number"),
         ('{"type":"cut","sample":1,"context":[{"word":"a"}]}', "'part of an event' lacks 'pause_ms'"),

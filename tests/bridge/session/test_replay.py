@@ -127,6 +127,33 @@ def test_what_was_told_is_not_told_again() -> None:
     assert (third["text"], third["stable"], third["audio_ms"]) == ("a b c", 3, 960)
 
 
+def test_events_of_heads_come_once_and_with_the_session_s_time() -> None:
+    """A head of the operator's own may hear the same again after a loss: only what is new is told."""
+
+    def found(word: str, at_ms: int, name: str = "keywords") -> dict[str, object]:
+        return {"type": "head", "name": name, "at_ms": at_ms, "content": {"word": word}}
+
+    driven = Replayed()
+    driven.audio(sound(0) + sound(1))
+    driven.exchange(
+        found("left", 100), final("one"), cut(STEP // 4), found("right", 300), found("cough", 500, "coughs")
+    )
+    assert [event["at_ms"] for event in driven.messages() if event["type"] == "head"] == [100, 300, 500]
+    driven.audio(sound(2))
+    driven.request()
+    driven.fail(lost=True)
+    driven.begin_again()
+    # The new sequence began at 160 ms.
+    driven.exchange(
+        found("right", 140), found("stop", 200), found("cough", 340, "coughs"), found("cough", 400, "coughs")
+    )
+    told = [event for event in driven.messages() if event["type"] == "head"]
+    assert [(event["name"], event["content"]["word"], event["at_ms"]) for event in told] == [
+        ("keywords", "stop", 360),
+        ("coughs", "cough", 560),
+    ]
+
+
 def test_times_and_segments_go_on() -> None:
     """Times and segments of a new sequence are converted to those of the session."""
     driven = Replayed()
