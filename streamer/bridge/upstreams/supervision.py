@@ -176,16 +176,19 @@ class EmbeddedTriton:
         log.info("model unloaded", triton="own", model=model)
 
     async def mend(self, model: str, address: str, *, broken: bool) -> None:
-        """Kill it; the next address() starts another. A broken model is only reloaded if there are other models."""
+        """Kill it; the next address() starts another. A broken model is only reloaded if there are other models.
+
+        An ensemble is not reloaded: other models may share its steps, and a restart loads them all at once.
+        """
         if broken and len(self._server.models) > 1 and address == self._running_address():
             try:
                 async with _asked(address, self.dial, f"did not reload {model}") as stub:
-                    await _reload(stub, model)
+                    if not await _steps(stub, model):
+                        await _reload(stub, model)
+                        log.info("model reloaded", triton=self.name, model=model)
+                        return
             except TritonError as error:
                 log.warning("model not reloaded", triton=self.name, detail=str(error))
-            else:
-                log.info("model reloaded", triton=self.name, model=model)
-                return
         await asyncio.to_thread(self._kill, address)
 
     async def cut_off(self) -> None:
@@ -233,11 +236,17 @@ async def _asked(address: str, dial: Dialer, failure: str) -> AsyncIterator[Any]
             raise TritonError(f"the Triton at {address} {failure}: {error.details()}") from error
 
 
+async def _steps(stub: Any, model: str) -> list[str]:
+    """Return the names of the steps of an ensemble; none for another model."""
+    config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config
+    return [step.model_name for step in config.ensemble_scheduling.step]
+
+
 async def _reload(stub: Any, model: str) -> None:
     """Load a model again although it has not changed. Of an ensemble, the steps are what has processes."""
+    for step in await _steps(stub, model):
+        await _reload(stub, step)
     config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config
-    for step in config.ensemble_scheduling.step:
-        await _reload(stub, step.model_name)
     # Triton does not load an unchanged model again, so this changes a parameter that is not used. Unloading the model
     # first would leave a moment in which a request for it crashes the whole server.
     config.parameters["reloaded"].string_value = secrets.token_hex(8)
