@@ -10,7 +10,7 @@ from streamer import shipped
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import TritonError
 from streamer.triton.model_config import CONFIG, model_config
-from streamer.triton.repository import asr_repository, linked_copy, linked_model, models_in
+from streamer.triton.repository import asr_repository, linked_copy, linked_model, models_alone, models_in, steps_in
 
 TEXT = """
 # count and max_candidate_sequences
@@ -112,3 +112,20 @@ def test_a_public_model(tmp_path: Path) -> None:
         assert (version / "model.onnx").readlink() == folder / "model.onnx"
         assert (version / "model.py").resolve() == (asr_repository() / "streaming_asr" / "1" / "model.py").resolve()
     assert sorted(folder.iterdir()) == before
+
+
+def test_steps_get_the_numbers_of_their_ensemble(tmp_path: Path) -> None:
+    """Instances and slots apply to the steps of an ensemble; it has none itself, nor a step without a state."""
+    linked_copy(asr_repository(), tmp_path / "copy", ["asr_heads"], instances=2, slots=7)
+    encoder, router = (model_config(tmp_path / "copy" / name) for name in ("speech_encoder", "feature_router"))
+    assert (encoder.instance_group[0].count, encoder.sequence_batching.oldest.max_candidate_sequences) == (2, 7)
+    assert router.instance_group[0].count == 2
+    assert not router.HasField("sequence_batching")
+    for unchanged in ("asr_heads", "streaming_asr"):
+        assert (tmp_path / "copy" / unchanged).is_symlink()
+
+
+def test_steps_and_ensembles_are_not_models_alone() -> None:
+    """What is loaded with an ensemble is not among the models that are loaded by themselves."""
+    assert steps_in(asr_repository()) == {"speech_encoder", "feature_router", "activity_head", "transcript_head"}
+    assert models_alone(asr_repository()) == ("streaming_asr",)

@@ -9,13 +9,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
+
+from streamer.triton.dialer import Dialer
 from streamer.triton.link import Link, LinkError, Overdue, Sequence
 from streamer.wire.model_events import ModelEvent
 
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")
 MOST_AT_ONCE: Final = 256
+CONFIG_LIMIT_S: Final = 5.0
 # If a Triton answers but its model has been silent for so long, the model is loaded again, because a process of it
 # hangs. That ends sequences of other clients too, so the limit is long, and doubles each time in a row.
 SILENT_LIMIT_S: Final = 30.0
@@ -54,6 +59,36 @@ class Instances:
         self.dead.add(found[1])
         self._known.add(found[1])
         return any(_model(name) == _model(found[1]) for name in self._known - self.dead)
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """How many sequences a model takes."""
+
+    instances: int
+    slots: int  # of each instance
+    probes: int = 0  # the number of sequences at once that reach all of its processes
+
+
+async def model_size(address: str, model: str, dial: Dialer) -> ModelSize:
+    """Return the size of a model. An ensemble takes as many sequences as the smallest of its steps with a state."""
+    async with dial.channel(address) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+
+        async def config(name: str) -> Any:
+            request = service_pb2.ModelConfigRequest(name=name)
+            return (await stub.ModelConfig(request, timeout=CONFIG_LIMIT_S)).config
+
+        whole = await config(model)
+        steps = [await config(step.model_name) for step in whole.ensemble_scheduling.step]
+    sizes = [_size_of(step) for step in steps if step.HasField("sequence_batching")] or [_size_of(whole)]
+    least = min(sizes, key=lambda size: size.instances * (size.slots - 1))
+    return replace(least, probes=max(size.instances for size in sizes))
+
+
+def _size_of(config: Any) -> ModelSize:
+    instances = sum(group.count * max(1, len(group.gpus)) for group in config.instance_group)
+    return ModelSize(int(instances), int(config.sequence_batching.oldest.max_candidate_sequences))
 
 
 def _model(instance: str) -> str:

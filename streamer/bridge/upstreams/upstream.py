@@ -12,27 +12,21 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
-
-from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams import probe
-from streamer.bridge.upstreams.instances import Instances, OpeningFailures, has_died
+from streamer.bridge.upstreams.instances import Instances, OpeningFailures, has_died, model_size
 from streamer.bridge.upstreams.patience import Patience
 from streamer.bridge.upstreams.probe import Probe
 from streamer.bridge.upstreams.supervision import Supervisor
 from streamer.triton import MODEL, TritonError
-from streamer.triton.dialer import Dialer
 from streamer.triton.link import ConnectionLost, Link, LinkError
 from streamer.wire.failures import FailureCode
 
 log = Log("streamer.bridge")
 
-CONFIG_LIMIT_S = 5.0
 CLOSE_LIMIT_S = 3.0
 # The link to a Triton that does not answer is cancelled only after this, because requests may still be computed.
 LEAVE_LIMIT_S = 30.0
@@ -180,7 +174,7 @@ class Upstream:
             self.loaded = await self.supervisor.load(self.model) or self.loaded
         link = await Link.connect(address, self.model, dial=self.supervisor.dial)
         try:
-            size = await _size(address, self.model, self.supervisor.dial)
+            size = await model_size(address, self.model, self.supervisor.dial)
             probing, started = Probe(link, size.probes), time.monotonic()
             if not await probing.probe(probe.ANSWER_LIMIT_S):
                 assert probing.failure is not None
@@ -371,33 +365,3 @@ class _Doubts:
         """Count a doubt. Returns whether the one before was within DOUBT_S."""
         last, self._at = self._at, time.monotonic()
         return self._at - last < DOUBT_S
-
-
-@dataclass(frozen=True)
-class _Size:
-    """How many sequences a model takes."""
-
-    instances: int
-    slots: int  # of each instance
-    probes: int = 0  # the number of sequences at once that reach all of its processes
-
-
-async def _size(address: str, model: str, dial: Dialer) -> _Size:
-    """Return the size of a model. An ensemble takes as many sequences as the smallest of its steps with a state."""
-    async with dial.channel(address) as channel:
-        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-
-        async def config(name: str) -> Any:
-            request = service_pb2.ModelConfigRequest(name=name)
-            return (await stub.ModelConfig(request, timeout=CONFIG_LIMIT_S)).config
-
-        whole = await config(model)
-        steps = [await config(step.model_name) for step in whole.ensemble_scheduling.step]
-    sizes = [_size_of(step) for step in steps if step.HasField("sequence_batching")] or [_size_of(whole)]
-    least = min(sizes, key=lambda size: size.instances * (size.slots - 1))
-    return replace(least, probes=max(size.instances for size in sizes))
-
-
-def _size_of(config: Any) -> _Size:
-    instances = sum(group.count * max(1, len(group.gpus)) for group in config.instance_group)
-    return _Size(int(instances), int(config.sequence_batching.oldest.max_candidate_sequences))

@@ -121,3 +121,12 @@ async def until(holds: object, limit_s: float = 60.0) -> None:
             return
         await asyncio.sleep(0.1)
     assert holds()
+
+
+def test_another_step_of_an_ensemble_is_no_replacement() -> None:
+    """Only a living instance of the same model can take the place of a dead one."""
+    instances = Instances()
+    instances.answered(["transcript_head_0_0", "transcript_head_0_1"])
+    assert instances.failed("Stub process 'transcript_head_0_1' is not healthy")
+    assert not instances.failed("in ensemble 'asr_heads', Stub process 'speech_encoder_0_0' is not healthy")
+    assert instances.dead == {"transcript_head_0_1", "speech_encoder_0_0"}
