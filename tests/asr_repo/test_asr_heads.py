@@ -24,6 +24,7 @@ from tests.triton_processes import metric, stubs
 
 ENSEMBLE, KEYWORDS = "asr_heads", "asr_keywords"
 IDLE_S = 8.0  # long enough for a busy machine: a probe must not be forgotten
+START_S = 180.0  # the longest time for the processes of all steps to start, on a busy machine
 # Two utterances with a pause that ends a segment.
 AUDIO = pcm("quilter.ogg")[: 2 * 40_000] + bytes(2 * 20_000) + pcm("airplane.mp3")[: 2 * 32_000]
 
@@ -37,13 +38,12 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def heads(repository: Path) -> TritonServer:
     """A Triton with the ensemble, which a service starts and stops, and starts again when a test has broken it."""
-    return TritonServer(repository, models=[ENSEMBLE, KEYWORDS], slots=6)
+    return TritonServer(repository, models=[ENSEMBLE, KEYWORDS], slots=6, ready_timeout=START_S)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def service(heads: TritonServer) -> AsyncIterator[Service]:
-    # A busy machine takes long to start the processes of three steps.
-    limits = Limits(recover_s=60.0)
+    limits = Limits(recover_s=START_S)
     async with Service(heads, port=0, models={"default": ENSEMBLE, "keywords": KEYWORDS}, limits=limits) as running:
         yield running
 
@@ -186,7 +186,7 @@ async def test_a_process_that_dies(service: Service, heads: TritonServer, whole:
         [stub] = [stub for stub in stubs(first) if f"/{HEAD}/" in " ".join(stub.cmdline())]
         stub.kill()
 
-    assert lasting(await disturbed(service.url, kill, AUDIO)) == whole
+    assert lasting(await disturbed(service.url, kill, AUDIO, patience_s=START_S)) == whole
     assert heads.pid != first
 
 
@@ -196,6 +196,6 @@ async def test_a_killed_triton_is_a_pause(service: Service, heads: TritonServer,
     async def kill() -> None:
         os.kill(heads.pid, signal.SIGKILL)
 
-    events = await disturbed(service.url, kill, AUDIO)
+    events = await disturbed(service.url, kill, AUDIO, patience_s=START_S)
     assert [event["type"] for event in events].count("recovered") == 1
     assert lasting(events) == whole

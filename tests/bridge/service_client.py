@@ -55,18 +55,18 @@ async def eventually(holds: Callable[[], bool]) -> None:
     assert holds()
 
 
-async def receive(websocket: ClientConnection) -> Event:
-    event: Event = json.loads(await asyncio.wait_for(websocket.recv(), PATIENCE_S))
+async def receive(websocket: ClientConnection, patience_s: float = PATIENCE_S) -> Event:
+    event: Event = json.loads(await asyncio.wait_for(websocket.recv(), patience_s))
     return event
 
 
-async def rest(websocket: ClientConnection) -> list[Event]:
+async def rest(websocket: ClientConnection, patience_s: float = PATIENCE_S) -> list[Event]:
     """Read all events until the service closes."""
 
     events: list[Event] = []
     with suppress(ConnectionClosed):  # the caller checks the close code
         while True:
-            events.append(await receive(websocket))
+            events.append(await receive(websocket, patience_s))
     return events
 
 
@@ -116,10 +116,15 @@ def resume(ready: Event, after: int) -> str:
     return json.dumps({"type": "start", "resume": {"token": ready["token"], "after": after}})
 
 
-async def disturbed(url: str, breaking: Break, audio: bytes, **options: Any) -> list[Event]:
-    """Return all events of the audio, sent faster than speech, with a fault on the way."""
+async def disturbed(
+    url: str, breaking: Break, audio: bytes, *, patience_s: float = PATIENCE_S, **options: Any
+) -> list[Event]:
+    """Return all events of the audio, sent faster than speech, with a fault on the way.
+
+    `patience_s`: how long to wait for an event.
+    """
     async with session(url, **options) as websocket:
-        reading = asyncio.create_task(rest(websocket))
+        reading = asyncio.create_task(rest(websocket, patience_s))
         piece = int(PIECE_S * SAMPLE_RATE) * 2
         broken = False
         for place in range(0, len(audio), piece):
