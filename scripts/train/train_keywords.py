@@ -57,7 +57,8 @@ def main() -> int:
         return 1
     tell(f"{sum(each.hours for each in material):.2f} hours to learn from")
     held_back, learnt = material[::HELD_BACK], [each for at, each in enumerate(material) if at % HELD_BACK]
-    network = train(learnt, words, options.minutes, options.seed, tell)
+    phones = encoder.model.encoder.outputs["phones"].float()
+    network = train(learnt, words, phones, options.minutes, options.seed, tell)
     network = with_threshold(network, held_back, options.most_false)
     keyword_repository(options.to, network)
     _report(errors(network, tests), network.threshold, tell=tell)

@@ -69,10 +69,10 @@ def faulty_repository(folder: Path, idle_s: float) -> Path:
 def restless_network(width: int) -> KeywordNetwork:
     """A network that was not trained: it hears its only word again and again."""
     dice = np.random.default_rng(0)
-    sizes = {"mean": width, "reduce": (width, 2), "reduce_bias": 2, "hidden": (2 * WINDOW, 3), "hidden_bias": 3}
+    sizes = {"silence": width, "phones": (width, 2), "phones_bias": 2, "hidden": (2 * WINDOW, 3), "hidden_bias": 3}
     weights = {name: dice.normal(0, 1, size).astype(np.float32) for name, size in sizes.items()}
-    weights |= {"deviation": np.ones(width, np.float32), "output": np.zeros((3, 2), np.float32)}
-    return KeywordNetwork(("word",), 0.5, {**weights, "output_bias": np.zeros(2, np.float32)})
+    weights |= {"output": np.zeros((3, 2), np.float32), "output_bias": np.zeros(2, np.float32)}
+    return KeywordNetwork(("word",), 0.5, weights)
 
 
 def let_fail(repository: Path, fault: Fault) -> None:

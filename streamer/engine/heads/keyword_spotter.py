@@ -33,7 +33,10 @@ class KeywordsError(ValueError):
 
 @dataclass(frozen=True)
 class KeywordNetwork:
-    """Two layers over a window of frames. The first unit stands for "none of the words"."""
+    """Two layers over a window of frames, which see the probabilities of the phones that the encoder tells in them.
+
+    The first unit of the last layer stands for "none of the words".
+    """
 
     words: tuple[str, ...]
     threshold: float  # of the probability of a word
@@ -42,18 +45,19 @@ class KeywordNetwork:
     @property
     def width(self) -> int:
         """The size of a frame."""
-        return len(self.weights["mean"])
+        return len(self.weights["silence"])
 
     def probabilities(self, frames: Floats) -> Floats:
         """The probability of each word after each frame, without the first WINDOW - 1: [frames, words]."""
         of = self.weights
-        reduced = np.maximum((frames - of["mean"]) / of["deviation"] @ of["reduce"] + of["reduce_bias"], 0)
-        windows = np.lib.stride_tricks.sliding_window_view(reduced, WINDOW, axis=0)  # [frames, units, window]
+        windows = np.lib.stride_tricks.sliding_window_view(self.phones(frames), WINDOW, axis=0)
+        # [frames, phones, window] to [frames, phones * window]
         hidden = np.maximum(windows.reshape(len(windows), -1) @ of["hidden"] + of["hidden_bias"], 0)
-        scores = hidden @ of["output"] + of["output_bias"]
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found: Floats = (shares / shares.sum(axis=1, keepdims=True))[:, 1:]
-        return found
+        return _shares(hidden @ of["output"] + of["output_bias"])[:, 1:]
+
+    def phones(self, frames: Floats) -> Floats:
+        """The probability of each phone in each frame."""
+        return _shares(frames @ self.weights["phones"] + self.weights["phones_bias"])
 
     def save(self, folder: Path) -> None:
         """Write the network into a folder."""
@@ -145,7 +149,7 @@ class KeywordSpotter:
 
     def _read(self, stream: _Stream, passage: Passage, frames: Floats, *, fresh: bool) -> list[Keyword]:
         if fresh or stream.window is None:
-            stream.window = np.repeat(self.network.weights["mean"][None], WINDOW - 1, axis=0)
+            stream.window = np.repeat(self.network.weights["silence"][None], WINDOW - 1, axis=0)
         seen = np.concatenate([stream.window, frames])
         stream.window = seen[len(seen) - WINDOW + 1 :]
         found: list[Keyword] = []
@@ -166,6 +170,12 @@ class KeywordSpotter:
             return []
         stream.told[word] = stream.told_until = at_ms
         return [Keyword(word, at_ms, round(float(row[best]), 3))]
+
+
+def _shares(scores: Floats) -> Floats:
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    found: Floats = shares / shares.sum(axis=1, keepdims=True)
+    return found
 
 
 def as_event(name: str, keyword: Keyword) -> str:

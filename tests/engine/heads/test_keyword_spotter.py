@@ -24,11 +24,10 @@ FRAME = 640
 
 def network() -> KeywordNetwork:
     """A network that hears "left" where the first number of a frame is high, and "right" where the second one is."""
-    reduce = np.eye(2, dtype=np.float32)
-    hidden = np.zeros((2 * WINDOW, 2), np.float32)
+    hidden = np.zeros((3 * WINDOW, 2), np.float32)
     hidden[WINDOW - 1, 0] = hidden[2 * WINDOW - 1, 1] = 1  # the last frame of the window
     weights = {
-        "mean": np.zeros(2), "deviation": np.ones(2), "reduce": reduce, "reduce_bias": np.zeros(2), "hidden": hidden,
+        "silence": np.zeros(2), "phones": 20 * np.eye(2, 3), "phones_bias": np.array([0, 0, 10]), "hidden": hidden,
         "hidden_bias": np.zeros(2), "output": np.array([[0, 9, 0], [0, 0, 9]]), "output_bias": np.array([5.0, 0, 0]),
     }  # fmt: skip
     return KeywordNetwork(("left", "right"), 0.9, {name: each.astype(np.float32) for name, each in weights.items()})
