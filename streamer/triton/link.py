@@ -31,7 +31,8 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[impo
 
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
-from streamer.wire.model_events import Again, Flushed, Heard, ModelEvent, parse
+from streamer.wire.events import Flushed
+from streamer.wire.model_events import Again, Heard, ModelEvent, parse
 
 # When so many requests of all sequences wait to be written, no new sequence starts. Existing sequences go on, since
 # each of them has at most one request under way.
@@ -262,8 +263,9 @@ class Sequence:
         if not end:
             return events
         closing = await self._ask(b"", {}, timeout, end=True)
-        told = [event for event in events if not isinstance(event, (Again, Heard))]
-        return told + [event for event in closing if not isinstance(event, (Again, Flushed))]
+        told: list[ModelEvent] = [event for event in events if not isinstance(event, (Again, Heard))]
+        told += [event for event in closing if not isinstance(event, (Again, Flushed))]
+        return told
 
     async def _ask(
         self, pcm: bytes, options: Mapping[str, object], timeout: float, *, end: bool = False
