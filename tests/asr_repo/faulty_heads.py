@@ -69,7 +69,13 @@ def faulty_repository(folder: Path, idle_s: float) -> Path:
 def restless_network(width: int) -> KeywordNetwork:
     """A network that was not trained: it hears its only word again and again."""
     dice = np.random.default_rng(0)
-    sizes = {"silence": width, "phones": (width, 2), "phones_bias": 2, "hidden": (2 * WINDOW, 3), "hidden_bias": 3}
+    sizes: dict[str, int | tuple[int, int]] = {
+        "silence": width,
+        "phones": (width, 2),
+        "phones_bias": 2,
+        "hidden": (2 * WINDOW, 3),
+        "hidden_bias": 3,
+    }
     weights = {name: dice.normal(0, 1, size).astype(np.float32) for name, size in sizes.items()}
     weights |= {"output": np.zeros((3, 2), np.float32), "output_bias": np.zeros(2, np.float32)}
     return KeywordNetwork(("word",), 0.5, weights)
