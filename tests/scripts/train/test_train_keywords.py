@@ -1,0 +1,49 @@
+"""The script that trains a keyword spotter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from streamer.engine.heads.keyword_spotter import KeywordNetwork
+from streamer.training.data.corpus import Utterance, write_corpus
+from streamer.triton.repository import models_in
+from tests.samples import pcm
+from tests.scripts.program import run_here
+
+SCRIPT = "train/train_keywords.py"
+
+
+def prepared(folder: Path) -> Path:
+    """Two recordings for training and for the measurement, with the times of a few words."""
+    for name, labels in (("train", "train.heard.jsonl"), ("dev", "dev.phones.jsonl")):
+        recordings, lines = [], []
+        for recording in ("quilter.ogg", "airplane.mp3"):
+            samples = np.frombuffer(pcm(recording)[:96_000], np.int16)
+            recordings.append((Utterance(recording, 0, len(samples), "test", "one", "is the"), samples))
+            words = [["is", 1000, 130], ["the", 1400, 90]]
+            lines.append(json.dumps({"name": recording, "aligned": True, "words": words}))
+        write_corpus(folder, name, recordings)
+        (folder / labels).write_text("\n".join(lines))
+    return folder
+
+
+def test_a_spotter_is_trained_and_measured(tmp_path: Path) -> None:
+    """A model repository with the head, an ensemble with it, and the shipped models; the errors are told."""
+    target = tmp_path / "models"
+    given = ["--work", prepared(tmp_path), "--to", target, "--words", "is,the", "--minutes", 0.005]
+    done = run_here(SCRIPT, *given)
+    assert done.returncode == 0, done.stderr
+    assert "| word | said | missed | false alarms |\n" in done.stdout
+    assert "false alarms an hour" in done.stdout
+    assert {"asr_keywords", "keyword_head", "speech_encoder", "transcript_head"} <= set(models_in(target))
+    assert KeywordNetwork.load(target / "keyword_head" / "1").words == ("is", "the")
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    """In a sentence."""
+    done = run_here(SCRIPT, "--work", tmp_path, "--to", tmp_path / "models")
+    assert done.returncode == 1
+    assert "run scripts/data/prepare_speech.py" in done.stderr
