@@ -23,7 +23,6 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.audio": ("streamer.limits", "streamer.temporary_folder"),
     "streamer.graphs": (),
     "streamer.engine": ("streamer.graphs", "streamer.limits"),
-    "streamer.adapters": ("streamer.engine",),
     "streamer.distribution": (),
     "streamer.shipped": (),
     "streamer.timing": (),
