@@ -25,8 +25,8 @@ def chosen(server: str | None, folder: Path | None = None) -> str:
     if folder is not None:
         if server not in (None, EMBEDDED):
             raise TritonError(
-                "--model FOLDER starts a service of its own: leave out --server, or give the public name of a model "
-                "that the service has."
+                "--model FOLDER starts a service of its own: leave out --server (and STREAMER_SERVER), or give the "
+                "public name of a model that the service has."
             )
         return EMBEDDED
     if server is not None:

@@ -30,14 +30,14 @@ class EncoderLayout:
     """How an encoder is fed.
 
     Each window has `window` feature frames of `mels` numbers, and begins `step` frames after the one before. It gives
-    `frames` frames of `units` numbers.
+    `frames` frames of `units` numbers; None if the file does not say how many.
     """
 
     window: int
     step: int
     mels: int
     frames: int
-    units: int
+    units: int | None
     states: tuple[StatePort, ...]
 
     @property

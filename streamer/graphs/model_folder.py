@@ -76,8 +76,10 @@ def read_model_folder(folder: Path) -> PublicModel:
 
 
 def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
-    graph = read_graph_file(folder / _only(folder, "model", graphs))
+    graph = _read(folder / _only(folder, "model", graphs))
     layout = _layout(graph)
+    if layout.units is None:
+        raise ModelFolderError(f"{graph.path} does not say how many tokens it knows")
     tokens = read_tokens(folder / TOKENS_FILE, layout.units)
     blank = blank_of(tokens)
     if blank is None:
@@ -89,7 +91,7 @@ def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
     missing = [part for part, names in parts.items() if not names]
     if missing:
         raise ModelFolderError(f"{folder} is not complete: it has no {' and no '.join(missing)} ({_FILES} are needed)")
-    encoder, decoder, joiner = (read_graph_file(folder / _only(folder, part, names)) for part, names in parts.items())
+    encoder, decoder, joiner = (_read(folder / _only(folder, part, names)) for part, names in parts.items())
     layout = _layout(encoder)
     try:
         found = transducer_of(decoder, joiner, layout.units)
@@ -108,6 +110,16 @@ def _only(folder: Path, part: str, names: list[str]) -> str:
     return full[0]
 
 
+def _read(path: Path) -> GraphFile:
+    graph = read_graph_file(path)
+    if graph.quantised:
+        raise ModelFolderError(
+            f"{graph.path} computes in int8 with a scale for the whole batch, so the words of a stream would depend on "
+            "its company: use the file without .int8 in its name"
+        )
+    return graph
+
+
 def _layout(graph: GraphFile) -> EncoderLayout:
     kind = graph.metadata.get("model_type")
     if kind is None:
@@ -120,11 +132,6 @@ def _layout(graph: GraphFile) -> EncoderLayout:
         if kind.startswith("EncDec"):
             named = "a FastConformer of NeMo"
         raise ModelFolderError(f"{graph.path} is {named}, which cannot be used: {why}")
-    if graph.quantised:
-        raise ModelFolderError(
-            f"{graph.path} computes in int8 with a scale for the whole batch, so the words of a stream would depend on "
-            "its company: use the file without .int8 in its name"
-        )
     try:
         return zipformer2_layout(graph)
     except LayoutError as error:

@@ -21,7 +21,7 @@ class Transducer:
     vocabulary: int
 
 
-def transducer_of(predictor: GraphFile, joiner: GraphFile, units: int) -> Transducer:
+def transducer_of(predictor: GraphFile, joiner: GraphFile, units: int | None) -> Transducer:
     """The two graphs beside an encoder with frames of this many numbers. LayoutError if they do not fit."""
     if len(predictor.inputs) != 1 or len(predictor.outputs) != 1:
         raise LayoutError(f"{predictor.path.name} is not the decoder of a Zipformer: it has a state")

@@ -24,10 +24,9 @@ def zipformer2_layout(graph: GraphFile) -> EncoderLayout:
     features, result = graph.inputs[0], graph.outputs[0]
     check_port(features, ElementType.FLOAT, (1, window, MELS), 0)
     check_port(result, ElementType.FLOAT, (1, step // SUBSAMPLING, None), 0)
-    units = result.shape[2] if result.shape else ""
-    if not isinstance(units, int):
-        raise LayoutError(f"does not say how many numbers a frame of {result.name} has")
-    return EncoderLayout(window, step, MELS, step // SUBSAMPLING, units, _states(graph, metadata))
+    units = result.shape[2] if result.shape else None
+    known = units if isinstance(units, int) else None
+    return EncoderLayout(window, step, MELS, step // SUBSAMPLING, known, _states(graph, metadata))
 
 
 def _states(graph: GraphFile, metadata: Metadata) -> tuple[StatePort, ...]:

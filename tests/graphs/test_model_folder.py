@@ -52,10 +52,13 @@ def _kind(kind: str | None) -> Callable[[Path], None]:
     return lambda folder: _with_metadata(folder, ENCODER, model_type=kind)
 
 
-def _quantise(folder: Path) -> None:
-    model = onnx.load(str(folder / ENCODER))
-    model.graph.node.append(helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]))
-    onnx.save(model, str(folder / ENCODER))
+def _quantised(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        model = onnx.load(str(folder / name))
+        model.graph.node.append(helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]))
+        onnx.save(model, str(folder / name))
+
+    return change
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,8 @@ def _quantise(folder: Path) -> None:
         (lambda folder: _with_metadata(folder, ENCODER, feature="whisper"), r"needs 'whisper' features"),
         (lambda folder: _with_metadata(folder, DECODER, vocab_size="500"), r"belong to different models"),
         (lambda folder: _with_metadata(folder, DECODER, context_size="1"), r"of the size 2, where its metadata says 1"),
-        (_quantise, r"computes in int8.*use the file without"),
+        (_quantised("joiner-epoch-1-avg-1.onnx"), r"joiner.*computes in int8"),
+        (_quantised(ENCODER), r"computes in int8.*use the file without"),
     ],
 )
 def test_what_cannot_be_used(damage: Callable[[Path], object], said: str, tmp_path: Path) -> None:
@@ -98,3 +102,12 @@ def test_a_table_without_a_blank(tmp_path: Path) -> None:
     (folder / "tokens.txt").write_text(text.replace("<blk>", "_"), encoding="utf-8")
     with pytest.raises(ModelFolderError, match="has no token <blk>"):
         read_model_folder(folder)
+
+
+def test_frames_of_unknown_width(tmp_path: Path) -> None:
+    """An export need not say how many numbers a frame of a transducer has; the joiner knows it."""
+    folder = make_transducer_folder(tmp_path)
+    model = onnx.load(str(folder / ENCODER))
+    model.graph.output[0].type.tensor_type.shape.dim[2].dim_param = "unknown"
+    onnx.save(model, str(folder / ENCODER))
+    assert read_model_folder(folder).layout.units is None

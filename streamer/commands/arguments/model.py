@@ -39,5 +39,5 @@ def _asked(text: str) -> AskedModel:
     if not text or ("/" not in text and not path.is_dir()):
         return AskedModel(name=text)
     if wrong := wrong_folder(path):
-        raise argparse.ArgumentTypeError(f"{wrong}.")
+        raise argparse.ArgumentTypeError(wrong)
     return AskedModel(folder=path)

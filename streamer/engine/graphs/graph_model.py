@@ -33,7 +33,7 @@ class GraphModel:
         layout = public.layout
         self.name = name
         self.frame_samples = layout.step_samples // layout.frames
-        self.step_ms = (layout.step_samples * 1000 // SAMPLE_RATE,)
+        self.step_ms: tuple[int, ...] = (layout.step_samples * 1000 // SAMPLE_RATE,)
         self.ahead_samples = layout.ahead_samples
         self._layout = layout
         self._features = Fbank(layout.mels, layout.window)

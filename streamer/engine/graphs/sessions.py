@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import onnxruntime  # type: ignore[import-untyped]
+import onnxruntime
 
 from streamer.graphs.model_folder import ModelFolderError
 from streamer.graphs.onnx_file import GraphFile

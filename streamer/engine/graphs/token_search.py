@@ -40,8 +40,8 @@ class TokenSearch(ABC):
             raise ValueError("this model has only a greedy search, which does not support hotwords")
 
     def release(self, slot: int) -> None:
-        """Forget the tokens of the stream."""
-        self._paths[slot] = TokenPath()
+        """Nothing was set up for the stream. Its tokens are forgotten when the slot is reset for the next one."""
+        return
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a new segment in these slots."""

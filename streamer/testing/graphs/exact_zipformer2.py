@@ -25,12 +25,11 @@ _QUIET: Final = -40  # four times the logarithm of a mean energy; below it is si
 def make_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batch: int | str = BATCH) -> Path:
     """A folder with a model with CTC."""
     builder = GraphBuilder(seed)
-    frames = _encoder(builder, chunk, batch)
+    frames, states = _encoder(builder, chunk, batch)
     scores = builder.node("MatMul", frames, builder.constant(builder.signs(JOINED, len(TOKENS))))
     scores = builder.node("Add", scores, builder.constant(_offsets(builder, 30)))
     found = builder.node("LogSoftmax", scores, axis=-1)
-    # The outputs of the states come after the first one.
-    _save(builder, folder / "model.onnx", ("log_probs", found, len(TOKENS)), chunk, batch)
+    _save(builder, folder / "model.onnx", ("log_probs", found, len(TOKENS)), states, chunk, batch)
     _write_tokens(folder)
     return folder
 
@@ -38,8 +37,8 @@ def make_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batch: int 
 def make_transducer_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batch: int | str = BATCH) -> Path:
     """A folder with a transducer: encoder, decoder and joiner."""
     builder = GraphBuilder(seed)
-    frames = _encoder(builder, chunk, batch)
-    _save(builder, folder / "encoder-epoch-1-avg-1.onnx", ("encoder_out", frames, JOINED), chunk, batch)
+    frames, states = _encoder(builder, chunk, batch)
+    _save(builder, folder / "encoder-epoch-1-avg-1.onnx", ("encoder_out", frames, JOINED), states, chunk, batch)
     predictor = GraphBuilder(seed + 1)
     tokens = predictor.input("y", (batch, CONTEXT), TensorProto.INT64)
     nothing = predictor.constant(0, np.int64)
@@ -62,8 +61,8 @@ def make_transducer_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batc
     return folder
 
 
-def _encoder(builder: GraphBuilder, chunk: int, batch: int | str) -> str:
-    """The frames of the encoder."""
+def _encoder(builder: GraphBuilder, chunk: int, batch: int | str) -> tuple[str, list[str]]:
+    """The frames of the encoder, and the new values of its states."""
     window = chunk + 13
     features = builder.input("x", (batch, window, MELS))
     steps = builder.whole(features, 4.0, 96.0)
@@ -84,12 +83,13 @@ def _encoder(builder: GraphBuilder, chunk: int, batch: int | str) -> str:
     weights = builder.constant(builder.signs(4 * MELS, HIDDEN))
     hidden = builder.whole(builder.node("MatMul", rows, weights), 1 / 32, 16.0)
     pooled = builder.whole(builder.node("ReduceSum", hidden, builder.constant([1], np.int64), keepdims=0), 1 / 4, 16.0)
-    builder.states = _states(builder, pooled, batch, chunk)  # type: ignore[attr-defined]
-    memory, sounding = builder.states.pop(), builder.node("Abs", hidden)  # type: ignore[attr-defined]
+    states, memory = _states(builder, pooled, batch, chunk)
+    sounding = builder.node("Abs", hidden)
     sounding = builder.node("Clip", sounding, *map(builder.constant, (0, 1)))
     turned = builder.node("Mul", memory, builder.constant(builder.signs(HIDDEN)))
     hidden = builder.node("Add", hidden, builder.node("Mul", turned, sounding))
-    return builder.whole(builder.node("MatMul", hidden, builder.constant(builder.signs(HIDDEN, JOINED))), 1 / 4, 8.0)
+    frames = builder.node("MatMul", hidden, builder.constant(builder.signs(HIDDEN, JOINED)))
+    return builder.whole(frames, 1 / 4, 8.0), states
 
 
 def _shapes() -> list[tuple[str, tuple[int, ...], int]]:
@@ -111,9 +111,10 @@ def _shapes() -> list[tuple[str, tuple[int, ...], int]]:
     return [*found, ("embed_states", (1, *_EMBEDDED), 0)]
 
 
-def _states(builder: GraphBuilder, pooled: str, batch: int | str, chunk: int) -> list[str]:
+def _states(builder: GraphBuilder, pooled: str, batch: int | str, chunk: int) -> tuple[list[str], str]:
     """The new values of all states, and what they say together about a stream: a number from 0 to 15."""
-    results, total = [], None
+    results: list[str] = []
+    total = builder.constant(0)
     for number, (name, shape, axis) in enumerate(_shapes()):
         state = builder.input(name, tuple(batch if at == axis else size for at, size in enumerate(shape)))
         found = builder.whole(
@@ -128,14 +129,14 @@ def _states(builder: GraphBuilder, pooled: str, batch: int | str, chunk: int) ->
         others = [at for at in range(len(shape)) if at != axis]
         summed = builder.node("ReduceSum", state, builder.constant(others, np.int64), keepdims=0)
         weighed = builder.node("Mul", summed, builder.constant(1 + number % 3))
-        total = weighed if total is None else builder.node("Add", total, weighed)
+        total = builder.node("Add", total, weighed)
     age = builder.input("processed_lens", (batch,), TensorProto.INT64)
     results.append(builder.node("Add", age, builder.constant(chunk // 2, np.int64)))
     aged = builder.node("Mul", builder.node("Cast", age, to=TensorProto.FLOAT), builder.constant(1 / 16))
-    total = builder.node("Add", str(total), aged)
+    total = builder.node("Add", total, aged)
     turns = builder.node("Floor", builder.node("Mul", total, builder.constant(1 / 16)))
     rest = builder.node("Sub", total, builder.node("Mul", turns, builder.constant(16)))
-    return [*results, builder.node("Unsqueeze", rest, builder.constant([1, 2], np.int64))]
+    return results, builder.node("Unsqueeze", rest, builder.constant([1, 2], np.int64))
 
 
 def _offsets(builder: GraphBuilder, blank: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -145,12 +146,16 @@ def _offsets(builder: GraphBuilder, blank: int) -> np.ndarray[tuple[int], np.dty
     return found
 
 
-def _save(builder: GraphBuilder, path: Path, first: tuple[str, str, int], chunk: int, batch: int | str) -> None:
+def _save(
+    builder: GraphBuilder, path: Path, first: tuple[str, str, int], states: list[str], chunk: int, batch: int | str
+) -> None:
+    """Write the graph with its first output, and the states after it."""
     name, value, units = first
     builder.output(value, name, (batch, chunk // 4, units))
-    for state, (title, shape, axis) in zip(builder.states, _shapes(), strict=False):  # type: ignore[attr-defined]
+    *others, age = states
+    for state, (title, shape, axis) in zip(others, _shapes(), strict=True):
         builder.output(state, f"new_{title}", tuple(batch if at == axis else size for at, size in enumerate(shape)))
-    builder.output(builder.states[-1], "new_processed_lens", (batch,), TensorProto.INT64)  # type: ignore[attr-defined]
+    builder.output(age, "new_processed_lens", (batch,), TensorProto.INT64)
     metadata = {
         "model_type": "zipformer2",
         "T": chunk + 13,

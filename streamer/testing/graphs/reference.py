@@ -40,7 +40,7 @@ def reference_tokens(folder: Path, segments: Sequence[NDArray[np.int16]]) -> lis
 
 def main() -> None:
     """Recognise all segments of the file."""
-    import sherpa_onnx  # type: ignore[import-untyped]
+    import sherpa_onnx
 
     folder, path = Path(sys.argv[1]), Path(sys.argv[2])
     public = read_model_folder(folder)

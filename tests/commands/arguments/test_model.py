@@ -42,7 +42,7 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
     encoder.write_bytes(encoder.read_bytes()[:5000])
     done = streamer(PHRASE, "--model", str(folder))
     assert done.returncode == 2
-    assert "cut off or is not an ONNX graph: copy it again." in done.stderr
+    assert "cut off or is not an ONNX graph: copy it again;" in done.stderr
     done = streamer(PHRASE, "--model", str(tmp_path.parent), "--server", "127.0.0.1:1")
     assert done.returncode == 2
     assert "it has no config.pbtxt, and no public model" in done.stderr
