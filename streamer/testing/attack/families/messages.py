@@ -28,7 +28,8 @@ async def nested(target: Target, rng: random.Random) -> Strike:
         said = rng.choice((f'{{"type":"start","{rng.choice((*OPTIONS, "x"))}":{value}}}', value, f'{{"type":{value}}}'))
         connection = await target.websocket()
         ended = await connection.until_closed(text(said))
-        if ended.code not in (None, 1013) and ended.error not in ("bad_json", "bad_message"):
+        # On a busy machine the text may come after the limit for `start`.
+        if ended.code not in (None, 1013) and ended.error not in ("bad_json", "bad_message", "no_start"):
             raise PromiseBroken(f"JSON with {depth} levels was answered with {ended.error!r}, close code {ended.code}")
         strike.add(judged(ended, said[:60].encode()))
     return strike
