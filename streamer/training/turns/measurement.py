@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamer.engine.endpointing import EndpointRule
+from streamer.engine.turn.turn_rule import PATIENCE
 from streamer.engine.turn.turn_watch import Judge
-from streamer.limits import EAGERNESSES
 from streamer.training.turns.recorded_turns import RecordedTurn, end_ms
 
 SILENCES_MS = (300, 500, 700, 1000, 1500)
@@ -29,7 +29,7 @@ class RuleFigures:
 def rules() -> list[tuple[str, EndpointRule]]:
     """The rules to compare: fixed silences, and the end of a turn with each eagerness."""
     fixed = [(f"silence of {silence_ms} ms", _fixed(silence_ms)) for silence_ms in SILENCES_MS]
-    return [*fixed, *((f"turn, {name}", EndpointRule(turn=True, eagerness=name)) for name in EAGERNESSES)]
+    return [*fixed, *((f"turn, {name}", EndpointRule(turn=True, eagerness=name)) for name in PATIENCE)]
 
 
 def figures(name: str, rule: EndpointRule, recorded: Iterable[RecordedTurn], judge: Judge | None) -> RuleFigures:
