@@ -14,8 +14,10 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
+from torch import nn
 
 from streamer.engine.bundle import load_speech_encoder
 from streamer.engine.models.acoustic_model import BundleError
@@ -57,7 +59,7 @@ def main() -> int:
         return 1
     tell(f"{sum(each.hours for each in material):.2f} hours to learn from")
     held_back, learnt = material[::HELD_BACK], [each for at, each in enumerate(material) if at % HELD_BACK]
-    phones = encoder.model.encoder.outputs["phones"].float()
+    phones = cast("nn.Linear", encoder.model.encoder.outputs["phones"].float())
     network = train(learnt, words, phones, options.minutes, options.seed, tell)
     network = with_threshold(network, held_back, options.most_false)
     keyword_repository(options.to, network)

@@ -44,7 +44,7 @@ class Preparations:
         self._promised_s: dict[str, float] = {}  # the shared time at which all streams of a caller would be ready
         self._added = 0
 
-    def __contains__(self, stream: int) -> bool:
+    def __contains__(self, stream: object) -> bool:
         return stream in self._waiting
 
     def __len__(self) -> int:

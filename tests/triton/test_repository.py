@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_a_copy_has_other_numbers(repository: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"instances": 1}, {"instances": 1, "slots": 512}])
-def test_what_does_not_differ_is_a_link(repository: Path, tmp_path: Path, settings: dict[str, int]) -> None:
+def test_what_does_not_differ_is_a_link(repository: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
     """Nothing that already exists is written again."""
     linked_model(repository / "left", tmp_path / "left", **settings)
     assert (tmp_path / "left").readlink() == repository / "left"

@@ -80,8 +80,8 @@ class ActivityHead:
             for group in alike.values():
                 self._compute(group)
         results = []
-        for part, work in zip(batch, works, strict=True):
-            result = _followed(work)
+        for part, done in zip(batch, works, strict=True):
+            result = _followed(done)
             if part.end or result.passage.failure.startswith("failed:"):
                 self.streams.close(part.stream)
             results.append(result)

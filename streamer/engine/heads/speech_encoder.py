@@ -150,7 +150,8 @@ class SpeechEncoder:
         self.model.reset(self._state, [stream.lease.slot])
 
     def _compute(self, works: Sequence[_Work]) -> None:
-        samples = np.stack([work.stream.audio.next_step(work.flush) for work in works])  # type: ignore[arg-type]
+        steps = (work.stream.audio.next_step(work.flush) for work in works)
+        samples = np.stack([step for step in steps if step is not None])
         slots = [work.stream.lease.slot for work in works]
         for work in works:
             work.stream.audio.advance()

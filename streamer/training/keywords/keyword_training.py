@@ -99,7 +99,8 @@ def train(
     return replace(untrained, weights={**untrained.weights, **trained})
 
 
-def _array(tensor: Tensor) -> NDArray[np.float32]:
+def _array(tensor: Tensor | None) -> NDArray[np.float32]:
+    assert tensor is not None
     return tensor.detach().float().cpu().numpy()
 
 
