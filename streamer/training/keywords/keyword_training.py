@@ -16,8 +16,9 @@ from streamer.engine.heads.keyword_spotter import WINDOW, KeywordNetwork
 from streamer.training.keywords.material import Spoken
 
 HIDDEN = 64
-# The frames after the end of a word in which it should be told, and those around them that do not count.
-TELLING, DOUBTFUL = 3, 3
+# The encoder tells the last phone of a word some frames after its end. From then on the word should be told, for so
+# many frames. Those around them do not count.
+DELAY, TELLING, DOUBTFUL = 5, 4, 4
 IGNORED = -100
 RATE = 3e-3
 ROWS, FRAMES = 24, 150  # a batch: pieces of this length
@@ -107,9 +108,10 @@ def _array(tensor: Tensor | None) -> NDArray[np.float32]:
 def _labels(spoken: Spoken) -> NDArray[np.int64]:
     labels = np.zeros(len(spoken.frames), np.int64)
     for keyword in spoken.keywords:
-        labels[max(0, keyword.end - DOUBTFUL) : keyword.end + TELLING + DOUBTFUL] = IGNORED
+        told = keyword.end + DELAY
+        labels[max(0, told - DOUBTFUL) : told + TELLING + DOUBTFUL] = IGNORED
     for keyword in spoken.keywords:
-        labels[keyword.end : keyword.end + TELLING] = 1 + keyword.word
+        labels[keyword.end + DELAY : keyword.end + DELAY + TELLING] = 1 + keyword.word
     return labels
 
 
@@ -121,7 +123,7 @@ def _piece(
     start = int(rng.integers(latest + 1))
     if spoken.keywords and rng.random() < 0.7:
         keyword = spoken.keywords[int(rng.integers(len(spoken.keywords)))]
-        start = int(np.clip(keyword.end - int(rng.integers(FRAMES - TELLING)), 0, latest))
+        start = int(np.clip(keyword.end + DELAY - int(rng.integers(FRAMES - TELLING)), 0, latest))
     piece = np.repeat(silence[None], WINDOW - 1 + FRAMES, axis=0).astype(np.float32)
     wanted = np.full(FRAMES, IGNORED, np.int64)
     before = spoken.frames[max(0, start - WINDOW + 1) : start]

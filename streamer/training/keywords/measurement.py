@@ -10,7 +10,7 @@ from streamer.engine.heads.keyword_spotter import Frames, KeywordNetwork, Keywor
 from streamer.engine.heads.passage import Passage
 from streamer.training.keywords.material import FRAME_MS, Spoken
 
-TOLERANCE_MS = 400  # between the end of a word and the time that is told
+TOLERANCE_MS = 600  # between the end of a word and the time that is told
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
