@@ -93,6 +93,6 @@ class HearingModel(ExactModel):
         quiet, told = state["quiet"][list(slots)], []
         for frame in loud.T:
             quiet = np.where(frame, 0, quiet + 1)
-            told.append(np.where(quiet < HELD, 0.9, 0.05))
+            told.append(np.where(quiet < HELD, 0.95, 0.05))
         state["quiet"][list(slots)] = quiet
         return {**super().step(state, slots, samples), ACTIVITY: np.log(np.stack(told, 1))[:, :, None]}

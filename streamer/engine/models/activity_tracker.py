@@ -35,9 +35,9 @@ class ActivityReading:
 class ActivityRule:
     """Speech starts after `open_ms` at `open_above` or more, and ends after `close_ms` below `close_below`."""
 
-    open_above: float = 0.85
+    open_above: float = 0.93
     close_below: float = 0.35
-    open_ms: int = 200
+    open_ms: int = 80
     close_ms: int = 480
     # The words of a segment count as soon as something looks like speech, so that no real word is lost.
     heard_above: float = 0.7
