@@ -79,7 +79,7 @@ BOXES: Final = (
     Box(20, 492, 920, 130, "frame", "Triton: the real server, embedded or elsewhere"),
     Box(36, 520, 260, 88, "room", "sequence batcher", BATCHER),
     Box(330, 520, 238, 88, "room", "asr_repo, adapters", ADAPTERS),
-    Box(602, 520, 322, 88, "room", "engine", f"{ENGINE}. Knows neither Triton nor sockets"),
+    Box(602, 520, 322, 88, "room", "engine, graphs", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
     Box(20, 650, 920, 90, "frame", "Other rooms"),
     Box(36, 678, 178, 48, "pure", "wire, limits", "messages and bounds"),

@@ -24,7 +24,7 @@ _TOMLI: Final = () if sys.version_info >= (3, 11) else ("tomli",)
 PARTS: Final = {
     "client": ("argcomplete", "numpy", "soundfile", "soxr", "websockets"),
     "bridge": ("h11", "prometheus-client", *_TOMLI, "protobuf", "tritonclient"),
-    "engine": ("safetensors", "torch", "torchaudio"),
+    "engine": ("safetensors", "onnxruntime", "kaldi-native-fbank", "torch", "torchaudio"),
     "embedded": ("nvidia-pytriton",),
     "mic": ("sounddevice",),
 }
@@ -59,7 +59,7 @@ def missing(part: str) -> list[str]:
 
 def is_light() -> bool:
     """Whether only the client was meant to be installed: neither torch nor Triton is here."""
-    return not any(installed(name) for name in (*PARTS["engine"][1:], *PARTS["embedded"]))
+    return not any(installed(name) for name in ("torch", *PARTS["embedded"]))
 
 
 def packages() -> Iterator[Finding]:

@@ -203,9 +203,11 @@ class Recogniser:
 
     def _watch(self, options: StreamOptions) -> TurnWatch | None:
         rule = options.endpoint
+        if not rule.turn:
+            return None
         # The words of a model that writes have marks and capitals, which the punctuation model does not know.
         judge = None if self._punctuation is None or self.model.writes else self._punctuation.over
-        return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge) if rule.turn else None
+        return TurnWatch(TurnRule(rule.eagerness, rule.longest_pause_ms), judge)
 
     def _preparation(self, slot: int, options: StreamOptions) -> Work[None]:
         settle = math.ceil(options.settle_ms / self._time_scale.frame_ms)

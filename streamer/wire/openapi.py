@@ -37,6 +37,7 @@ _OPTIONS: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "partial_words": (_FLAG, "Events: words with times in that text too."),
     "words": (_FLAG, "Words with times and confidences."),
     "speech": (_FLAG, "Events: tell when speech begins and ends."),
+    "turns": (_FLAG, "Events: tell when a turn is probably over, goes on after all, or is over."),
     "step_ms": ({"enum": list(STEPS_MS)}, "How much audio is computed at a time."),
     "search": ({"enum": list(SEARCHES)}, "How words are found."),
     "alternatives": (_between(ALTERNATIVES, MOST_ALTERNATIVES), "How many alternative texts each segment gets."),

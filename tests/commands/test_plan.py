@@ -180,7 +180,7 @@ def repository_of(folder: Path) -> Path:
         (["--instances", "0"], 2, "--instances: must be 1 or more, not 0"),
         (["--memory", "0"], 2, "--memory: must be a number of GB from 0.001 to 1000000, not 0"),
         (["--model", "missing"], 2, "there is no model missing in "),
-        (["--model", "./missing"], 2, "is not the folder of a Triton model"),
+        (["--model", "./missing"], 2, "is not the folder of a model"),
         (["--model", "a,b"], 2, "--model must be one model"),
         (["--repository", "nowhere"], 2, "is not a model repository"),
         (["--repository", "several"], 2, "has several models: choose one with --model (one, other)"),

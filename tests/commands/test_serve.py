@@ -178,8 +178,8 @@ async def test_models(tmp_path: Path) -> None:
     ("models", "words"),
     [
         ("one,one", "has one twice"),
-        ("no/such/folder", "which is not the folder of a Triton model"),
-        ("../one", "which is not the folder of a Triton model"),
+        ("no/such/folder", "which is not the folder of a model"),
+        ("../one", "which is not the folder of a model"),
         ("a b", "must be the name or folder of a model"),
     ],
 )

@@ -13,7 +13,7 @@ from streamer.bridge.http.counts import ConnectionCounts
 from streamer.bridge.telemetry.metrics import Metrics
 from tests.project import ROOT
 
-MODEL = (ROOT / "asr_repo/streaming_asr/1/model.py").read_text(encoding="utf-8")
+MODEL = (ROOT / "streamer/adapters/metrics.py").read_text(encoding="utf-8")
 
 
 def families() -> list[Metric]:

@@ -78,7 +78,7 @@ def test_what_is_taken(given: dict[str, Any], expected: Start) -> None:
         ({"endpoint": {"turn": True, "silence": False}}, "bad_option", "cannot have 'turn' without 'silence'"),
         ({"endpoint": {"turn": True, "after_text_ms": 500}}, "bad_option", "send 'longest_pause_ms'"),
         ({"endpoint": {"eagerness": "high"}}, "bad_option", "only with 'turn':true"),
-        ({"endpoint": {"turn": True, "eagerness": "none"}}, "bad_option", "must be low or medium or high, not 'none'"),
+        ({"endpoint": {"turn": True, "eagerness": "none"}}, "bad_option", 'must be low or medium or high, not "none"'),
         ({"endpoint": {"after_text_ms": 399}}, "bad_option", "'after_text_ms' must be a whole number from 400"),
         ({"endpoint": {"longest_ms": 5999}}, "bad_option", "from 6000 to 60000"),
         ({"endpoint": {"pause_ms": 1}}, "unknown_option", "'endpoint' has no option \"pause_ms\"; it takes silence"),
