@@ -78,11 +78,9 @@ class RunningProxy:
         """What it has complained about."""
         return "".join(path.read_text() for path in (self.folder / "said", self.folder / "error.log") if path.exists())
 
-    def reload(self) -> set[psutil.Process]:
-        """Make it read its configuration again. Returns the processes that end after that."""
-        former = self.workers
+    def reload(self) -> None:
+        """Make it read its configuration again."""
         self.process.send_signal(RELOAD[self.kind])
-        return former
 
 
 @contextmanager

@@ -80,10 +80,17 @@ def url(proxy: RunningProxy) -> str:
     return f"wss://localhost:{proxy.port}/v1/stream"
 
 
-async def gone(processes: set[psutil.Process]) -> None:
-    """Wait until these processes have ended."""
-    assert processes
-    await eventually(lambda: not any(map(alive, processes)))
+async def reloaded(proxy: RunningProxy) -> None:
+    """Make the proxy read its configuration again, and wait until the processes that had the connections have ended."""
+    former = proxy.workers
+    assert former
+    for tick in range(3000):
+        if tick % 150 == 0 and proxy.workers == former:  # again, if it was still starting and did not hear it
+            proxy.reload()
+        if not any(map(alive, former)):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(proxy.log)
 
 
 def alive(process: psutil.Process) -> bool:
@@ -114,7 +121,7 @@ async def test_a_long_session(name: str, exact_triton: TritonServer, authority: 
 
             async def speak() -> AsyncIterator[bytes]:
                 yield audio[:half]
-                await gone(way.reload())
+                await reloaded(way)
                 yield audio[half:]
 
             events: list[Any] = [event async for event in transcribe(speak(), url(proxy))]
@@ -136,7 +143,7 @@ async def test_a_reload_in_mid_session(
 
         async def speak() -> AsyncIterator[bytes]:
             yield audio[:half]
-            await gone(proxy.reload())
+            await reloaded(proxy)
             yield audio[half:]
 
         events: list[Any] = [event async for event in transcribe(speak(), url(proxy))]
