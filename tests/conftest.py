@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 # The slowest files, in descending order. They begin first, so that no process is idle at the end.
 LONGEST = (
     "web/test_session.py",
+    "web/test_session_losses.py",
     "commands/test_batch.py",
     "web/test_page_speaking.py",
     "asr_repo/test_asr_heads.py",

@@ -178,6 +178,7 @@ TESTS_ACROSS_MODULES = {
     "tests/web/test_page_recordings.py",
     "tests/web/test_page_speaking.py",
     "tests/web/test_session.py",
+    "tests/web/test_session_losses.py",
 }
 
 

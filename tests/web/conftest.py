@@ -29,6 +29,8 @@ from tests.web.browsing import Watch, launch, microphone_file
 HERE = Path(__file__).parent
 # For an exact model: two sentences with a pause, and one each of 6 and 3 s.
 SAID = {"spoken": SPOKEN, "long": say(WORDS[0]).tobytes(), "short": say("this takes three seconds").tobytes()}
+# A browser itself writes this to the console when a connection fails; a page cannot prevent it.
+CONNECTIONS = "WebSocket connection to 'ws://127.0.0.1:"
 expect.set_options(timeout=60_000)  # results come soon, unless the machine is busy
 OpenBrowser = Callable[..., Awaitable[Browser]]
 OpenPage = Callable[..., Awaitable[Page]]
@@ -193,4 +195,11 @@ async def restartable(triton: TritonServer) -> AsyncIterator[RestartableService]
 async def served(triton: TritonServer) -> AsyncIterator[RestartableService]:
     """A service for one test that can be stopped and started."""
     async with restartable(triton) as process:
+        yield process
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def served_as_shipped(shipped_triton: TritonServer) -> AsyncIterator[RestartableService]:
+    """A service with the shipped model for one test that can be stopped and started."""
+    async with restartable(shipped_triton) as process:
         yield process

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-import pytest_asyncio
 from playwright.async_api import Page
 
 from streamer.bridge.access.keys import KeyFile, make_key
 from streamer.bridge.access.port_policy import PortPolicy
 from streamer.bridge.access.rules import AccessRules
 from streamer.bridge.service import Service
-from streamer.client import transcribe
 from streamer.testing.faulty_proxy import proxy
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, lasting, serving
-from tests.samples import pcm
 from tests.serve_process import RestartableService
-from tests.web.conftest import SAID, OpenPage, restartable
+from tests.web.conftest import CONNECTIONS, OpenPage
 from tests.web.expected_words import of, undisturbed, words
-
-# A browser itself writes this to the console when a connection fails; a page cannot prevent it.
-CONNECTIONS = "WebSocket connection to 'ws://127.0.0.1:"
-TALK_S = 12.5  # two sentences of the talk
 
 
 @pytest.fixture(scope="session")
@@ -42,13 +30,6 @@ def triton(exact_triton: TritonServer) -> TritonServer:
 def service(exact_service: Service) -> Service:
     """A service with it."""
     return exact_service
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def served_as_shipped(shipped_triton: TritonServer) -> AsyncIterator[RestartableService]:
-    """A service with the shipped model for one test that can be stopped and started."""
-    async with restartable(shipped_triton) as process:
-        yield process
 
 
 async def test_a_recording_is_written_down(bench: Page, service: Service) -> None:
@@ -99,213 +80,6 @@ async def test_flush_and_stop_are_promises(bench: Page) -> None:
     assert "three" in words(finals[: told["first"]])
     assert "quietly" in words(finals[told["first"] :])
     assert not of(told["told"], "error")
-
-
-@pytest.mark.parametrize("faster", [2, 50])
-async def test_a_connection_that_is_cut(triton: TritonServer, open_bench: OpenPage, faster: int) -> None:
-    """A session is resumed wherever it is cut: the same words and times as without, and each event once."""
-    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
-        bench = await open_bench(expected=[CONNECTIONS])
-        await bench.evaluate(
-            """async ([url, faster]) => {
-                globalThis.session = await begin({url});
-                globalThis.cutTwice = new Promise((resolve) => (globalThis.goOn = resolve));
-                globalThis.over = speak(session, "spoken", {faster, to: 8})
-                    .then(() => cutTwice)
-                    .then(() => speak(session, "spoken", {faster, from: 8}))
-                    .then(() => session.stop());
-            }""",
-            [f"http://{address}", faster],
-        )
-        for number in range(4):
-            await asyncio.sleep(2.5 / faster + 0.4)
-            await cut()
-            if number == 1:
-                await bench.evaluate("goOn()")
-        await bench.evaluate("over")
-        told = await bench.evaluate("session.told")
-        expected = await undisturbed(service.url, SPOKEN)
-    numbers = [event["n"] for event in told if "n" in event]
-    assert numbers == list(range(1, len(numbers) + 1))
-    kept = [{name: value for name, value in event.items() if name != "event"} for event in told if "n" in event]
-    assert lasting(kept) == lasting(expected)
-    assert sum(event["state"] == "resuming" for event in of(told, "state")) >= 1
-    assert not of(told, "restarted")
-    assert of(told, "state")[-1]["code"] == "done"
-
-
-async def test_a_service_that_is_ended(served: RestartableService, open_bench: OpenPage) -> None:
-    """Another session recognises again what was not final: no word is lost, doubled or cut, and times go on."""
-    # After SIGTERM sessions may go on for some seconds. Then the service makes final what it has recognised, so the
-    # speaker pauses meanwhile.
-    await restarted(served, open_bench, signal.SIGTERM, SPOKEN, pause_s=7.0, heard_ms=6_500)
-
-
-async def test_a_service_that_is_killed(served_as_shipped: RestartableService, open_bench: OpenPage) -> None:
-    """The same with the shipped model: marks and capitals are those of the words before the restart."""
-    talk = pcm("talk.flac", TALK_S)
-    await restarted(served_as_shipped, open_bench, signal.SIGKILL, talk, pause_s=9.0, heard_ms=8_000, written=True)
-
-
-async def restarted(
-    served: RestartableService,
-    open_bench: OpenPage,
-    how: signal.Signals,
-    audio: bytes,
-    *,
-    pause_s: float,
-    heard_ms: int,
-    **options: bool,
-) -> None:
-    """Speak to a service that ends after so much audio and comes back, and check the events."""
-    bench = await open_bench(expected=[CONNECTIONS])
-    await bench.evaluate(
-        """async ([url, options, name, pause, end]) => {
-            globalThis.session = await begin({url, options});
-            globalThis.restarted = new Promise((resolve) => (globalThis.goOn = resolve));
-            globalThis.over = speak(session, name, {faster: 2, to: pause})
-                .then(() => restarted)
-                .then(() => speak(session, name, {faster: 2, from: pause, to: end}))
-                .then(() => session.stop());
-        }""",
-        [served.site, options, "spoken" if audio is SPOKEN else "talk", pause_s, len(audio) / 32_000],
-    )
-    await bench.wait_for_function("(heard) => session.told.some(({audio_ms}) => audio_ms >= heard)", arg=heard_ms)
-    await served.stop(how)
-    await served.start()
-    await bench.evaluate("goOn(), over")
-    told = await bench.evaluate("session.told")
-    undivided = await undisturbed(served.site, audio, **options)
-    expected = [event for event in undivided if event["type"] == "final"]
-    finals = of(told, "final")
-    assert [final["text"] for final in finals] == [final["text"] for final in expected]
-    assert [final["segment"] for final in finals] == list(range(len(finals)))
-    for final, right in zip(finals, expected, strict=True):
-        assert [(word["start_ms"], word["end_ms"]) for word in final["words"]] == [
-            (word["start_ms"], word["end_ms"]) for word in right["words"]
-        ]
-    numbers = [event["n"] for event in told if "n" in event]
-    assert numbers == list(range(1, len(numbers) + 1))
-    (restart,) = of(told, "restarted")
-    assert restart["fromMs"] > 0
-    assert restart["segment"] == sum(final["end_ms"] <= restart["fromMs"] for final in finals)
-    codes = [event["code"] for event in of(told, "state")]
-    assert ("not_ready" if how is signal.SIGTERM else "unknown_token") in codes
-    assert codes[-1] == "done"
-
-
-async def test_two_channels_of_a_service_that_is_restarted(served: RestartableService, open_bench: OpenPage) -> None:
-    """Each channel goes on at its own cut, and nothing is repeated."""
-    plan = [(0, 0, "long"), (0, 8, "short"), (1, 1, "short"), (1, 7, "long")]
-    bench = await open_bench(expected=[CONNECTIONS])
-    await bench.evaluate(
-        """async ([url, plan]) => {
-            globalThis.session = await begin({url, options: {channels: 2, multichannel: true}});
-            globalThis.both = new Int16Array(2 * 16000 * 14);
-            for (const [channel, second, name] of plan)
-                (await pcm(name)).forEach((sample, at) => (both[2 * (at + 16000 * second) + channel] = sample));
-            session.send(both.subarray(0, 2 * 16000 * 10));
-        }""",
-        [served.site, plan],
-    )
-    await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms >= 9300)")
-    await served.stop(signal.SIGKILL)
-    await served.start()
-    await bench.evaluate("session.send(both.subarray(2 * 16000 * 10))")
-    await bench.evaluate("session.stop()")
-    told = await bench.evaluate("session.told")
-    both = np.zeros((14 * 16_000, 2), "<i2")
-    for channel, second, name in plan:
-        sound = np.frombuffer(SAID[name], "<i2")
-        both[16_000 * second : 16_000 * second + len(sound), channel] = sound
-    options = {"channels": 2, "multichannel": True}
-    right: list[Any] = [event async for event in transcribe([both.tobytes()], served.site, options=options)]
-    expected = [event for event in right if event["type"] == "final"]
-    restarted, finals = of(told, "restarted"), of(told, "final")
-    assert [event["channel"] for event in restarted] == [0, 1]
-    assert [event["segment"] for event in restarted] == [1, 1]
-    slow = 0 if restarted[0]["fromMs"] < restarted[1]["fromMs"] else 1
-    for channel in (0, 1):
-        own, right = ([event for event in some if event["channel"] == channel] for some in (finals, expected))
-        assert [event["segment"] for event in own] == list(range(len(right)))
-        if channel == slow:
-            assert [(event["text"], event["start_ms"], event["end_ms"]) for event in own] == [
-                (event["text"], event["start_ms"], event["end_ms"]) for event in right
-            ]
-    numbers = [event["n"] for event in told if "n" in event]
-    assert numbers == list(range(1, len(numbers) + 1))
-
-
-async def test_a_connection_on_which_nothing_comes(served: RestartableService, open_bench: OpenPage) -> None:
-    """A silent connection is given up and the session goes on over another one, without a missing word."""
-    bench = await open_bench(expected=[CONNECTIONS])
-    await bench.clock.install()
-    await bench.evaluate(
-        """async (url) => {
-            globalThis.session = await begin({url});
-            await session.ready;
-            globalThis.stalled = new Promise((resolve) => (globalThis.goOn = resolve));
-            globalThis.over = speak(session, "long", {to: 3})
-                .then(() => stalled)
-                .then(() => speak(session, "long", {from: 3}))
-                .then(() => session.stop());
-        }""",
-        served.site,
-    )
-    await bench.wait_for_function("session.told.some(({audio_ms}) => audio_ms > 2000)")
-    served.send(signal.SIGSTOP)
-    await bench.evaluate("goOn()")
-    await bench.clock.run_for(20_000)
-    assert await bench.evaluate("session.state") == "open"
-    await bench.wait_for_function("session.state === 'resuming'", timeout=60_000)
-    served.send(signal.SIGCONT)
-    await bench.evaluate("over")
-    told = await bench.evaluate("session.told")
-    expected = await undisturbed(served.site, SAID["long"])
-    assert words(told) == " ".join(event["text"] for event in expected if event["type"] == "final")
-    assert "has sent nothing for 25 s" in "".join(event["reason"] for event in of(told, "state"))
-    assert not of(told, "restarted")
-
-
-async def test_without_a_restart_it_says_that_the_session_is_gone(
-    served: RestartableService, open_bench: OpenPage
-) -> None:
-    """Words that are not final are lost then, and the user is told so."""
-    bench = await open_bench(expected=[CONNECTIONS])
-    await bench.evaluate(
-        """async (url) => {
-            globalThis.session = await begin({url, restart: false});
-            await session.ready;
-            await speak(session, "short");
-        }""",
-        served.site,
-    )
-    await served.stop(signal.SIGKILL)
-    await bench.evaluate("happens(session, 'state')")
-    await served.start()
-    error = await bench.evaluate("failure(session.stop())")
-    assert (error["name"], error["code"], error["reported"]) == ("StreamerError", "lost", "unknown_token")
-    assert "does not know this session" in error["message"]
-    assert of(await bench.evaluate("session.told"), "state")[-1]["state"] == "closed"
-
-
-async def test_without_resume_a_lost_connection_is_the_end(triton: TritonServer, open_bench: OpenPage) -> None:
-    """The lost connection is an error and a state, and rejects the promises."""
-    async with serving(triton) as service, proxy(service.url.split("/")[2]) as (address, cut):
-        bench = await open_bench(expected=[CONNECTIONS])
-        await bench.evaluate(
-            """async (url) => {
-                globalThis.session = await begin({url, resume: false});
-                globalThis.ended = happens(session, "error");
-                await session.ready;
-            }""",
-            f"ws://{address}/v1/stream",
-        )
-        await cut()
-        await bench.evaluate("ended")
-        assert (await bench.evaluate("failure(session.room())"))["code"] == "lost"
-        states = of(await bench.evaluate("session.told"), "state")
-    assert [event["state"] for event in states] == ["open", "closed"]
 
 
 REFUSAL = """async (settings) => {

@@ -16,7 +16,7 @@ from streamer.bridge.http.framing import Framing, Head, Mark
 from streamer.bridge.http.messages import Handshake, check_handshake
 from streamer.bridge.http.request import Headers, Request, split_target
 from streamer.bridge.http.response import HttpError, Response
-from streamer.bridge.http.routes import Admission, Endpoint, Route, Routes
+from streamer.bridge.http.routes import Admission, Endpoint, Route, Routes, refusal
 from streamer.bridge.http.websocket import ConnectionEnded, WebSocket
 from streamer.bridge.telemetry.failures import Failures
 from streamer.wire.errors import CloseCode
@@ -154,13 +154,13 @@ class Connection(Channel):
             body = self._body(route)
             response = await handler(replace(request, body=body))
         except HttpError as error:
-            response = _complaint(error, request, route)
+            response = refusal(error, request, route)
         except _Cut:
             raise
         except Exception as error:
             self._terms.failures.report("a request failed", error)
             failed = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The service failed; its log says why.")
-            response = _complaint(failed, request, route)
+            response = refusal(failed, request, route)
         if route is not None and request is not None:
             response.headers.update(route.permission(request))
         try:
@@ -389,14 +389,6 @@ async def _release(response: Response, body: AsyncGenerator[bytes, None] | None)
         await release()
     if body is not None:
         await body.aclose()
-
-
-def _complaint(error: HttpError, request: Request | None, route: Route | None) -> Response:
-    if route is None or route.complain is None:
-        return error.response(request)
-    response = route.complain(error)
-    response.headers.update(error.headers)
-    return response
 
 
 def _too_large(largest: int) -> HttpError:

@@ -104,3 +104,12 @@ class Routes:
             why = " ".join(["This path does not exist.", self._hint]).strip()
             raise HttpError(HTTPStatus.NOT_FOUND, "not_found", why)
         return route
+
+
+def refusal(error: HttpError, request: Request | None, route: Route | None) -> Response:
+    """Return the answer for this error, in the form of the path's protocol where the path is known and has one."""
+    if route is None or route.complain is None:
+        return error.response(request)
+    response = route.complain(error)
+    response.headers.update(error.headers)
+    return response

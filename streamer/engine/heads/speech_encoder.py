@@ -85,15 +85,16 @@ class SpeechEncoder:
                 works.append(self._take(sound))
             except Exception as error:
                 works.append(self._nothing(Passage().failed(error)))
-        running = dict(enumerate(works))
+        running = [work for work in works if isinstance(work, _Work)]
         while running:
-            due: dict[int, list[int]] = {}
-            for index, work in running.items():
-                if isinstance(work, _Work) and work.stream.audio.next_step(work.flush) is not None:
-                    due.setdefault(work.stream.step, []).append(index)
+            due: dict[int, list[tuple[_Work, NDArray[np.int16]]]] = {}
+            for work in running:
+                samples = work.stream.audio.next_step(work.flush)
+                if samples is not None:
+                    due.setdefault(work.stream.step, []).append((work, samples))
             for group in due.values():
-                self._compute([work for index in group if isinstance(work := works[index], _Work)])
-            running = {index: works[index] for group in due.values() for index in group}
+                self._compute([work for work, _ in group], np.stack([samples for _, samples in group]))
+            running = [work for group in due.values() for work, _ in group]
         encoded = [self._encoded(work) if isinstance(work, _Work) else work for work in works]
         for sound, result in zip(sounds, encoded, strict=True):
             if sound.end or result.passage.failure.startswith("failed:"):
@@ -149,9 +150,7 @@ class SpeechEncoder:
         stream.run, stream.speaking = run, speaking
         self.model.reset(self._state, [stream.lease.slot])
 
-    def _compute(self, works: Sequence[_Work]) -> None:
-        steps = (work.stream.audio.next_step(work.flush) for work in works)
-        samples = np.stack([step for step in steps if step is not None])
+    def _compute(self, works: Sequence[_Work], samples: NDArray[np.int16]) -> None:
         slots = [work.stream.lease.slot for work in works]
         for work in works:
             work.stream.audio.advance()

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from streamer.testing.attack.raw_connection import CUT_OFF, Ended
+from streamer.testing.attack.raw_connection import CUT_OFF, Ended, RawConnection
 from streamer.testing.attack.target import Target
 
 STRIKE_LIMIT_S = 60.0
@@ -64,6 +64,19 @@ async def at_once(number: int, act: Callable[[int], Awaitable[str]]) -> Strike:
     strike = Strike()
     for answer in await asyncio.gather(*map(one, range(number))):
         strike.add(answer)
+    return strike
+
+
+async def unread(connection: RawConnection, said: bytes, enough: int, what: str) -> Strike:
+    """Send this without end, read nothing, and break off: the service must stop reading, and so keep little."""
+    try:
+        sent = await connection.stuff(said, enough, quiet_s=2.0)
+    finally:
+        connection.reset()
+    if sent >= enough:
+        raise PromiseBroken(f"the service read {what} without end from a client that reads nothing")
+    strike = Strike()
+    strike.add("read no further", max(1, sent // len(said)))
     return strike
 
 

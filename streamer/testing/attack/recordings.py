@@ -132,6 +132,18 @@ async def unread(target: Target, path: str, kind: str = NO_FORM, before: bytes =
     return strike
 
 
+async def flood(target: Target, path: str, body: bytes, rng: random.Random, kind: str = NO_FORM) -> Strike:
+    """Far more recordings at once than are taken; no more decoders run than there may be."""
+
+    async def one(number: int) -> str:
+        answer = await posted(target, path, body, rng, kind)
+        if number % 8 == 0:  # it takes time, in which the bystanders could not send
+            check_decoders(target)
+        return answer
+
+    return await at_once(3 * MOST_UPLOADS, one)
+
+
 def check_decoders(target: Target) -> None:
     """Raise PromiseBroken if more decoders run than there may be. Some that were killed may still be ending."""
     number = decoders(target)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from streamer.testing.attack import recordings
+from streamer.testing.attack import attack, recordings
 from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, at_once, judged
 from streamer.testing.attack.frames import BINARY, TEXT, fragments, frame, wild_frame
 from streamer.testing.attack.hostile_data import ODD, wild_json, wild_value
@@ -165,18 +165,9 @@ async def gone(target: Target, rng: random.Random) -> Strike:
 
 async def unread(target: Target, rng: random.Random) -> Strike:
     """Endless audio, or endless mistakes, from a client that reads nothing: the service must stop reading it."""
-    enough = 30_000_000
     said = rng.choice((frame(BINARY, say("words that nobody reads").tobytes()), text("{}") * 500))
     connection = await target.websocket(path=f"{LINEAR}&interim_results=true&vad_events=true")
-    try:
-        sent = await connection.stuff(said, enough, quiet_s=2.0)
-    finally:
-        connection.reset()
-    if sent >= enough:
-        raise PromiseBroken("the service read endless messages from a client that reads nothing")
-    strike = Strike()
-    strike.add("read no further", max(1, sent // len(said)))
-    return strike
+    return await attack.unread(connection, said, 30_000_000, "messages")
 
 
 async def guessed_keys(target: Target, rng: random.Random) -> Strike:

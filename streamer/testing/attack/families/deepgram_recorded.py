@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from streamer.limits import MOST_UPLOADS
 from streamer.testing.attack import recordings
 from streamer.testing.attack.attack import Attack, Strike, at_once
 from streamer.testing.attack.families.deepgram_live import wild_query
@@ -60,15 +59,7 @@ async def gone(target: Target, rng: random.Random) -> Strike:
 
 async def flood(target: Target, rng: random.Random) -> Strike:
     """Far more recordings at once than are taken."""
-    wav = recording()
-
-    async def one(number: int) -> str:
-        answer = await posted(target, PATH, wav, rng)
-        if number % 8 == 0:  # it takes time, in which the bystanders could not send
-            recordings.check_decoders(target)
-        return answer
-
-    return await at_once(3 * MOST_UPLOADS, one)
+    return await recordings.flood(target, PATH, recording(), rng)
 
 
 ATTACKS: Sequence[Attack] = (

@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from streamer.limits import MOST_UPLOADS
 from streamer.testing.attack import recordings
 from streamer.testing.attack.attack import Attack, Strike, at_once
 from streamer.testing.attack.hostile_data import ODD, mutated, nested_json, wild_json
@@ -71,15 +70,7 @@ async def gone(target: Target, rng: random.Random) -> Strike:
 
 async def flood(target: Target, rng: random.Random) -> Strike:
     """Far more recordings at once than are taken."""
-    body = form(("model", b"whisper-1"), ("file", recording()))
-
-    async def one(number: int) -> str:
-        answer = await posted(target, PATH, body, rng, FORM)
-        if number % 8 == 0:  # it takes time, in which the bystanders could not send
-            recordings.check_decoders(target)
-        return answer
-
-    return await at_once(3 * MOST_UPLOADS, one)
+    return await recordings.flood(target, PATH, form(("model", b"whisper-1"), ("file", recording())), rng, FORM)
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
+from streamer.testing.attack import attack
 from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, at_once, judged
 from streamer.testing.attack.frames import BINARY, TEXT, fragments, frame, wild_frame
 from streamer.testing.attack.hostile_data import LONG, ODD, wild_json, wild_value
@@ -155,21 +156,12 @@ async def resting(target: Target, rng: random.Random) -> Strike:
 
 async def unread(target: Target, rng: random.Random) -> Strike:
     """Endless updates, mistakes or audio from a client that reads nothing: the service must stop reading it."""
-    enough = 60_000_000
     long = {"session": {"audio": {"input": {"transcription": {"prompt": "a" * 30_000}}}}}
     said = rng.choice(
         (text({"type": "session.update", **long}), text("{}") * 500, _append(say("nobody reads").tobytes()))
     )
     connection = await target.websocket(path=LIVE)
-    try:
-        sent = await connection.stuff(said, enough, quiet_s=2.0)
-    finally:
-        connection.reset()
-    if sent >= enough:
-        raise PromiseBroken("the service read endless events from a client that reads nothing")
-    strike = Strike()
-    strike.add("read no further", max(1, sent // len(said)))
-    return strike
+    return await attack.unread(connection, said, 60_000_000, "events")
 
 
 async def guessed_keys(target: Target, rng: random.Random) -> Strike:

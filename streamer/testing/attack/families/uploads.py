@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from streamer.limits import MOST_UPLOADS
 from streamer.testing.attack import recordings
 from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, at_once
 from streamer.testing.attack.hostile_data import mutated
@@ -79,15 +78,7 @@ async def hidden(target: Target, rng: random.Random) -> Strike:
 
 async def flood(target: Target, rng: random.Random) -> Strike:
     """Far more recordings at once than are taken; no more decoders run than there may be."""
-    wav = recording()
-
-    async def one(number: int) -> str:
-        answer = await posted(target, PATH, wav, rng)
-        if number % 8 == 0:  # it takes time, in which the bystanders could not send
-            recordings.check_decoders(target)
-        return answer
-
-    return await at_once(3 * MOST_UPLOADS, one)
+    return await recordings.flood(target, PATH, recording(), rng)
 
 
 async def unread(target: Target, rng: random.Random) -> Strike:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, judged, refused
+from streamer.testing.attack.attack import Attack, PromiseBroken, Strike, judged, refused, unread
 from streamer.testing.attack.frames import BINARY, CLOSE, CONTINUATION, PING, TEXT, fragments, frame, wild_frame
 from streamer.testing.attack.target import Target, start, text
 from streamer.testing.exact_speech import say
@@ -139,15 +139,7 @@ async def unread_results(target: Target, rng: random.Random) -> Strike:
         connection.abort()
         return refused(ready)
     audio = frame(BINARY, say("some words that nobody reads").tobytes())
-    try:
-        sent = await connection.stuff(audio, ENOUGH, quiet_s=2.0)
-    finally:
-        connection.reset()
-    if sent >= ENOUGH:
-        raise PromiseBroken("the service read endless audio from a client that reads nothing")
-    strike = Strike()
-    strike.add("read no further", sent // len(audio))
-    return strike
+    return await unread(connection, audio, ENOUGH, "audio")
 
 
 async def nonsense_after_stop(target: Target, rng: random.Random) -> Strike:
