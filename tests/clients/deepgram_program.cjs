@@ -23,6 +23,10 @@ async function main(host, path) {
   connection.sendKeepAlive({ type: "KeepAlive" });
   for (let place = 0; place < pcm.length; place += 6400) {
     connection.sendMedia(pcm.subarray(place, place + 6400));
+    if (place <= pcm.length / 2 && pcm.length / 2 < place + 6400) {
+      console.log("half");
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
   }
   connection.sendFinalize({ type: "Finalize" });
   connection.sendCloseStream({ type: "CloseStream" });

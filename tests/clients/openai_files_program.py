@@ -5,12 +5,14 @@ The only change is `base_url`. It prints what the client made of the answers, as
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from openai import APIStatusError, OpenAI  # type: ignore[import-not-found,unused-ignore]
+from websockets.exceptions import InvalidStatus
 
 
 def refused(ask: Any) -> list[Any]:
@@ -19,7 +21,26 @@ def refused(ask: Any) -> list[Any]:
         ask()
     except APIStatusError as error:
         return [type(error).__name__, error.status_code, error.code]
+    except InvalidStatus as error:
+        return [type(error).__name__, error.response.status_code]
     return ["answered"]
+
+
+def full(client: Any, recording: Path) -> list[list[Any]]:
+    """The errors of a realtime session, and of a recording, beside the only session that the service takes."""
+
+    def another() -> None:
+        with connect(extra_query={"intent": "transcription"}):
+            pass
+
+    connect = client.realtime.connect
+    with connect(extra_query={"intent": "transcription"}) as session:
+        session.recv()
+        session.input_audio_buffer.append(audio=base64.b64encode(bytes(4_800)).decode())
+        session.session.update(session={"type": "transcription"})
+        session.recv()  # now the audio has been heard: only then the session needs a place
+        beside = client.audio.transcriptions
+        return [refused(another), refused(lambda: beside.create(file=recording.open("rb"), model="whisper-1"))]
 
 
 def main(host: str, recording: Path, key: str = "any") -> None:
@@ -49,6 +70,8 @@ def main(host: str, recording: Path, key: str = "any") -> None:
     told["verbose"] = ask(file=file(), model="whisper-1", **asked).model_dump(mode="json")
     events = [event.model_dump(mode="json") for event in ask(file=file(), model="gpt-4o-transcribe", stream=True)]
     told["events"] = events
+    if key != "any":
+        told["full"] = full(client, recording)
     print(json.dumps(told))
 
 

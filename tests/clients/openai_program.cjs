@@ -12,7 +12,7 @@ function realtime(client, pcm) {
   return new Promise((resolve, reject) => {
     const events = [];
     const connection = new OpenAIRealtimeWS({ model: "default" }, client);
-    connection.on("event", (event) => {
+    connection.on("event", async (event) => {
       events.push(event);
       if (event.type === "session.created") {
         const input = { format: { type: "audio/pcm", rate: 24000 }, turn_detection: null };
@@ -20,6 +20,10 @@ function realtime(client, pcm) {
         for (let place = 0; place < pcm.length; place += 9600) {
           const audio = pcm.subarray(place, place + 9600).toString("base64");
           connection.send({ type: "input_audio_buffer.append", audio });
+          if (place <= pcm.length / 2 && pcm.length / 2 < place + 9600) {
+            console.log("half");
+            await new Promise((resolve) => setTimeout(resolve, 300));
+          }
         }
         connection.send({ type: "input_audio_buffer.commit" });
       }

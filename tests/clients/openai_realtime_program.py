@@ -45,22 +45,31 @@ def committed(host: str, pcm: bytes) -> list[dict[str, Any]]:
     return got
 
 
-async def turns(host: str, pcm: bytes) -> list[str]:
+async def detected(host: str, pcm: bytes) -> list[str]:
     """A session of openai-agents: it detects turns, and ends with a commit and a clear."""
     client = AsyncOpenAI(api_key="any", base_url=f"http://{host}/v1")  # this line is all that changes
     model = OpenAISTTModel("gpt-4o-transcribe", client)
     speaking = StreamedAudioInput()
     session = await model.create_session(speaking, STTModelSettings(language="en"), False, False)
-    for place in range(0, len(pcm), PIECE):
-        await speaking.add_audio(np.frombuffer(pcm[place : place + PIECE], np.int16))
-    await speaking.add_audio(None)
-    return [turn async for turn in session.transcribe_turns()]
+
+    async def speak() -> None:
+        for place in range(0, len(pcm), PIECE):
+            await speaking.add_audio(np.frombuffer(pcm[place : place + PIECE], np.int16))
+            await asyncio.sleep(0.02)
+            if place <= len(pcm) // 2 < place + PIECE:
+                print("half", flush=True)
+        await speaking.add_audio(None)
+
+    task = asyncio.create_task(speak())
+    turns = [turn async for turn in session.transcribe_turns()]
+    await task
+    return turns
 
 
 def main(host: str, recording: Path) -> None:
     """Use the service at this host and port."""
     pcm = recording.read_bytes()
-    print(json.dumps({"openai": committed(host, pcm), "agents": asyncio.run(turns(host, pcm))}))
+    print(json.dumps({"openai": committed(host, pcm), "agents": asyncio.run(detected(host, pcm))}))
 
 
 if __name__ == "__main__":

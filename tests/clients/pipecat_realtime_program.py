@@ -62,11 +62,13 @@ async def main(host: str, pcm: bytes, way: str = "realtime") -> None:
 
     async def speak() -> None:
         await asyncio.sleep(1)
-        for _ in range(2):
+        for turn in range(2):
             await worker.queue_frame(VADUserStartedSpeakingFrame())
             for place in range(0, len(pcm), STEP):
                 await worker.queue_frame(InputAudioRawFrame(pcm[place : place + STEP], RATE, 1))
                 await asyncio.sleep(0.002)
+                if turn == 0 and place <= len(pcm) // 2 < place + STEP:
+                    print("half", flush=True)
             await worker.queue_frame(VADUserStoppedSpeakingFrame())
             await asyncio.wait_for(listener.news.wait(), 30)
             listener.news.clear()

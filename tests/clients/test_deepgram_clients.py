@@ -128,3 +128,10 @@ def test_a_killed_triton_is_a_pause(exact: ExactService, talk: Path, turn: Path)
     assert livekit(run("livekit_program.py", exact, talk, when=killed)) == LIVEKIT
     heard = {"heard": [["Hello world", False], ["Goodbye", True]]}
     assert run("pipecat_program.py", exact, turn, when=killed) == heard
+
+
+@javascript
+def test_a_killed_triton_is_a_pause_to_the_sdk_for_javascript(exact: ExactService, talk: Path) -> None:
+    """In the middle of a session: each word comes once, over one connection."""
+    told = run("deepgram_program.cjs", exact, talk, when={HALF: exact.kill_recogniser})
+    assert (told["code"], told["opened"], finals(told["live"])) == (1000, 1, "Hello world Goodbye")

@@ -13,6 +13,8 @@ from tests.bridge.access.certificate_authority import Authority
 from tests.clients.conftest import KEY
 from tests.clients.running import HALF, run
 
+javascript = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+COMPLETED = "conversation.item.input_audio_transcription.completed"
 ITEM = "ConversationItemInputAudioTranscription"
 TEXT = "Hello world Goodbye"
 LIVEKIT = [
@@ -24,6 +26,11 @@ LIVEKIT = [
 def livekit(told: Any) -> list[Any]:
     """The events of LiveKit that tell turns."""
     return [event for event in told["events"] if event[0] not in ("interim_transcript", "recognition_usage")]
+
+
+def transcripts(events: list[Any]) -> list[str]:
+    """The transcripts that are complete among realtime events."""
+    return [event["transcript"] for event in events if event["type"] == COMPLETED]
 
 
 def test_recordings(exact: ExactService, talk: Path) -> None:
@@ -47,20 +54,21 @@ def test_recordings(exact: ExactService, talk: Path) -> None:
 
 
 def test_recordings_and_keys(guarded: ExactService, authority: Authority, talk: Path) -> None:
-    """A wrong key is the error that the SDK knows for it."""
+    """A wrong key is the error that the SDK knows for it, and so is a service that is full."""
     told = run("openai_files_program.py", guarded, talk, KEY.secret, environment={"SSL_CERT_FILE": str(authority.root)})
     assert told["json"] == TEXT
     assert told["refusals"]["wrong key"] == ["AuthenticationError", 401, "invalid_api_key"]
+    assert told["full"] == [["InvalidStatus", 503], ["InternalServerError", 503, "full"]]
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+@javascript
 def test_the_sdk_for_javascript(guarded: ExactService, authority: Authority, talk: Path, raw: Path) -> None:
     """A recording, its events, and realtime, which it always encrypts; a wrong key is refused before the upgrade."""
     trusted = {"NODE_EXTRA_CA_CERTS": str(authority.root)}
     told = run("openai_program.cjs", guarded, talk, KEY.secret, str(raw), environment=trusted)
     assert told["recorded"]["text"] == TEXT
     assert told["streamed"][-1]["text"] == TEXT
-    assert (told["live"]["events"][-1]["transcript"], told["live"]["code"]) == ("Hello Goodbye", 1000)
+    assert (transcripts(told["live"]["events"]), told["live"]["code"]) == (["Hello Goodbye"], 1000)
     assert not any(event["type"] == "error" for event in told["live"]["events"])
     status, sentence = told["wrong"]
     assert (status, "401" in sentence) == (401, True)
@@ -73,7 +81,7 @@ def test_realtime_and_agents(exact: ExactService, raw: Path) -> None:
         *("SessionCreatedEvent", "SessionUpdatedEvent", "InputAudioBufferCommittedEvent"),
         *("ConversationItemAdded", "ConversationItemDone", f"{ITEM}DeltaEvent", f"{ITEM}CompletedEvent"),
     }
-    assert told["openai"][-1]["transcript"] == "Hello Goodbye"
+    assert transcripts(told["openai"]) == ["Hello Goodbye"]
     assert told["agents"] == ["Hello", "Goodbye"]
 
 
@@ -95,5 +103,17 @@ def test_a_killed_triton_is_a_pause(exact: ExactService, raw: Path) -> None:
     """In the middle of a session: every client gets each word once, and notices nothing."""
     killed = {HALF: exact.kill_recogniser}
     told = run("openai_realtime_program.py", exact, raw, when=killed)
-    assert (told["openai"][-1]["transcript"], told["agents"]) == ("Hello Goodbye", ["Hello", "Goodbye"])
+    assert (transcripts(told["openai"]), told["agents"]) == (["Hello Goodbye"], ["Hello", "Goodbye"])
     assert livekit(run("livekit_realtime_program.py", exact, raw, when=killed)) == LIVEKIT
+    assert run("pipecat_realtime_program.py", exact, raw, when=killed) == ["Hello Goodbye"] * 2
+
+
+@javascript
+def test_a_killed_triton_is_a_pause_to_the_sdk_for_javascript(
+    guarded: ExactService, authority: Authority, talk: Path, raw: Path
+) -> None:
+    """In the middle of a session: each word comes once."""
+    trusted = {"NODE_EXTRA_CA_CERTS": str(authority.root)}
+    killed = {HALF: guarded.kill_recogniser}
+    told = run("openai_program.cjs", guarded, talk, KEY.secret, str(raw), environment=trusted, when=killed)
+    assert (transcripts(told["live"]["events"]), told["live"]["code"]) == (["Hello Goodbye"], 1000)
