@@ -10,6 +10,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
+from streamer.fetching import is_address
+
 # The endings by which recordings are found in a folder. A file that is named is tried whatever its ending.
 SOUNDFILE_ENDINGS: Final = frozenset(
     {".wav", ".wave", ".flac", ".ogg", ".oga", ".opus", ".mp3"}
@@ -24,11 +26,6 @@ FFMPEG_ENDINGS: Final = frozenset(
 
 class AudioError(Exception):
     """A recording cannot be used. The message says why in one sentence for the user who named it."""
-
-
-def is_address(name: str) -> bool:
-    """Whether this is an address in the web, not a file."""
-    return name.lower().startswith(("https://", "http://"))
 
 
 def must_be_fetched(name: str) -> bool:

@@ -10,7 +10,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from streamer.audio.recording_check import FFMPEG_ENDINGS, SOUNDFILE_ENDINGS, AudioError, is_address
+from streamer.audio.recording_check import FFMPEG_ENDINGS, SOUNDFILE_ENDINGS, AudioError
+from streamer.fetching import is_address
 
 STDIN: Final = "-"
 

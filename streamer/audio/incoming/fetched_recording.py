@@ -6,24 +6,22 @@ They are read once, into a temporary file, within limits of size and time.
 from __future__ import annotations
 
 import os
-import ssl
 import stat
 import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPException
-from typing import IO, Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from typing import Final
+from urllib.error import HTTPError
 
 from streamer.audio.incoming.readable import is_readable
 from streamer.audio.incoming.temporary_recording import MOST_BYTES, TemporaryRecording
-from streamer.audio.recording_check import AudioError, is_address
+from streamer.audio.recording_check import AudioError
+from streamer.fetching import is_address
+from streamer.fetching.web_address import open_address, reason_of
 
 MOST_S: Final = 3600.0
-STALL_S: Final = 30.0  # an address that gives no data for so long is given up
 PIPE_STALL_S: Final = 600.0  # a program may work for a long time before it writes
-MOST_REDIRECTS: Final = 5
 _POLL_S: Final = 0.5
 _BYTES: Final = 1 << 16
 
@@ -75,8 +73,7 @@ def _from_pipe(name: str) -> Iterator[bytes]:
 def _from_address(name: str) -> Iterator[bytes]:
     received = length = 0
     try:
-        request = Request(name, headers={"User-Agent": "streamer", "Accept": "audio/*, video/*, */*;q=0.5"})
-        with build_opener(_Redirects).open(request, timeout=STALL_S) as answer:
+        with open_address(name, {"Accept": "audio/*, video/*, */*;q=0.5"}) as answer:
             length = int(answer.headers.get("Content-Length") or 0)
             if length > MOST_BYTES:
                 raise AudioError(
@@ -87,33 +84,8 @@ def _from_address(name: str) -> Iterator[bytes]:
                 yield data
     except HTTPError as error:
         error.close()
-        # For redirects, Python's own reason has several lines.
-        reason = f"it redirects more than {MOST_REDIRECTS} times" if "\n" in error.reason else error.reason
-        raise AudioError(f"{name} cannot be fetched: HTTP status {error.code} ({reason}).") from error
+        raise AudioError(f"{name} cannot be fetched: {reason_of(error)}.") from error
     except (OSError, HTTPException, ValueError) as error:
-        raise AudioError(f"{name} cannot be fetched: {_reason(error)}.") from error
+        raise AudioError(f"{name} cannot be fetched: {reason_of(error)}.") from error
     if received < length:
         raise AudioError(f"{name} is incomplete: {received} of {length} bytes came.")
-
-
-def _reason(error: Exception) -> str:
-    cause = error.reason if isinstance(error, URLError) else error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({cause.verify_message}); set SSL_CERT_FILE to a file of trusted roots"
-    if isinstance(cause, TimeoutError):
-        return f"no data came for {STALL_S:g} s"
-    return str(getattr(cause, "strerror", None) or cause or type(cause).__name__).rstrip(".")
-
-
-class _Redirects(HTTPRedirectHandler):
-    """Follows a few redirects, but none to a file or from https to http."""
-
-    max_redirections = MOST_REDIRECTS
-
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
-    ) -> Request | None:
-        if not is_address(newurl) or (req.type == "https" and not newurl.lower().startswith("https:")):
-            fp.close()
-            raise URLError(f"it redirects to {newurl}, which is not followed")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -8,7 +8,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from streamer.audio.recording_check import AudioError, is_address
+from streamer.audio.recording_check import AudioError
+from streamer.fetching import is_address
 from streamer.temporary_folder import full, temporary_folder
 
 MOST_BYTES: Final = 4 << 30

@@ -13,9 +13,10 @@ import pytest
 import trustme
 
 from streamer.audio.incoming import fetched_recording, temporary_recording
-from streamer.audio.incoming.fetched_recording import MOST_REDIRECTS, fetch
+from streamer.audio.incoming.fetched_recording import fetch
 from streamer.audio.incoming.temporary_recording import TemporaryRecording
 from streamer.audio.recording_check import AudioError, must_be_fetched
+from streamer.fetching.web_address import MOST_REDIRECTS
 from streamer.temporary_folder import REMEDY
 from tests.file_size_limit import most_bytes
 
