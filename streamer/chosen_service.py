@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready, websocket_url
+from streamer.library import LibraryError
+from streamer.library.model_library import ModelLibrary
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
@@ -40,7 +42,7 @@ def chosen(server: str | None, folder: Path | None = None) -> str:
 def chosen_service(server: str | None, timing: Timing, folder: Path | None = None) -> Iterator[ReadyService]:
     """Provide a service within a `with` block; `async with ready_service() as url` waits until it is ready.
 
-    `folder`: the model of an embedded service, if it is not the shipped one.
+    `folder`: the model of an embedded service, if it is not the default of this machine.
 
     An embedded service is spawned here, so that it starts while the rest is imported. TritonError if that fails.
     """
@@ -60,5 +62,18 @@ def chosen_service(server: str | None, timing: Timing, folder: Path | None = Non
         )
     from streamer.embedded import Embedded
 
+    folder = folder or _default_folder()
     with Embedded(timing, folder) as embedded:
         yield embedded.serving
+
+
+def _default_folder() -> Path | None:
+    """The folder of the default model of this machine, and a line that says so. None for the shipped one."""
+    library = ModelLibrary()
+    try:
+        folder = library.default_folder()
+    except LibraryError as error:
+        raise TritonError(f"{error}.") from error
+    if folder is not None:
+        print(f"streamer: using {folder.name}, the default model of this machine.", file=sys.stderr)
+    return folder

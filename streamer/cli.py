@@ -63,6 +63,9 @@ COMMANDS: Final = {
     "mic": Command("streamer.commands.mic", "Transcribes what you say into a microphone while you speak."),
     "doctor": Command("streamer.commands.doctor", "Shows what works on this machine, and how to repair the rest."),
     "serve": Command("streamer.commands.serve", "Runs the service until a signal ends it."),
+    "models": Command(
+        "streamer.commands.models.command", "Lists, fetches and removes public models, and chooses the usual one."
+    ),
     "completion": Command(
         "streamer.commands.completion",
         "Prints the script for completion with the Tab key in bash, zsh or fish.",

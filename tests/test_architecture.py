@@ -31,6 +31,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.transcript": ("streamer.cues",),
     "streamer.address": ("streamer.wire",),
     "streamer.triton": ("streamer.graphs", "streamer.temporary_folder", "streamer.wire"),
+    "streamer.library": ("streamer.fetching", "streamer.graphs", "streamer.triton"),
     "streamer.client": ("streamer.address", "streamer.audio", "streamer.transcript", "streamer.wire"),
     "streamer.bridge.states": (),
     "streamer.bridge.session": ("streamer.audio", "streamer.bridge.states", "streamer.limits", "streamer.wire"),
@@ -62,18 +63,20 @@ ARROWS: dict[str, tuple[str, ...]] = {
     # The valid values of a setting are known where it is used: origins, and the formats of the log.
     "streamer.settings": (
         *("streamer.address", "streamer.bridge.access", "streamer.bridge.telemetry", "streamer.graphs"),
-        *("streamer.limits", "streamer.triton"),
+        *("streamer.library", "streamer.limits", "streamer.triton"),
     ),
     "streamer.capacity": (
         *("streamer.audio", "streamer.bridge.session", "streamer.bridge.telemetry", "streamer.bridge.upstreams"),
         *("streamer.triton",),
     ),
     "streamer.embedded": ("streamer.bridge", "streamer.limits", "streamer.timing", "streamer.triton"),
-    "streamer.chosen_service": ("streamer.address", "streamer.embedded", "streamer.timing", "streamer.triton"),
+    "streamer.chosen_service": (
+        *("streamer.address", "streamer.embedded", "streamer.library", "streamer.timing", "streamer.triton"),
+    ),
     "streamer.terminal": ("streamer.audio", "streamer.cues", "streamer.transcript"),
     "streamer.doctor": (
         *("streamer.address", "streamer.audio", "streamer.chosen_service", "streamer.client"),
-        *("streamer.temporary_folder", "streamer.timing", "streamer.triton"),
+        *("streamer.library", "streamer.temporary_folder", "streamer.timing", "streamer.triton"),
     ),
     "streamer.evaluate": ("streamer.audio", "streamer.client", "streamer.evaluate.engine_runner"),
     "streamer.evaluate.engine_runner": (
@@ -81,7 +84,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "streamer.commands": (
         *("streamer.address", "streamer.audio", "streamer.bridge", "streamer.capacity", "streamer.chosen_service"),
-        *("streamer.client", "streamer.doctor", "streamer.evaluate", "streamer.limits", "streamer.settings"),
+        *("streamer.client", "streamer.doctor", "streamer.evaluate", "streamer.fetching", "streamer.graphs"),
+        *("streamer.library", "streamer.limits", "streamer.settings"),
         *("streamer.terminal", "streamer.timing", "streamer.transcript", "streamer.triton", "streamer.wire"),
     ),
     "streamer.cli": ("streamer.commands", "streamer.settings"),
@@ -122,6 +126,7 @@ HEAVY = {
     "streamer.settings.serve": ("numpy", "websockets", "asyncio", "ssl", "argparse", "tomllib"),
     "streamer.commands.completion": ("numpy", "soundfile", "websockets", "grpc", "torch", "asyncio"),
     "streamer.commands.mic": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
+    "streamer.commands.models.command": ("numpy", "websockets", "grpc", "torch", "asyncio", "ssl", "tarfile"),
     "streamer.commands.doctor": ("numpy", "sounddevice", "websockets", "grpc", "torch"),
     "streamer.commands.plan": ("numpy", "soundfile", "websockets", "grpc", "torch", "asyncio"),
     "streamer.commands.evaluate": ("numpy", "soundfile", "websockets", "grpc", "torch", "rapidfuzz"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streamer.chosen_service import EMBEDDED, chosen, chosen_service
 from streamer.commands.arguments.hearing import add_hearing_arguments, hearing_setup
 from streamer.commands.arguments.key import said_of
+from streamer.commands.arguments.model import asked_model
 from streamer.commands.arguments.parser import Parser, number
 from streamer.commands.interrupt import AGAIN, run_until_signal
 from streamer.distribution import install_command
@@ -117,8 +118,8 @@ def _check(options: argparse.Namespace, compared: Sequence[Setting]) -> None:
     """ValueError if arguments contradict each other."""
     if not options.engine and (options.bundle or options.precision):
         raise ValueError("--bundle and --precision are only for the bare engine: add --engine")
-    if options.engine and options.model and options.model.name:
-        raise ValueError("--engine has no models with public names: give the folder of one")
+    if options.engine and asked_model(options).name:
+        raise ValueError(f"there is no model {options.model.name} on this machine, and --engine uses no service")
     if options.engine and options.paced:
         raise ValueError("--paced is only for a service: the bare engine is always as fast as it can be")
     for path in (options.json, options.hypotheses):

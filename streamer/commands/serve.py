@@ -16,13 +16,15 @@ from streamer.bridge.telemetry import logs
 from streamer.commands.arguments.parser import USAGE
 from streamer.commands.arguments.serve import add_setting_arguments, given_flags
 from streamer.distribution import install_command
+from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
 from streamer.settings.configuration import Configuration, configure
 from streamer.settings.printing import as_toml
 from streamer.settings.serve import ServeSettings
-from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, missing_folder
+from streamer.settings.served_models import ModelsError, ServedModel, by_public_name, located, missing_folder
 from streamer.settings.setting import SettingsError
 from streamer.triton import TritonError
+from streamer.triton.repository import asr_repository
 
 if TYPE_CHECKING:
     from streamer.bridge.access.port_policy import PortPolicy
@@ -68,11 +70,13 @@ def run(options: argparse.Namespace) -> int:
             named = configuration.named("repository")
             raise PortPolicyError(f"{named} is only for the embedded Triton: it cannot be combined with --triton.")
         models = _models(configuration)
-    except (SettingsError, PortPolicyError) as error:
+    except (SettingsError, PortPolicyError, TritonError) as error:
         for sentence in str(error).splitlines():
             print(f"streamer: {sentence}", file=sys.stderr)
         return USAGE
     logs.configure(settings.log_format, settings.log_level)
+    if "model" not in configuration.given and models[DEFAULT_MODEL].folder:
+        logs.say(f"serving {models[DEFAULT_MODEL].model}, the default model of this machine.")
     if not (settings.tls_cert or settings.behind_proxy or settings.trust_proxy or is_local(settings.host)):
         logs.say("without TLS, others on the network can listen in: give --tls-cert, or put a proxy with TLS in front.")
     try:
@@ -86,7 +90,6 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
 
     from streamer.capacity.session_limit import Finding, circumstances
     from streamer.commands.interrupt import run_until_signal
-    from streamer.triton.repository import asr_repository
     from streamer.triton.server import TritonServer
 
     triton = tracing = None
@@ -184,11 +187,16 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     """The models by public name. SettingsError if the service cannot have them."""
     settings = configuration.settings
     try:
-        models = by_public_name(settings.model)
+        served = settings.model
+        if not settings.triton:
+            chosen = "model" in configuration.given or settings.repository is not None
+            served = located(served, settings.repository or asr_repository(), ModelLibrary(), chosen=chosen)
+        models = by_public_name(served)
     except ModelsError as error:
-        raise SettingsError(f"{configuration.named('model')} {error}.") from error
-    wrong = missing_folder(settings.model)
-    if settings.triton and any(served.folder for served in settings.model):
+        sentence = f"{configuration.named('model')} {error}"
+        raise SettingsError(sentence if sentence.endswith("?") else f"{sentence}.") from error
+    wrong = missing_folder(served)
+    if settings.triton and any(model.folder for model in served):
         wrong = "can name folders only for the embedded Triton: with --triton, give names of models in its repository"
     if wrong:
         raise SettingsError(f"{configuration.named('model')} {wrong}.")

@@ -7,7 +7,7 @@ from itertools import chain
 
 from streamer.address import is_ready
 from streamer.distribution import install_command
-from streamer.doctor import machine, microphone, model, packages, service
+from streamer.doctor import machine, microphone, model, packages, public_models, service
 from streamer.doctor.finding import WARNING, WRONG, Finding
 
 
@@ -28,6 +28,7 @@ class Examination:
             *([] if self._quick else [packages.torch]),
             packages.triton,
             model.model_files,
+            public_models.public_models,
             machine.shared_memory,
             machine.temporary_files,
             machine.descriptors,

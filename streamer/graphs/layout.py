@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,11 @@ class EncoderLayout:
     def step_samples(self) -> int:
         """The samples between the beginnings of two windows."""
         return self.step * FRAME_SHIFT
+
+    @property
+    def state_bytes(self) -> int:
+        """The memory that the states of one stream take."""
+        return sum(state.input.type.width * math.prod(state.shape) for state in self.states)
 
     @property
     def ahead_samples(self) -> int:

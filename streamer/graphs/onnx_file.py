@@ -33,6 +33,11 @@ class ElementType(IntEnum):
     FLOAT16 = 10
     OTHER = 0
 
+    @property
+    def width(self) -> int:
+        """The bytes of one element; those of a type that is not known here are counted as four."""
+        return {ElementType.INT64: 8, ElementType.FLOAT16: 2, ElementType.BOOL: 1}.get(self, 4)
+
     @classmethod
     def _missing_(cls, value: object) -> ElementType:
         return cls.OTHER

@@ -13,6 +13,17 @@ SHORT: Final = 3
 SHORT_LIKENESS: Final = 0.6
 
 
+MOST: Final = 3
+
+
+def did_you_mean_one_of(name: str, names: Iterable[str]) -> str:
+    """The same for long names in parts: every name that has these parts, such as `zipformer` and `en`, may be meant."""
+    known = list(names)
+    parts = set(name.lower().split("-"))
+    whole = [each for each in known if parts <= set(each.lower().split("-"))][:MOST]
+    return f"; did you mean {' or '.join(whole)}?" if whole else did_you_mean(name, known)
+
+
 def did_you_mean(name: str, names: Iterable[str], form: str = "{}") -> str:
     """Write the end of a sentence about an unknown name: "; did you mean port?". Empty if no name is similar."""
     known = list(names)

@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from streamer.graphs.model_folder import ModelFolderError, holds_graphs, read_model_folder
+from streamer.library import SHIPPED, LibraryError
+from streamer.library.catalogue import known_models
+from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
 from streamer.settings.kinds import Kind, ListOf, shown_text, shown_toml, toml_string
-from streamer.triton import check_name
+from streamer.settings.nearest import did_you_mean_one_of
+from streamer.triton import MODEL, check_name
 from streamer.triton.model_config import CONFIG
+from streamer.triton.repository import asr_repository
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,40 @@ def by_public_name(models: Sequence[ServedModel]) -> Mapping[str, ServedModel]:
             f"must have a model with the public name {DEFAULT_MODEL}, for sessions that do not name a model"
         )
     return found
+
+
+def located(
+    models: Sequence[ServedModel], repository: Path, library: ModelLibrary, *, chosen: bool
+) -> tuple[ServedModel, ...]:
+    """Return the models with the folders of those that are not in the repository, but elsewhere on this machine.
+
+    `chosen`: whether somebody named them; otherwise it is the default of this machine. ModelsError if one is nowhere.
+    """
+    if not chosen:
+        try:
+            folder = library.default_folder()
+        except LibraryError as error:
+            raise ModelsError(f"must be given: {error}") from error
+        return tuple(models) if folder is None else (ServedModel(folder.name, folder=folder),)
+    return tuple(_located(model, repository, library) for model in models)
+
+
+def _located(model: ServedModel, repository: Path, library: ModelLibrary) -> ServedModel:
+    if model.folder is not None or (repository / model.model).is_dir():
+        return model
+    folder = asr_repository() / MODEL if model.model == SHIPPED else library.find(model.model)
+    if folder is None:
+        raise ModelsError(f"names {model.model}, which is not in {repository}: {unknown_model(model.model, library)}")
+    return ServedModel(folder.name, model.name, folder)
+
+
+def unknown_model(name: str, library: ModelLibrary) -> str:
+    """Say that this model is not on this machine, and how to get it."""
+    known = known_models()
+    if name in known and not known[name].not_yet:
+        return f"the model {name} is not on this machine yet: `streamer models get {name}` fetches it"
+    likely = did_you_mean_one_of(name, {**library.models(), **known})
+    return f"there is no model {name} on this machine{likely or '; `streamer models` lists those that can be fetched'}"
 
 
 def missing_folder(models: Sequence[ServedModel]) -> str:

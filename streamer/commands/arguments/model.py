@@ -1,4 +1,7 @@
-"""The model that a command asks a service for, or that its own service gets: a public name, or a folder."""
+"""The model that a command asks a service for, or that its own service gets.
+
+It is the public name of a model of a service, the name of a public model on this machine, or a folder.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamer.settings.served_models import wrong_folder
+from streamer.address import is_ready
+from streamer.chosen_service import EMBEDDED
+from streamer.library import SHIPPED, LibraryError
+from streamer.library.model_library import ModelLibrary
+from streamer.limits import DEFAULT_MODEL
+from streamer.settings.served_models import unknown_model, wrong_folder
+from streamer.triton import MODEL, TritonError
+from streamer.triton.repository import asr_repository
 
 
 @dataclass(frozen=True)
@@ -23,15 +33,40 @@ def add_model_argument(parser: argparse._ActionsContainer) -> None:
         "--model",
         type=_asked,
         metavar="NAME|FOLDER",
-        help="another model: the public name of one that the service has, or the folder of a public model, for which "
-        "a service of its own is started (docs/how-to/models.md)",
+        help="another model: one of this machine (`streamer models`) or the folder of a public model, for which a "
+        "service of its own is started; or the public name of one that a service has (docs/how-to/models.md)",
     )
+
+
+def asked_model(options: argparse.Namespace) -> AskedModel:
+    """The model that was asked for. A name means a model of this machine, unless the service was named.
+
+    TritonError if there is no such model, or if it cannot be used.
+    """
+    asked: AskedModel = getattr(options, "model", None) or AskedModel()
+    alone = getattr(options, "engine", False)  # the bare engine: no service is used
+    server = None if alone else getattr(options, "server", None)
+    if not asked.name or server not in (None, EMBEDDED):
+        return asked
+    if asked.name == SHIPPED:
+        return AskedModel() if alone else AskedModel(folder=asr_repository() / MODEL)
+    library = ModelLibrary()
+    folder = library.find(asked.name)
+    if folder is not None:
+        try:
+            library.read(asked.name)
+        except LibraryError as error:
+            raise TritonError(f"{error}; `streamer models get {asked.name}` fetches it again.") from None
+        return AskedModel(folder=folder)
+    if alone or asked.name == DEFAULT_MODEL or (server is None and is_ready()):
+        return asked
+    sentence = unknown_model(asked.name, library)
+    raise TritonError(sentence if sentence.endswith("?") else f"{sentence}.")
 
 
 def model_folder(options: argparse.Namespace) -> Path | None:
     """The folder of the model that was asked for. None if it is the model of a service."""
-    asked: AskedModel | None = getattr(options, "model", None)
-    return asked.folder if asked else None
+    return asked_model(options).folder
 
 
 def _asked(text: str) -> AskedModel:

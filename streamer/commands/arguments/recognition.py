@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from streamer.commands.arguments.model import AskedModel
+from streamer.commands.arguments.model import asked_model
 from streamer.limits import (
     AFTER_TEXT_MS,
     ALTERNATIVES,
@@ -123,8 +123,8 @@ def add_form_arguments(parser: argparse._ArgumentGroup) -> None:
 def session_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the session's options that were given. The service decides about the others."""
     asked = ((name, getattr(options, name, None)) for name in _NAMES)
-    model: AskedModel | None = getattr(options, "model", None)
-    named = {"model": model.name} if model and model.name else {}
+    model = asked_model(options).name
+    named = {"model": model} if model else {}
     return {name: value for name, value in asked if value is not None} | named
 
 

@@ -1,0 +1,1 @@
+"""The command `streamer models`: the public models of this machine."""

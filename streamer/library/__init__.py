@@ -1,0 +1,27 @@
+"""The public models of this machine: which ones are known, and how they are fetched, checked and kept."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final, Protocol
+
+SHIPPED: Final = "shipped"  # in place of a name: the model that comes with Streamer
+FULL: Final = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+class LibraryError(Exception):
+    """A model cannot be fetched, kept or used. The message is a sentence for the user, without its full stop."""
+
+
+class NoSpaceError(LibraryError):
+    """The disk is full. What was fetched is kept, because the same command may succeed later."""
+
+
+class Observer(Protocol):
+    """Is told how far the making of a model has come."""
+
+    def progress(self, what: str, done: int, whole: int | None) -> None:
+        """So many bytes are done. `whole`: of how many, if that is known."""
+
+    def say(self, sentence: str) -> None:
+        """Something happened that the user should know."""

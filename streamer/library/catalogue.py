@@ -1,0 +1,85 @@
+"""The public models that are known: what `catalogue.json` says about each, and where it comes from.
+
+Facts that nobody has published are left out there, and are None or empty here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from streamer.fetching import is_address
+from streamer.library import SHIPPED, LibraryError
+from streamer.triton import check_name
+
+CATALOGUE: Final = Path(__file__).with_name("catalogue.json")
+ENDINGS: Final = (".tar.bz2", ".tar.gz", ".tgz", ".tar.xz", ".tar")
+
+
+@dataclass(frozen=True)
+class PublishedErrors:
+    """The word errors in a corpus, as the makers of the model measured them; of characters in Chinese."""
+
+    corpus: str
+    percent: float
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model that can be fetched. `sha256`: of its archive. `not_yet`: why it cannot be used, if it cannot."""
+
+    name: str
+    address: str
+    languages: tuple[str, ...] = ()
+    family: str = ""
+    step_ms: int | None = None
+    archive_bytes: int | None = None
+    sha256: str = ""
+    licence: str = ""
+    licence_source: str = ""
+    errors: tuple[PublishedErrors, ...] = ()
+    errors_source: str = ""
+    not_yet: str = ""
+
+
+def known_models(path: Path | None = None) -> dict[str, KnownModel]:
+    """The models of the catalogue by name, in its order."""
+    content: dict[str, Any] = json.loads((path or CATALOGUE).read_text(encoding="utf-8"))
+    found = (_known(entry, content["release"]) for entry in content["models"])
+    return {model.name: model for model in found}
+
+
+def model_at(address: str, sha256: str = "") -> KnownModel:
+    """The model at an address that is not in the catalogue. It is named after its archive."""
+    file = unquote(urlsplit(address).path).rpartition("/")[2]
+    if not any(file.endswith(ending) for ending in ENDINGS):
+        raise LibraryError(f"{address} does not end like an archive ({', '.join(ENDINGS)})")
+    return replace(KnownModel(name_of(file), address), sha256=sha256)
+
+
+def name_of(file: str) -> str:
+    """The name for a model from the name of its archive or folder. LibraryError if it would not be a valid one."""
+    stem = next((file.removesuffix(ending) for ending in ENDINGS if file.endswith(ending)), file)
+    return valid_name(stem)
+
+
+def valid_name(text: str) -> str:
+    """This name for a model. LibraryError if it is not valid."""
+    if is_address(text):
+        raise LibraryError(f"{text} is an address, not the name of a model")
+    if text == SHIPPED:
+        raise LibraryError(f"{SHIPPED} stands for the model that comes with Streamer: choose another name with --name")
+    try:
+        return check_name(text)
+    except ValueError as error:
+        raise LibraryError(str(error)) from None
+
+
+def _known(entry: dict[str, Any], release: str) -> KnownModel:
+    about = {key: value for key, value in entry.items() if key not in ("languages", "errors")}
+    about.setdefault("address", f"{release}{entry['name']}{ENDINGS[0]}")
+    errors = tuple(PublishedErrors(**each) for each in entry.get("errors", ()))
+    return KnownModel(**about, languages=tuple(entry["languages"]), errors=errors)

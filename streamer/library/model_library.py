@@ -1,0 +1,184 @@
+"""The folder with the public models of this machine, and which of them is the default.
+
+A model that is visible is complete: it is made in a hidden folder beside the others, and then renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from streamer.graphs.model_folder import ModelFolderError, PublicModel, read_model_folder
+from streamer.library import SHIPPED, LibraryError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks; there, nobody keeps two commands apart
+    fcntl = None  # type: ignore[assignment]
+
+_DEFAULT: Final = ".default"
+_WORK: Final = ".work"
+_PINS: Final = ".pins"
+_LOCKS: Final = ".locks"
+
+
+def library_folder() -> Path:
+    """Where the models of this user are kept."""
+    named = Path(os.environ.get("XDG_DATA_HOME") or "")
+    # The specification of XDG says that a relative path must be ignored.
+    return (named if named.is_absolute() else Path.home() / ".local" / "share") / "streamer" / "models"
+
+
+class ModelLibrary:
+    """The models in one folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """`folder`: if it is not that of this user."""
+        self.folder = folder or library_folder()
+
+    def models(self) -> dict[str, Path]:
+        """The folders of the models by name."""
+        try:
+            found = sorted(path for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        except OSError:
+            return {}
+        return {path.name: path for path in found}
+
+    def find(self, name: str) -> Path | None:
+        """The folder of this model; None if it is not here."""
+        return self.models().get(name)
+
+    def read(self, name: str) -> PublicModel:
+        """Check a model completely. LibraryError if it is not here, or cannot be used."""
+        folder = self.find(name)
+        if folder is None:
+            raise LibraryError(f"the model {name} is not on this machine: `streamer models get {name}` fetches it")
+        try:
+            return read_model_folder(folder)
+        except ModelFolderError as error:
+            raise LibraryError(f"the model {name} cannot be used: {error}") from error
+
+    @property
+    def default(self) -> str:
+        """The name of the model for commands that name none; SHIPPED if nobody chose one."""
+        try:
+            return (self.folder / _DEFAULT).read_text(encoding="utf-8").strip() or SHIPPED
+        except (OSError, ValueError):
+            return SHIPPED
+
+    def set_default(self, name: str) -> None:
+        """Choose the default: a model that is here and can be used, or SHIPPED."""
+        if name == SHIPPED:
+            with _said(self.folder), suppress(FileNotFoundError):
+                (self.folder / _DEFAULT).unlink()
+            return
+        self.read(name)
+        _write(self.folder / _DEFAULT, f"{name}\n")
+
+    def default_folder(self) -> Path | None:
+        """The folder of the default; None for the shipped model. LibraryError if it cannot be used."""
+        name = self.default
+        if name == SHIPPED:
+            return None
+        try:
+            self.read(name)
+        except LibraryError as error:
+            raise LibraryError(
+                f"{error}. It is the default; `streamer models default {SHIPPED}` changes that"
+            ) from None
+        return self.find(name)
+
+    def remove(self, name: str) -> bool:
+        """Remove a model, or what an interrupted command left of it. Returns whether it was the default."""
+        with self.locked(name):
+            folder, begun = self.find(name), (self.folder / _WORK / name).is_dir()
+            if folder is None and not begun:
+                raise LibraryError(f"there is no model {name} in {self.folder}")
+            work = self.work_folder(name)
+            was_default = self.default == name
+            if was_default:
+                self.set_default(SHIPPED)
+            with _said(self.folder):
+                if folder is not None:
+                    # Renamed first, so that nobody sees half of it.
+                    folder.rename(work / "removed")
+                shutil.rmtree(work)
+            return was_default
+
+    def begun(self) -> dict[str, int]:
+        """The models of which a part was fetched, and how many bytes of each."""
+        parts = sorted((self.folder / _WORK).glob(f"*/{part_file(Path()).name}"))
+        return {path.parent.name: path.stat().st_size for path in parts}
+
+    def work_folder(self, name: str) -> Path:
+        """The hidden folder in which this model is made."""
+        folder = self.folder / _WORK / name
+        with _said(self.folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def put(self, name: str, folder: Path) -> Path:
+        """Make this complete folder visible as a model, in the place of one that is there."""
+        final = self.folder / name
+        with _said(self.folder):
+            if final.exists():
+                former = self.work_folder(name) / "former"
+                final.rename(former)
+            folder.rename(final)
+            shutil.rmtree(self.work_folder(name))
+        return final
+
+    def pin(self, name: str) -> dict[str, Any]:
+        """What was fetched under this name before: `address`, `sha256`. Empty if nothing was."""
+        try:
+            found = json.loads((self.folder / _PINS / f"{name}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def set_pin(self, name: str, address: str, sha256: str) -> None:
+        """Remember what was fetched under this name."""
+        _write(self.folder / _PINS / f"{name}.json", json.dumps({"address": address, "sha256": sha256}) + "\n")
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Keep other commands away from this model. LibraryError if one is at work on it."""
+        path = self.folder / _LOCKS / name
+        with _said(self.folder):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = path.open("w")
+        with lock:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise LibraryError(f"another command is at work on {name}: wait until it has ended") from None
+            yield
+
+
+def part_file(work: Path) -> Path:
+    """Where the archive of a model is while it is being fetched."""
+    return work / "archive.part"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a small file in one step."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    with _said(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+
+
+@contextmanager
+def _said(folder: Path) -> Iterator[None]:
+    """Say which folder cannot be changed."""
+    try:
+        yield
+    except OSError as error:
+        raise LibraryError(f"{error.filename or folder} cannot be changed: {error.strerror}") from error
