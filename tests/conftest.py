@@ -135,6 +135,14 @@ def _nothing_fails_inside(request: pytest.FixtureRequest, failures_inside: list[
         assert not failures_inside, "\n".join(failures_inside)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hide the public models of whoever runs the tests: a default among them would be used in place of the shipped."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shipped_triton() -> Iterator[TritonServer]:
     """The embedded Triton with `streaming_asr`."""

@@ -16,7 +16,11 @@ from pathlib import Path
 
 @dataclass
 class Item:
-    """What is at a path. `cuts`: after how many bytes each of the first answers ends; `failures`: statuses before."""
+    """What is at a path.
+
+    `failures`: the statuses of the first answers. `cuts`: after how many bytes the answers after these end. `stalls`:
+    nothing is said. `holds`: a cut answer does not end.
+    """
 
     content: bytes
     kind: str = "application/octet-stream"
@@ -26,6 +30,7 @@ class Item:
     cuts: list[int] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
     stalls: bool = False
+    holds: bool = False
 
 
 @dataclass
@@ -71,7 +76,10 @@ class _Handler(BaseHTTPRequestHandler):
         if begin is not None:
             self.send_header("Content-Range", f"bytes {begin}-{len(item.content) - 1}/{len(item.content)}")
         self.end_headers()
-        self.wfile.write(content[: item.cuts.pop(0)] if item.cuts else content)
+        cut = bool(item.cuts)
+        self.wfile.write(content[: item.cuts.pop(0)] if cut else content)
+        if cut and item.holds:
+            self._shelf.closing.wait()
 
     def _begin(self, item: Item) -> int | None:
         """Where the answer begins, if a part was asked for and the archive is still the one that the client knows."""
@@ -85,11 +93,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Write no log."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing about clients that go away."""
+
+
 @contextmanager
 def archive_shelf(context: ssl.SSLContext | None = None) -> Iterator[Shelf]:
     """Run the server, with TLS if there is a context for it."""
     shelf = Shelf()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, shelf))
+    server = _Server(("127.0.0.1", 0), partial(_Handler, shelf))
     if context:
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))

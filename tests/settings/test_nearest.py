@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.settings.nearest import QUOTED, did_you_mean
+from streamer.settings.nearest import QUOTED, did_you_mean, did_you_mean_one_of
 
 NAMES = ("port", "mic", "format", "tls-cert", "tls-key", "triton-metadata")
 
@@ -29,3 +29,19 @@ def test_a_slip_is_understood(name: str, likely: str) -> None:
 def test_nothing_is_guessed(name: str) -> None:
     """Nothing is suggested if two names are as likely, or none is."""
     assert did_you_mean(name, NAMES) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [
+        ("zipformer-en", "; did you mean sherpa-zipformer-en-2023 or sherpa-zipformer-small-en?"),
+        ("ZIPFORMER-de", "; did you mean sherpa-zipformer-de?"),
+        ("zipformer", "; did you mean sherpa-zipformer-en-2023 or sherpa-zipformer-small-en or sherpa-zipformer-de?"),
+        ("sherpa-zipfomer-de", "; did you mean sherpa-zipformer-de?"),
+        ("conformer", ""),
+    ],
+)
+def test_parts_of_a_long_name(name: str, likely: str) -> None:
+    """All names with these parts are offered, up to three; without one, a slip is understood as usual."""
+    known = ["sherpa-zipformer-en-2023", "sherpa-zipformer-small-en", "sherpa-zipformer-de", "sherpa-zipformer-fr"]
+    assert did_you_mean_one_of(name, known) == likely

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from streamer.library.model_library import ModelLibrary
 from streamer.settings.kinds import WrongValueError
 from streamer.settings.served_models import (
     ModelList,
     ModelsError,
     ServedModel,
     by_public_name,
+    located,
     missing_folder,
 )
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
+from streamer.triton import MODEL
+from streamer.triton.repository import asr_repository
 
 MODELS = ModelList()
 
@@ -78,3 +82,44 @@ def test_a_folder_with_a_public_model(tmp_path: Path) -> None:
     assert missing_folder(MODELS.of_text(str(folder))) == ""
     (folder / "tokens.txt").unlink()
     assert "names a public model that cannot be used" in missing_folder(MODELS.of_text(str(folder)))
+
+
+def test_models_of_this_machine(tmp_path: Path) -> None:
+    """A name means a model of the repository, or else one of this machine; `shipped` is the one of Streamer."""
+    library, repository = ModelLibrary(tmp_path / "models"), tmp_path / "repository"
+    mine = library.folder / "mine"
+    mine.mkdir(parents=True)
+    make_ctc_folder(mine)
+    (repository / "one").mkdir(parents=True)
+    given = MODELS.of_text("one,spoken=mine,usual=shipped")
+    found = located(given, repository, library, chosen=True)
+    assert found == (
+        ServedModel("one"),
+        ServedModel("mine", "spoken", mine),
+        ServedModel(MODEL, "usual", asr_repository() / MODEL),
+    )
+    assert located((ServedModel("one"),), repository, library, chosen=False) == (ServedModel("one"),)
+    library.set_default("mine")
+    assert located((ServedModel("one"),), repository, library, chosen=False) == (ServedModel("mine", folder=mine),)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mina", r"names mina, which is not in \S+: there is no model mina on this machine; did you mean mine\?"),
+        ("sherpa-onnx-streaming-zipformer-en-2023-06-26", r"yet: `streamer models get sherpa-\S+06-26` fetches it"),
+        ("zebra", "`streamer models` lists those that can be fetched"),
+    ],
+)
+def test_a_model_that_is_nowhere(tmp_path: Path, name: str, words: str) -> None:
+    """The sentence has the nearest names, or the command that fetches it."""
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ModelsError, match=words):
+        located(MODELS.of_text(name), tmp_path / "repository", ModelLibrary(tmp_path), chosen=True)
+
+
+def test_a_default_that_cannot_be_served(tmp_path: Path) -> None:
+    """If nobody names a model, and the default of this machine is lost, the service does not start with another one."""
+    (tmp_path / ".default").write_text("mine\n")
+    with pytest.raises(ModelsError, match="must be given: the model mine is not on this machine"):
+        located((ServedModel("one"),), tmp_path, ModelLibrary(tmp_path), chosen=False)

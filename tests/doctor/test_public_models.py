@@ -1,0 +1,50 @@
+"""The line about public models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.doctor import packages
+from streamer.doctor.finding import FINE, WARNING, WRONG
+from streamer.doctor.public_models import public_models
+from streamer.library.model_library import ModelLibrary
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> ModelLibrary:
+    """A library with one model."""
+    (tmp_path / "mine").mkdir()
+    make_ctc_folder(tmp_path / "mine")
+    return ModelLibrary(tmp_path)
+
+
+def test_no_models(tmp_path: Path) -> None:
+    """Without public models, the shipped one is the default."""
+    (found,) = public_models(ModelLibrary(tmp_path / "none"))
+    assert (found.state, found.said) == (FINE, "none is here; the shipped model is the default")
+
+
+def test_models(library: ModelLibrary, tmp_path: Path) -> None:
+    """They are listed with the default; an interrupted one is named with the command that goes on."""
+    library.set_default("mine")
+    (library.work_folder("begun") / "archive.part").touch()
+    begun, listed = public_models(library)
+    assert (begun.state, begun.remedy) == (WARNING, "streamer models get begun")
+    assert (listed.state, listed.said) == (FINE, f"1 in {tmp_path}: mine; mine is the default")
+
+
+@pytest.mark.parametrize(("light", "state"), [(False, WRONG), (True, WARNING)])
+def test_a_default_that_does_not_work(
+    library: ModelLibrary, monkeypatch: pytest.MonkeyPatch, light: bool, state: str
+) -> None:
+    """It is a problem where recordings are transcribed with it."""
+    monkeypatch.setattr(packages, "is_light", lambda: light)
+    library.set_default("mine")
+    (library.folder / "mine" / "tokens.txt").unlink()
+    (found,) = public_models(library)
+    assert found.state == state
+    assert "the default does not work: the model mine cannot be used: " in found.said
+    assert found.remedy == "streamer models default shipped, or: streamer models get mine"

@@ -1,0 +1,51 @@
+"""What is known about public models."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from streamer.graphs.model_folder import Family
+from streamer.library import LibraryError
+from streamer.library.catalogue import known_models, model_at, name_of, valid_name
+
+
+def test_every_entry_is_sound() -> None:
+    """Every fact has its source, every model that can be fetched is of a family that can be used."""
+    known = known_models()
+    assert len(known) >= 6
+    for name, model in known.items():
+        assert valid_name(name) == name
+        assert re.fullmatch(rf"https://\S+/{re.escape(name)}\.tar\.bz2", model.address)
+        assert model.languages
+        assert all(re.fullmatch("[a-z]{2,3}", language) for language in model.languages)
+        assert re.fullmatch("([0-9a-f]{64})?", model.sha256)
+        assert bool(model.licence) == bool(model.licence_source)
+        assert bool(model.errors) == bool(model.errors_source)
+        assert model.not_yet or model.family in [family.value for family in Family]
+
+
+def test_a_model_that_is_not_in_it() -> None:
+    """An archive at any address has the name of its file."""
+    model = model_at("https://example.org/models/my%2Dmodel.tar.bz2?key=1", "00")
+    assert (model.name, model.sha256, model.licence) == ("my-model", "00", "")
+    with pytest.raises(LibraryError, match="does not end like an archive"):
+        model_at("https://example.org/model.zip")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("../up", "is not a valid name"),
+        (".hidden", "is not a valid name"),
+        ("", "is not a valid name"),
+        ("shipped", "stands for the model that comes with Streamer"),
+        ("https://example.org", "is an address"),
+    ],
+)
+def test_names_that_cannot_be(given: str, words: str) -> None:
+    """A name is a part of a path, and must not mean anything else."""
+    assert name_of("mine.tar.gz") == name_of("mine") == "mine"
+    with pytest.raises(LibraryError, match=words):
+        valid_name(given)

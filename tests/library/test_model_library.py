@@ -1,0 +1,104 @@
+"""The folder with the models, and the default."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streamer.library import SHIPPED, LibraryError
+from streamer.library.model_library import ModelLibrary, library_folder
+
+
+@pytest.fixture
+def filled(library: ModelLibrary, small_model: Path) -> ModelLibrary:
+    """A library with the models one and two."""
+    for name in ("two", "one"):
+        shutil.copytree(small_model, library.folder / name)
+    return library
+
+
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """XDG_DATA_HOME names the folder, unless it is relative."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert library_folder() == tmp_path / "streamer" / "models"
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_DATA_HOME", value)
+        assert library_folder() == Path.home() / ".local" / "share" / "streamer" / "models"
+
+
+def test_an_empty_library(library: ModelLibrary) -> None:
+    """Nothing is made before it is needed."""
+    assert (library.models(), library.begun(), library.default, library.default_folder()) == ({}, {}, SHIPPED, None)
+    with pytest.raises(LibraryError, match="`streamer models get one` fetches it"):
+        library.read("one")
+    assert not library.folder.exists()
+
+
+def test_the_models(filled: ModelLibrary) -> None:
+    """Models are visible by name, hidden folders and files are not."""
+    (filled.folder / ".hidden").mkdir()
+    (filled.folder / "file").touch()
+    assert list(filled.models()) == ["one", "two"]
+    assert filled.find(".hidden") is None
+
+
+def test_the_default(filled: ModelLibrary) -> None:
+    """A model that can be used becomes the default, and the shipped one again."""
+    filled.set_default("one")
+    assert (ModelLibrary(filled.folder).default, filled.default_folder()) == ("one", filled.folder / "one")
+    (filled.folder / "two" / "tokens.txt").unlink()
+    with pytest.raises(LibraryError, match=r"the model two cannot be used: .*tokens\.txt is missing"):
+        filled.set_default("two")
+    assert filled.default == "one"
+    filled.set_default(SHIPPED)
+    filled.set_default(SHIPPED)
+    assert filled.default_folder() is None
+
+
+def test_a_default_that_is_lost(filled: ModelLibrary) -> None:
+    """If its folder was deleted or damaged, the sentence says how to get out of it."""
+    filled.set_default("one")
+    (filled.folder / "one" / "model.onnx").write_bytes(b"")
+    with pytest.raises(LibraryError, match=r"is empty.*It is the default; `streamer models default shipped` changes"):
+        filled.default_folder()
+    shutil.rmtree(filled.folder / "one")
+    with pytest.raises(LibraryError, match="the model one is not on this machine"):
+        filled.default_folder()
+
+
+def test_removing(filled: ModelLibrary) -> None:
+    """A model disappears with what was begun of it; without the default, the shipped model is used."""
+    filled.set_default("one")
+    (filled.work_folder("one") / "archive.part").write_bytes(b"x")
+    assert filled.remove("one")
+    assert (list(filled.models()), filled.begun(), filled.default) == (["two"], {}, SHIPPED)
+    assert not filled.remove("two")
+    (filled.work_folder("three") / "archive.part").write_bytes(b"x")
+    assert not filled.remove("three")
+    with pytest.raises(LibraryError, match="there is no model three"):
+        filled.remove("three")
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """The sentence names the path."""
+    (tmp_path / "file").touch()
+    library = ModelLibrary(tmp_path / "file" / "models")
+    with pytest.raises(LibraryError, match=rf"{tmp_path}/file/models\S* cannot be changed: Not a directory"):
+        library.work_folder("one")
+    with (
+        pytest.raises(LibraryError, match=r"cannot be changed: Not a directory"),
+        library.locked("one"),
+    ):
+        pass
+
+
+def test_a_damaged_record(filled: ModelLibrary) -> None:
+    """What was remembered is given back; damaged records count as none."""
+    filled.set_pin("one", "https://example.org/a", "00")
+    assert filled.pin("one") == {"address": "https://example.org/a", "sha256": "00"}
+    (filled.folder / ".pins" / "one.json").write_text("[")
+    assert filled.pin("one") == {}
+    (filled.folder / ".default").write_bytes(b"\xff")
+    assert filled.default == SHIPPED
