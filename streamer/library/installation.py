@@ -68,7 +68,7 @@ def _checked(library: ModelLibrary, model: KnownModel, part: Path) -> str:
     if found in (model.sha256.lower(), pinned) or not (model.sha256 or pinned):
         return found
     if not model.sha256:
-        remedy = f"if it was replaced on purpose, give --sha256 {found}"
+        remedy = f"if it was replaced on purpose, give --checksum {found}"
         said = f"{model.address} is not what it was when it was fetched first (its sha256 was {pinned}): {remedy}"
     else:
         said = f"{model.address} has another checksum than expected: sha256 {found}, not {model.sha256.lower()}"

@@ -65,7 +65,7 @@ def test_another_archive_at_the_same_address(
     other = packed(small_model, "another")
     shelf.put("/small.tar.bz2", Item(other))
     found = hashlib.sha256(other).hexdigest()
-    with pytest.raises(LibraryError, match=rf"is not what it was when .* give --sha256 {found}"):
+    with pytest.raises(LibraryError, match=rf"is not what it was when .* give --checksum {found}"):
         fetch_model(library, KnownModel("small", address), quiet)
     assert fetch_model(library, KnownModel("small", address, sha256=found), quiet).is_dir()
     assert library.pin("small")["sha256"] == found

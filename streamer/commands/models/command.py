@@ -28,7 +28,7 @@ examples:
   streamer models list --language zh --json    everything that is known about those for Chinese
   streamer models get sherpa-onnx-streaming-zipformer-en-2023-06-26
                                                fetch one; after an interruption, the same command goes on
-  streamer models get https://example.org/mine.tar.bz2 --sha256 5b1f…
+  streamer models get https://example.org/mine.tar.bz2 --checksum 5b1f…
                                                one that is not in the list
   streamer models import mine.tar.bz2          one that was brought here on a disk; a folder works as well
   streamer models default mine                 use it wherever --model is not given
@@ -42,7 +42,7 @@ line."""
 _NAMED: Final = ("get", "import", "remove")
 # Which option is for which actions.
 _FOR: Final = {"language": ("list",), "json": ("list",), "sha256": ("get",), "as_name": ("import",)}
-_FLAGS: Final = {"language": "--language", "json": "--json", "sha256": "--sha256", "as_name": "--name"}
+_FLAGS: Final = {"language": "--language", "json": "--json", "sha256": "--checksum", "as_name": "--name"}
 _SHA256_DIGITS: Final = 64
 
 
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     named.completer = _completed  # type: ignore[attr-defined]
     add("--language", metavar="CODE", help="list: only models for this language, such as en or zh")
     add("--json", action="store_true", help="list: print one JSON object with all that is known")
-    add("--sha256", metavar="HEX", type=_sha256, help="get: the checksum that the archive must have")
+    add("--checksum", dest="sha256", metavar="HEX", type=_sha256, help="get: the SHA-256 that the archive must have")
     add("--name", dest="as_name", metavar="NAME", help="import: another name for the model than that of its file")
 
 
@@ -135,7 +135,7 @@ def _introduce(model: KnownModel) -> None:
     else:
         _say("its licence is not known here: read what its makers say before you use it")
     if model.address.startswith("http:") and not model.sha256:
-        _say("nothing protects it on its way: prefer https, or give --sha256")
+        _say("nothing protects it on its way: prefer https, or give --checksum")
 
 
 def _import(options: argparse.Namespace, library: ModelLibrary) -> int:
