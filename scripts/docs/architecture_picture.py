@@ -82,11 +82,12 @@ BOXES: Final = (
     Box(602, 520, 322, 88, "room", "engine, graphs", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
     Box(20, 650, 920, 90, "frame", "Other rooms"),
-    Box(36, 678, 178, 48, "pure", "wire, limits", "messages and bounds"),
-    Box(228, 678, 156, 48, "room", "settings", "of the service"),
-    Box(398, 678, 156, 48, "room", "doctor, capacity", "checks, plans"),
-    Box(568, 678, 170, 48, "room", "evaluate, training", "accuracy; new models"),
-    Box(752, 678, 172, 48, "room", "testing", "exact model, faults"),
+    Box(36, 678, 140, 48, "pure", "wire, limits", "messages and bounds"),
+    Box(188, 678, 108, 48, "room", "settings", "of the service"),
+    Box(308, 678, 140, 48, "room", "doctor, capacity", "checks, plans"),
+    Box(460, 678, 146, 48, "room", "library, fetching", "public models"),
+    Box(618, 678, 152, 48, "room", "evaluate, training", "accuracy; new models"),
+    Box(782, 678, 142, 48, "room", "testing", "exact model, faults"),
 )
 WAYS: Final = (
     Way((440, 128), (440, 174), "audio"),
