@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "architecture.svg"
 WIDTH: Final = 960
-HEIGHT: Final = 756
+HEIGHT: Final = 774
 CHARACTER: Final = 7  # roughly the width of a character
 STYLE: Final = """
 text{font:14px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#33454b}
@@ -81,13 +81,13 @@ BOXES: Final = (
     Box(330, 520, 238, 88, "room", "asr_repo, adapters", ADAPTERS),
     Box(602, 520, 322, 88, "room", "engine, graphs", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
-    Box(20, 650, 920, 90, "frame", "Other rooms"),
-    Box(36, 678, 140, 48, "pure", "wire, limits", "messages and bounds"),
-    Box(188, 678, 108, 48, "room", "settings", "of the service"),
-    Box(308, 678, 140, 48, "room", "doctor, capacity", "checks, plans"),
-    Box(460, 678, 146, 48, "room", "library, fetching", "public models"),
-    Box(618, 678, 152, 48, "room", "evaluate, training", "accuracy; new models"),
-    Box(782, 678, 142, 48, "room", "testing", "exact model, faults"),
+    Box(20, 650, 920, 108, "frame", "Other rooms"),
+    Box(36, 678, 132, 66, "pure", "wire, limits", "messages and bounds"),
+    Box(180, 678, 96, 66, "room", "settings", "of the service"),
+    Box(288, 678, 150, 66, "room", "doctor, capacity", "checks, plans"),
+    Box(450, 678, 150, 66, "room", "library, fetching", "public models"),
+    Box(612, 678, 168, 66, "room", "evaluate, training", "accuracy; new models"),
+    Box(792, 678, 132, 66, "room", "testing", "exact model, faults"),
 )
 WAYS: Final = (
     Way((440, 128), (440, 174), "audio"),
