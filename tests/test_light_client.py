@@ -56,6 +56,7 @@ PARTS = (
         "streamer.commands.dictation",
     ),
     *("streamer.commands.doctor", "streamer.doctor.examination", "streamer.commands.completion"),
+    *("streamer.commands.models.command", "streamer.library.installation"),
     *("streamer.commands.plan", "streamer.capacity.machine_memory", "streamer.capacity.plan"),
     *("streamer.commands.evaluate", "streamer.terminal.live_transcript", "streamer.terminal.keyboard"),
     *("streamer.audio.microphone", "streamer.audio.ffmpeg", "streamer.audio.incoming.fetched_recording"),

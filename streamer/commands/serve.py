@@ -188,10 +188,11 @@ def _models(configuration: Configuration) -> Mapping[str, ServedModel]:
     settings = configuration.settings
     try:
         served = settings.model
+        models = by_public_name(served)
         if not settings.triton:
             chosen = "model" in configuration.given or settings.repository is not None
             served = located(served, settings.repository or asr_repository(), ModelLibrary(), chosen=chosen)
-        models = by_public_name(served)
+            models = by_public_name(served)
     except ModelsError as error:
         sentence = f"{configuration.named('model')} {error}"
         raise SettingsError(sentence if sentence.endswith("?") else f"{sentence}.") from error

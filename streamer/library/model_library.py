@@ -31,7 +31,12 @@ def library_folder() -> Path:
     """Where the models of this user are kept."""
     named = Path(os.environ.get("XDG_DATA_HOME") or "")
     # The specification of XDG says that a relative path must be ignored.
-    return (named if named.is_absolute() else Path.home() / ".local" / "share") / "streamer" / "models"
+    if not named.is_absolute():
+        try:
+            named = Path.home() / ".local" / "share"
+        except RuntimeError:  # in a container, the user may have no home
+            named = Path("/nonexistent")
+    return named / "streamer" / "models"
 
 
 class ModelLibrary:

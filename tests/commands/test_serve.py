@@ -18,13 +18,21 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
 from streamer.bridge.access.keys import make_key
 from streamer.cli import run
+from streamer.engine.graphs.loading import load_public_model
+from streamer.engine.recogniser import Chunk
+from streamer.engine.stream_events import Final
+from streamer.engine.stream_options import StreamOptions
+from streamer.library.model_library import ModelLibrary
 from streamer.testing.exact_repository import add_exact_model
 from streamer.testing.exact_speech import say
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
+from streamer.testing.graphs.sounds import random_sound
 from streamer.triton.server import TritonServer
 from tests.bridge.service_client import SPOKEN, recognise, rest, session, text
 from tests.command_run import streamer
@@ -174,9 +182,30 @@ async def test_models(tmp_path: Path) -> None:
         assert served.end() == 0
 
 
+async def test_public_models_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One service has several of them; each session gets the words of the model that it asks for."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    library = ModelLibrary()
+    audio = random_sound(np.random.default_rng(1), 4.0)
+    expected = {}
+    for name, make in (("first", make_ctc_folder), ("second", make_transducer_folder)):
+        (library.folder / name).mkdir(parents=True)
+        recogniser = load_public_model(make(library.folder / name), name=name, slots=1)
+        recogniser.open(1, StreamOptions(search="greedy"))
+        [(_, events)] = recogniser.step([Chunk(1, audio, end=True)])
+        assert not isinstance(events, Exception)
+        expected[name] = " ".join(event.text for event in events if isinstance(event, Final))
+    assert expected["first"] != expected["second"] != ""
+    with serving("--model", "first,other=second", "--slots", "2") as served:
+        for options, name in (({}, "first"), ({"model": "other"}, "second")):
+            assert text(await recognise(served.url, audio.tobytes(), **options)) == expected[name]
+        assert served.end() == 0
+
+
 @pytest.mark.parametrize(
     ("models", "words"),
     [
+        ("nowhere", "which is not in "),
         ("one,one", "has one twice"),
         ("no/such/folder", "which is not the folder of a model"),
         ("../one", "which is not the folder of a model"),

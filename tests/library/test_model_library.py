@@ -28,6 +28,18 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert library_folder() == Path.home() / ".local" / "share" / "streamer" / "models"
 
 
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container there may be none. Then there are no models, and that is no failure."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert ModelLibrary().default_folder() is None
+    assert ModelLibrary().models() == {}
+
+
 def test_an_empty_library(library: ModelLibrary) -> None:
     """Nothing is made before it is needed."""
     assert (library.models(), library.begun(), library.default, library.default_folder()) == ({}, {}, SHIPPED, None)
