@@ -74,7 +74,8 @@ class ServeSettings:
     model: tuple[ServedModel, ...] = setting(
         ModelList(),
         _RECOGNISER,
-        "The models: names in Triton's repository, names of public models of this machine, or folders. Clients ask for a model by its public name: "
+        "The models: names in Triton's repository, names of public models of this machine, or folders. "
+        "Clients ask for a model by its public name: "
         f"'{DEFAULT_MODEL}' for the first one, the name in Triton for others, unless PUBLIC= gives another.",
         (ServedModel(MODEL),),
         example='["streaming_asr", "fast=streaming_asr_fast"]',
