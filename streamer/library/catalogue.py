@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from streamer.fetching import is_address
 from streamer.library import SHIPPED, LibraryError
 from streamer.triton import check_name
 
@@ -68,8 +67,6 @@ def name_of(file: str) -> str:
 
 def valid_name(text: str) -> str:
     """This name for a model. LibraryError if it is not valid."""
-    if is_address(text):
-        raise LibraryError(f"{text} is an address, not the name of a model")
     if text == SHIPPED:
         raise LibraryError(f"{SHIPPED} stands for the model that comes with Streamer: choose another name with --name")
     try:

@@ -197,8 +197,8 @@ async def test_public_models_of_this_machine(tmp_path: Path, monkeypatch: pytest
         expected[name] = " ".join(event.text for event in events if isinstance(event, Final))
     assert expected["first"] != expected["second"] != ""
     with serving("--model", "first,other=second", "--slots", "2") as served:
-        for options, name in (({}, "first"), ({"model": "other"}, "second")):
-            assert text(await recognise(served.url, audio.tobytes(), **options)) == expected[name]
+        for public, name in (("default", "first"), ("other", "second")):
+            assert text(await recognise(served.url, audio.tobytes(), model=public)) == expected[name]
         assert served.end() == 0
 
 

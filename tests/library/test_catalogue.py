@@ -41,7 +41,7 @@ def test_a_model_that_is_not_in_it() -> None:
         (".hidden", "is not a valid name"),
         ("", "is not a valid name"),
         ("shipped", "stands for the model that comes with Streamer"),
-        ("https://example.org", "is an address"),
+        ("https://example.org", "is not a valid name"),
     ],
 )
 def test_names_that_cannot_be(given: str, words: str) -> None:

@@ -68,9 +68,9 @@ def test_the_life_of_a_model(home: Path, shelf: Shelf, capsys: pytest.CaptureFix
     assert "not usable yet:\n  old-de  de; it is an LSTM" in shown
 
     assert run(["models", "get", "small-en"]) == 0
-    shown = capsys.readouterr()
-    assert shown.out == f"{home / 'small-en'}\n"
-    licence, fetched = shown.err.find("its licence is Apache-2.0"), shown.err.find("small-en: fetched 100 %")
+    path, said = capsys.readouterr()
+    assert path == f"{home / 'small-en'}\n"
+    licence, fetched = said.find("its licence is Apache-2.0"), said.find("small-en: fetched 100 %")
     assert -1 < licence < fetched
     assert run(["models", "get", "small-en"]) == 0
     assert capsys.readouterr().err == "streamer: small-en is already here.\n"
@@ -155,7 +155,7 @@ def test_what_cannot_be_done(arguments: list[str], status: int, words: str, caps
     assert said.splitlines()[-1][-1] in ".?"
 
 
-def test_a_bar_on_a_terminal(home: Path, shelf: Shelf, archive: bytes) -> None:
+def test_a_bar_on_a_terminal(home: Path, shelf: Shelf, archive: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """The bar grows in place. Ctrl-C keeps what came, and the same command goes on."""
     half = len(archive) // 2
     address = shelf.put("/mine.tar.bz2", Item(archive, cuts=[half], holds=True))
@@ -165,6 +165,8 @@ def test_a_bar_on_a_terminal(home: Path, shelf: Shelf, archive: bytes) -> None:
     assert terminal.status() == 130
     assert "mine: interrupted; what came is kept, and the same command goes on from there." in terminal.shown
     assert not (home / "mine").exists()
+    assert run(["models"]) == 0
+    assert "  mine\n      0 MB are here already\n" in capsys.readouterr().out
     terminal = Terminal("models", "get", address, width=120)
     assert terminal.status() == 0
     assert "unpacked  ████████████████████  100 %" in terminal.shown
