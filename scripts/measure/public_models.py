@@ -2,9 +2,16 @@
 
     .venv/bin/python scripts/measure/public_models.py                  500 streams of each family, small exact models
     .venv/bin/python scripts/measure/public_models.py FOLDER --streams 24     a model of your own
+    .venv/bin/python scripts/measure/public_models.py --search beam             500 streams of small transducers
+    .venv/bin/python scripts/measure/public_models.py --search beam --hotwords          the same with random hotwords
+    .venv/bin/python scripts/measure/public_models.py FOLDER --search beam --hotwords "ADA LOVELACE" "TURING"
 
-The models compute in whole numbers, so nothing but equality is right. Weights of your own are not exact: a few segments
-may differ where two tokens are nearly as likely. The exit status is 0 only if no segment differs.
+The exact models compute in whole numbers, so nothing but equality is right. The small models for the beam search have
+any weights, as a model of your own has: whole numbers would make many sequences of tokens equally likely, and the
+reference does not say which of those it takes. There a segment may differ where two scores that decided anything were
+nearly equal. Such segments are counted. With `--hotwords`, half of the streams have some of them.
+
+The exit status is 0 only if no other segment differs. sherpa-onnx has no beam search for CTC, so it is not compared.
 """
 
 from __future__ import annotations
@@ -12,48 +19,81 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from streamer.testing.graphs.comparison import Comparison, compare
-from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
+import numpy as np
+
+from streamer.limits import BEAM, GREEDY
+from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder, random_phrases
+from streamer.testing.graphs.reference import VOCABULARY
 
 STREAMS_OF_A_MODEL = 50  # each group has a model with other weights
+PHRASES = 8  # hotwords of a group
+
+Make = Callable[[Path, int], Path]
 
 
 def main() -> int:
     """Compare, and print a line for each model."""
-    parser = argparse.ArgumentParser(description="Compares public models with sherpa-onnx.")
-    add = parser.add_argument
-    add("folder", nargs="?", type=Path, help="the folder of a public model (small exact models of each family)")
-    add("--streams", type=int, default=500, help="how many streams (500)")
-    add("--seconds", type=float, default=6.0, help="the length of a stream, on average (6)")
-    options = parser.parse_args()
+    options = _parser().parse_args()
+    search, hotwords = options.search, options.hotwords
+    if hotwords is not None and search != BEAM:
+        sys.exit("Hotwords need `--search beam`.")
     if options.folder:
-        return _told("the folder", compare(options.folder, options.streams, seconds=options.seconds))
+        if hotwords is not None and not hotwords:
+            sys.exit("Say which hotwords the model should listen for.")
+        if hotwords and not (options.folder / VOCABULARY).exists():
+            sys.exit(f"sherpa-onnx divides hotwords by {VOCABULARY}, which is not in {options.folder}.")
+        found = compare(
+            options.folder, options.streams, seconds=options.seconds, search=search, hotwords=hotwords or ()
+        )
+        return _told("the folder", found)
+    exact: dict[str, Make] = {"CTC": make_ctc_folder, "transducer": make_transducer_folder}
+    families = exact if search == GREEDY else {"transducer": partial(make_transducer_folder, exact=False)}
     status = 0
-    for family, make in (("CTC", make_ctc_folder), ("transducer", make_transducer_folder)):
+    for family, make in families.items():
         total = Comparison(0)
         for seed in range(-(-options.streams // STREAMS_OF_A_MODEL)):
             number = min(STREAMS_OF_A_MODEL, options.streams - total.streams)
+            phrases = random_phrases(np.random.default_rng(seed), PHRASES) if hotwords is not None else ()
             with tempfile.TemporaryDirectory() as folder:
-                found = compare(make(Path(folder), seed), number, seconds=options.seconds, seed=seed)
-            total.streams += found.streams
-            total.segments += found.segments
-            total.tokens += found.tokens
-            total.different += found.different
+                total += compare(
+                    make(Path(folder), seed),
+                    number,
+                    seconds=options.seconds,
+                    seed=seed,
+                    search=search,
+                    hotwords=hotwords or phrases,
+                )
         status |= _told(family, total)
     return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Compares public models with sherpa-onnx.")
+    add = parser.add_argument
+    add("folder", nargs="?", type=Path, help="the folder of a public model (small models that are made for this)")
+    add("--streams", type=int, default=500, help="how many streams (500)")
+    add("--seconds", type=float, default=6.0, help="the length of a stream, on average (6)")
+    add("--search", choices=(GREEDY, BEAM), default=GREEDY, help=f"the search ({GREEDY})")
+    add("--hotwords", nargs="*", metavar="PHRASE", help="hotwords for half of the streams (random ones)")
+    return parser
 
 
 def _told(what: str, found: Comparison) -> int:
     print(
         f"{what}: {found.streams} streams, {found.segments} segments, {found.tokens} tokens, "
-        f"{len(found.different)} segments differ",
+        f"{len(found.different)} segments differ, {found.close} of them by margins below {NEARLY_EQUAL:g}; "
+        f"hotwords changed {found.biased}",
         flush=True,
     )
     for segment, (tokens, frames) in found.different[:3]:
         print(f"  ours: {segment.tokens} {segment.frames}\n  sherpa-onnx: {tokens} {frames}")
-    return int(bool(found.different))
+        print(f"  margin {segment.margin:.2g}, hotwords {segment.hotwords}")
+    return int(len(found.different) > found.close)
 
 
 if __name__ == "__main__":

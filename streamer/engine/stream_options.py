@@ -14,6 +14,7 @@ from streamer.engine.text.hotword_spelling import VARIANTS, has_figures, spoken_
 from streamer.limits import (
     AFTER_TEXT_BOUNDS_MS,
     ALTERNATIVES,
+    BEAM,
     EAGERNESSES,
     HEAVIEST_HOTWORD,
     HOTWORD_WEIGHT,
@@ -78,7 +79,7 @@ class StreamOptions:
         """Read options from a JSON object. `step_ms` and `searches` are what this model offers.
 
         A model with a single step takes it whatever is asked for. Clients ask for the search of the shipped model if
-        they do not care, so a model without it uses its own first one.
+        they do not care. A model without it uses its own first one, or its beam for a stream with hotwords.
         """
         known = {each.name: each.default for each in fields(cls)}
         read: dict[str, Any] = {}
@@ -93,7 +94,7 @@ class StreamOptions:
         if len(step_ms) == 1:
             options = replace(options, step_ms=step_ms[0])
         if options.search == SEARCH and SEARCH not in searches:
-            options = replace(options, search=searches[0])
+            options = replace(options, search=BEAM if options.hotwords and BEAM in searches else searches[0])
         _one_of("step_ms", options.step_ms, step_ms)
         _one_of("search", options.search, searches)
         _one_of("stability", options.stability, STABILITIES)

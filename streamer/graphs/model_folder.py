@@ -10,6 +10,7 @@ from typing import Final
 
 from streamer.graphs.layout import EncoderLayout, LayoutError
 from streamer.graphs.onnx_file import GraphFile, GraphFileError, read_graph_file
+from streamer.graphs.piece_model import PieceModel, PieceModelError, read_pieces
 from streamer.graphs.token_table import TOKENS_FILE, TokenTableError, blank_of, read_tokens
 from streamer.graphs.transducer import Transducer, transducer_of
 from streamer.graphs.zipformer2 import MODEL_TYPE, zipformer2_layout
@@ -44,7 +45,10 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class PublicModel:
-    """A public model that was checked. `transducer` has the other two graphs of a transducer."""
+    """A public model that was checked.
+
+    `transducer` has the other two graphs of a transducer, `pieces` what divides texts into tokens, if that is known.
+    """
 
     family: Family
     encoder: GraphFile
@@ -52,6 +56,7 @@ class PublicModel:
     tokens: tuple[str, ...]
     blank: int
     transducer: Transducer | None = None
+    pieces: PieceModel | None = None
 
 
 def holds_graphs(folder: Path) -> bool:
@@ -71,7 +76,7 @@ def read_model_folder(folder: Path) -> PublicModel:
         if any(parts.values()):
             return _transducer(folder, parts)
         return _ctc(folder, graphs)
-    except (GraphFileError, TokenTableError) as error:
+    except (GraphFileError, PieceModelError, TokenTableError) as error:
         raise ModelFolderError(str(error)) from error
 
 
@@ -84,7 +89,7 @@ def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
     blank = blank_of(tokens)
     if blank is None:
         raise ModelFolderError(f"{folder / TOKENS_FILE} has no token <blk>, which a model with CTC needs")
-    return PublicModel(Family.CTC, graph, layout, tokens, blank)
+    return PublicModel(Family.CTC, graph, layout, tokens, blank, pieces=read_pieces(folder))
 
 
 def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
@@ -98,7 +103,7 @@ def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
     except LayoutError as error:
         raise ModelFolderError(f"{folder}: {error}") from error
     tokens = read_tokens(folder / TOKENS_FILE, found.vocabulary)
-    return PublicModel(Family.TRANSDUCER, encoder, layout, tokens, 0, found)
+    return PublicModel(Family.TRANSDUCER, encoder, layout, tokens, 0, found, read_pieces(folder))
 
 
 def _only(folder: Path, part: str, names: list[str]) -> str:

@@ -7,10 +7,11 @@ hundred megabytes in milliseconds, without the library that computes it, and bef
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+
+from streamer.graphs.protobuf import Damaged, fields, number_of, part_of, text_of
 
 Dimension = int | str
 """A fixed size, or the name of a size that may differ from run to run (empty if it has none)."""
@@ -75,132 +76,74 @@ def read_graph_file(path: Path) -> GraphFile:
                 return _read(path, content)
     except OSError as error:
         raise GraphFileError(f"{path} cannot be read: {error.strerror}") from error
-    except (_Damaged, UnicodeDecodeError) as error:
+    except (Damaged, UnicodeDecodeError) as error:
         raise GraphFileError(f"{path} is cut off or is not an ONNX graph: copy it again") from error
-
-
-class _Damaged(Exception):
-    """The bytes are no protobuf message, or end too early."""
-
-
-_Value = int | tuple[int, int]  # a number, or where a part begins and ends
 
 
 def _read(path: Path, content: mmap.mmap) -> GraphFile:
     metadata: dict[str, str] = {}
     graph: tuple[int, int] | None = None
-    for field, value in _fields(content, 0, len(content)):
+    for field, value in fields(content, 0, len(content)):
         if field == 7:
-            graph = _part(value)
+            graph = part_of(value)
         elif field == 14:
-            pair = dict(_fields(content, *_part(value)))
-            metadata[_text(content, pair.get(1))] = _text(content, pair.get(2))
+            pair = dict(fields(content, *part_of(value)))
+            metadata[text_of(content, pair.get(1))] = text_of(content, pair.get(2))
     if graph is None:
-        raise _Damaged
+        raise Damaged
     weights: set[str] = set()
     inputs: list[Port] = []
     outputs: list[Port] = []
-    for field, value in _fields(content, *graph):
+    for field, value in fields(content, *graph):
         if field == 5:
-            weights.add(_weight(path, content, _part(value)))
+            weights.add(_weight(path, content, part_of(value)))
         elif field == 11:
-            inputs.append(_port(content, _part(value)))
+            inputs.append(_port(content, part_of(value)))
         elif field == 12:
-            outputs.append(_port(content, _part(value)))
+            outputs.append(_port(content, part_of(value)))
     # Old exports list their weights among the inputs, too.
     real = tuple(port for port in inputs if port.name not in weights)
     if not real or not outputs:
-        raise _Damaged
+        raise Damaged
     return GraphFile(path, metadata, real, tuple(outputs), content.find(_QUANTISED) >= 0)
 
 
 def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> str:
     """The name of a weight. GraphFileError if its numbers are in another file that is missing."""
     name = ""
-    for field, value in _fields(content, *part):
+    for field, value in fields(content, *part):
         if field == 8:
-            name = _text(content, value)
+            name = text_of(content, value)
         elif field == 13:
-            pair = dict(_fields(content, *_part(value)))
-            if _text(content, pair.get(1)) == "location":
-                beside = _text(content, pair.get(2))
+            pair = dict(fields(content, *part_of(value)))
+            if text_of(content, pair.get(1)) == "location":
+                beside = text_of(content, pair.get(2))
                 if not (path.parent / beside).is_file():
                     raise GraphFileError(f"{path} needs the file {beside} with its weights, which is not in the folder")
     return name
 
 
 def _port(content: mmap.mmap, part: tuple[int, int]) -> Port:
-    found = dict(_fields(content, *part))
-    name, kind, shape = _text(content, found.get(1)), 0, None
+    found = dict(fields(content, *part))
+    name, kind, shape = text_of(content, found.get(1)), 0, None
     if 2 in found:
-        for field, tensor in _fields(content, *_part(found[2])):
+        for field, tensor in fields(content, *part_of(found[2])):
             if field != 1:
                 continue
-            for inner, value in _fields(content, *_part(tensor)):
+            for inner, value in fields(content, *part_of(tensor)):
                 if inner == 1:
-                    kind = _number(value)
+                    kind = number_of(value)
                 elif inner == 2:
                     shape = tuple(
-                        _dimension(content, _part(dim)) for one, dim in _fields(content, *_part(value)) if one == 1
+                        _dimension(content, part_of(dim)) for one, dim in fields(content, *part_of(value)) if one == 1
                     )
     return Port(name, ElementType(kind), shape)
 
 
 def _dimension(content: mmap.mmap, part: tuple[int, int]) -> Dimension:
-    for field, value in _fields(content, *part):
+    for field, value in fields(content, *part):
         if field == 1:
-            return _number(value)
+            return number_of(value)
         if field == 2:
-            return _text(content, value)
+            return text_of(content, value)
     return ""
-
-
-def _fields(content: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, _Value]]:
-    """The fields of a message: their numbers, and their numbers or where their bytes are."""
-    while at < end:
-        key, at = _varint(content, at, end)
-        field, wire = key >> 3, key & 7
-        value: _Value
-        if wire == 0:
-            value, at = _varint(content, at, end)
-        elif wire == 2:
-            length, at = _varint(content, at, end)
-            value, at = (at, at + length), at + length
-        elif wire in (1, 5):
-            value, at = (at, at + (8 if wire == 1 else 4)), at + (8 if wire == 1 else 4)
-        else:
-            raise _Damaged
-        if at > end or not field:
-            raise _Damaged
-        yield field, value
-
-
-def _varint(content: mmap.mmap, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < 64:
-        byte = content[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise _Damaged
-
-
-def _part(value: _Value) -> tuple[int, int]:
-    if isinstance(value, int):
-        raise _Damaged
-    return value
-
-
-def _number(value: _Value) -> int:
-    if not isinstance(value, int):
-        raise _Damaged
-    return value
-
-
-def _text(content: mmap.mmap, value: _Value | None) -> str:
-    if value is None:
-        return ""
-    begin, end = _part(value)
-    return content[begin:end].decode()

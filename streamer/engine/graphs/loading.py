@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.engine.graphs.ctc_greedy import CtcGreedySearch
 from streamer.engine.graphs.graph_model import GraphModel
-from streamer.engine.graphs.token_search import TokenSearch
-from streamer.engine.graphs.transducer_greedy import TransducerGreedySearch
+from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
+from streamer.engine.graphs.search.ctc_beam import CtcBeamSearch
+from streamer.engine.graphs.search.ctc_greedy import CtcGreedySearch
+from streamer.engine.graphs.search.token_search import TokenSearch
+from streamer.engine.graphs.search.transducer_beam import TransducerBeamSearch
+from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
+from streamer.engine.graphs.search.transducer_greedy import TransducerGreedySearch
 from streamer.engine.recogniser import Recogniser
 from streamer.graphs.model_folder import PublicModel, read_model_folder
+from streamer.limits import BEAM, GREEDY
 
 
 def load_public_model(folder: Path, *, name: str, slots: int, idle_limit_s: float = 20.0) -> Recogniser:
-    """A recogniser with this many slots and the search `greedy`. ModelFolderError if the folder cannot be used."""
+    """A recogniser with this many slots and the searches of its family. ModelFolderError if it cannot be used."""
     public = read_model_folder(folder)
-    return Recogniser(
-        GraphModel(public, name), {"greedy": greedy_search(public, slots)}, slots=slots, idle_limit_s=idle_limit_s
-    )
+    return Recogniser(GraphModel(public, name), token_searches(public, slots), slots=slots, idle_limit_s=idle_limit_s)
 
 
-def greedy_search(public: PublicModel, slots: int) -> TokenSearch:
-    """The greedy search for this family."""
-    if public.transducer is not None:
-        return TransducerGreedySearch(public.tokens, public.transducer, slots)
-    return CtcGreedySearch(public.tokens, public.blank, slots)
+def token_searches(public: PublicModel, slots: int) -> dict[str, TokenSearch]:
+    """The searches for this family by name. The first one is used by streams that do not choose."""
+    tokens, phrases = public.tokens, PhraseTokens(public.tokens, public.pieces)
+    if public.transducer is None:
+        greedy: TokenSearch = CtcGreedySearch(tokens, public.blank, slots)
+        return {GREEDY: greedy, BEAM: CtcBeamSearch(tokens, public.blank, phrases, slots)}
+    graphs = TransducerGraphs(tokens, public.transducer)
+    greedy = TransducerGreedySearch(tokens, graphs, slots)
+    return {GREEDY: greedy, BEAM: TransducerBeamSearch(tokens, graphs, phrases, slots)}

@@ -50,15 +50,18 @@ class TokenText:
         names = [token for token in tokens if not _SPECIAL.fullmatch(token)]
         characters = set("".join(names)) - {_WORD_BEGINS, SPACE}
         in_bytes = characters <= _BYTE_CHARACTERS.keys() and any(each >= _ONLY_BYTES for each in characters)
+        self.in_bytes = in_bytes
+        """Whether the tokens are pieces of bytes."""
         single = [match and int(match[1], 16) for match in map(_BYTE.fullmatch, tokens)]
         has_bytes = set(range(256)) <= set(single)
         # A table without small letters says nothing about capitals.
         letters = "".join(names)
         self._small = not in_bytes and letters.upper() == letters
-        self._bytes = [
+        self.bytes = [
             bytes([byte]) if has_bytes and byte is not None else _of_piece(token, in_bytes=in_bytes)
             for token, byte in zip(tokens, single, strict=True)
         ]
+        """What each token writes in UTF-8, which may be a part of a character; nothing for special ones."""
 
     def words(self, tokens: Sequence[Token]) -> list[HypothesisWord]:
         """The words of these tokens, in order."""
@@ -71,7 +74,7 @@ class TokenText:
         for place, token in enumerate(tokens):
             if not decoder.getstate()[0]:
                 first = place
-            for character in decoder.decode(self._bytes[token.number]):
+            for character in decoder.decode(self.bytes[token.number]):
                 yield character, first, place
                 first = place
 

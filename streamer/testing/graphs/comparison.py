@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,25 +11,37 @@ from numpy.typing import NDArray
 
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.graphs.graph_model import GraphModel
-from streamer.engine.graphs.loading import greedy_search
-from streamer.engine.graphs.token_search import TokenSearch
+from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
+from streamer.engine.graphs.loading import token_searches
+from streamer.engine.graphs.search.token_search import TokenSearch
+from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
 from streamer.engine.models.streaming_model import Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser
+from streamer.engine.search.search import Hotword
 from streamer.engine.stream_options import StreamOptions
-from streamer.graphs.model_folder import read_model_folder
+from streamer.graphs.model_folder import PublicModel, read_model_folder
+from streamer.limits import BEAM, GREEDY
+from streamer.testing.graphs.measured_beam import MeasuredBeamSearch
 from streamer.testing.graphs.reference import Reference, reference_tokens
 from streamer.testing.graphs.sounds import random_sound
 
 SLOTS = 12
+NEARLY_EQUAL = 1e-4
+"""A difference of scores below which the rounding of another library may decide otherwise."""
 
 
 @dataclass
 class Segment:
-    """The samples that the model read from a segment, and what the search found in it."""
+    """The samples that the model read from a segment, and what the search found in it, with which hotwords.
+
+    `margin` is the least difference of two scores that decided anything; 0 if the search does not know it.
+    """
 
     samples: NDArray[np.int16]
     tokens: list[str]
     frames: list[int]
+    hotwords: tuple[str, ...] = ()
+    margin: float = 0.0
 
     @property
     def found(self) -> Reference:
@@ -45,12 +57,15 @@ class RecordingModel(GraphModel):
         self._search = search
         self._names = [token.replace("▁", " ") for token in tokens]
         self._windows: dict[int, list[NDArray[np.int16]]] = {}
+        self._hotwords: dict[int, tuple[str, ...]] = {}
         self.segments: list[Segment] = []
         return self.segments
 
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[np.int16]) -> Emissions:
         """Compute a step, and note its samples."""
         for slot, window in zip(slots, samples, strict=True):
+            if slot not in self._windows and isinstance(self._search, MeasuredBeamSearch):
+                self._hotwords[slot] = self._search.hotwords[slot]
             self._windows.setdefault(slot, []).append(window.copy())
         return super().step(state, slots, samples)
 
@@ -63,40 +78,73 @@ class RecordingModel(GraphModel):
                 found = self._search.tokens(slot)
                 names = [self._names[token.number] for token in found]
                 samples = np.concatenate([*kept, windows[-1]])
-                self.segments.append(Segment(samples, names, [token.frame for token in found]))
+                segment = Segment(samples, names, [token.frame for token in found], self._hotwords.get(slot, ()))
+                if isinstance(self._search, MeasuredBeamSearch):
+                    segment.margin = self._search.margin(slot)
+                self.segments.append(segment)
         super().reset(state, slots)
 
 
 @dataclass
 class Comparison:
-    """What was compared, and the segments that differ with what the reference found in them."""
+    """What was compared, and the segments that differ with what the reference found in them.
+
+    `close`: how many of them were decided by a margin below NEARLY_EQUAL. `biased`: the segments in which the reference
+    finds other tokens because of the hotwords.
+    """
 
     streams: int
     segments: int = 0
     tokens: int = 0
+    close: int = 0
+    biased: int = 0
     different: list[tuple[Segment, Reference]] = field(default_factory=list)
 
+    def __iadd__(self, other: Comparison) -> Comparison:
+        """Both together."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+        return self
 
-def compare(folder: Path, streams: int, *, seconds: float = 8.0, seed: int = 0) -> Comparison:
-    """Recognise this many streams, and every segment of them again with sherpa-onnx."""
-    segments = recognised_segments(folder, streams, seconds=seconds, seed=seed)
-    expected = reference_tokens(folder, [segment.samples for segment in segments])
+
+def compare(
+    folder: Path,
+    streams: int,
+    *,
+    seconds: float = 8.0,
+    seed: int = 0,
+    search: str = GREEDY,
+    hotwords: Sequence[str] = (),
+) -> Comparison:
+    """Recognise this many streams, and every segment of them again with sherpa-onnx.
+
+    Half of the streams get some of the hotwords.
+    """
+    segments = recognised_segments(folder, streams, seconds=seconds, seed=seed, search=search, hotwords=hotwords)
+    samples, phrases = [segment.samples for segment in segments], [segment.hotwords for segment in segments]
+    expected = reference_tokens(folder, samples, search=search, hotwords=phrases)
     result = Comparison(streams, len(segments), sum(len(segment.tokens) for segment in segments))
     result.different = [pair for pair in zip(segments, expected, strict=True) if pair[0].found != pair[1]]
+    result.close = sum(0 < segment.margin < NEARLY_EQUAL for segment, _ in result.different)
+    if hotwords:
+        plain = reference_tokens(folder, samples, search=search)
+        result.biased = sum(one != other for one, other in zip(expected, plain, strict=True))
     return result
 
 
-def recognised_segments(folder: Path, streams: int, *, seconds: float, seed: int) -> list[Segment]:
+def recognised_segments(
+    folder: Path, streams: int, *, seconds: float, seed: int, search: str = GREEDY, hotwords: Sequence[str] = ()
+) -> list[Segment]:
     """The segments of streams that begin and end at different times, and are divided in any way.
 
     One stream in eight is given up in the middle, so the next one gets a slot with its remains.
     """
     public = read_model_folder(folder)
-    model, search = RecordingModel(public, "recorded"), greedy_search(public, SLOTS)
-    segments = model.follow(search, public.tokens)
-    recogniser = Recogniser(model, {"greedy": search}, slots=SLOTS, idle_limit_s=float("inf"))
+    model, searches = RecordingModel(public, "recorded"), _searches(public, search)
+    segments = model.follow(searches[search], public.tokens)
+    recogniser = Recogniser(model, searches, slots=SLOTS, idle_limit_s=float("inf"))
     options = StreamOptions(
-        step_ms=model.step_ms[0], search="greedy", endpoint=EndpointRule(after_text_ms=600, without_text_ms=1000)
+        step_ms=model.step_ms[0], search=search, endpoint=EndpointRule(after_text_ms=600, without_text_ms=1000)
     )
     random = np.random.default_rng(seed)
     waiting = list(range(streams))
@@ -105,7 +153,8 @@ def recognised_segments(folder: Path, streams: int, *, seconds: float, seed: int
         while waiting and len(live) < SLOTS and random.random() < 0.5:
             number = waiting.pop()
             live[number] = random_sound(random, float(random.uniform(0.5, 1.5)) * seconds)
-            recogniser.open(number, options)
+            some = [phrase for phrase in hotwords if number % 2 and random.random() < 0.7]
+            recogniser.open(number, replace(options, hotwords=tuple(map(Hotword, some))))
         chunks = []
         for number in [number for number in live if random.random() < 0.6]:
             length = int(random.integers(0, 16_000))
@@ -121,3 +170,10 @@ def recognised_segments(folder: Path, streams: int, *, seconds: float, seed: int
             recogniser.close(number)
             del live[number]
     return segments
+
+
+def _searches(public: PublicModel, search: str) -> dict[str, TokenSearch]:
+    if search == BEAM and public.transducer is not None:
+        graphs = TransducerGraphs(public.tokens, public.transducer)
+        return {BEAM: MeasuredBeamSearch(public.tokens, graphs, PhraseTokens(public.tokens, public.pieces), SLOTS)}
+    return {search: token_searches(public, SLOTS)[search]}

@@ -19,6 +19,7 @@ TOKENS: Final = ("<blk>", "<sos/eos>", "<unk>", *(f"▁{letter}" for letter in "
 MELS, HIDDEN, JOINED, CONTEXT = 80, 12, 16, 2
 _LAYERS, _DIMS, _HEADS, _QUERY, _VALUE, _KERNELS, _LEFT = (1, 2), (8, 12), (2, 2), (3, 3), (2, 2), (5, 3), (16, 8)
 _EMBEDDED: Final = (128, 3, 19)
+_SOFTNESS: Final = 0.25  # what the scores of a model with any weights are multiplied with
 _QUIET: Final = -40  # four times the logarithm of a mean energy; below it is silence
 
 
@@ -34,8 +35,14 @@ def make_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batch: int 
     return folder
 
 
-def make_transducer_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batch: int | str = BATCH) -> Path:
-    """A folder with a transducer: encoder, decoder and joiner."""
+def make_transducer_folder(
+    folder: Path, seed: int = 0, *, chunk: int = 32, batch: int | str = BATCH, exact: bool = True
+) -> Path:
+    """A folder with a transducer: encoder, decoder and joiner.
+
+    Without `exact`, decoder and joiner have any weights. Then no two sequences of tokens are equally likely, as many
+    are in whole numbers, and several are nearly as likely as the best. The folder has the pieces of the tokens, too.
+    """
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, chunk, batch)
     _save(builder, folder / "encoder-epoch-1-avg-1.onnx", ("encoder_out", frames, JOINED), states, chunk, batch)
@@ -43,22 +50,42 @@ def make_transducer_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batc
     tokens = predictor.input("y", (batch, CONTEXT), TensorProto.INT64)
     nothing = predictor.constant(0, np.int64)
     known = predictor.node("Cast", predictor.node("GreaterOrEqual", tokens, nothing), to=TensorProto.FLOAT)
-    table = predictor.constant(3 * predictor.signs(len(TOKENS), JOINED))
+    table = predictor.constant(3 * _weights(predictor, len(TOKENS), JOINED, exact=exact))
     rows = predictor.node("Gather", table, predictor.node("Max", tokens, nothing))
     weighed = predictor.node("Mul", rows, predictor.node("Unsqueeze", known, predictor.constant([2], np.int64)))
     places = predictor.constant(np.array([[[1.0], [2.0]]]))  # the order of the context matters
     predicted = predictor.node("Mul", weighed, places)
     predicted = predictor.node("ReduceSum", predicted, predictor.constant([1], np.int64), keepdims=0)
     predictor.output(predicted, "decoder_out", (batch, JOINED))
+    if not exact:
+        _write_pieces(folder, predictor)
     predictor.save(folder / "decoder-epoch-1-avg-1.onnx", {"context_size": CONTEXT, "vocab_size": len(TOKENS)})
     joiner = GraphBuilder(seed + 2)
     ports = [joiner.input(name, (batch, JOINED)) for name in ("encoder_out", "decoder_out")]
     joined = joiner.node("Clip", joiner.node("Add", *ports), joiner.constant(-8), joiner.constant(8))
-    scores = joiner.node("MatMul", joined, joiner.constant(joiner.signs(JOINED, len(TOKENS))))
-    joiner.output(joiner.node("Add", scores, joiner.constant(_offsets(joiner, 20))), "logit", (batch, len(TOKENS)))
+    scores = joiner.node("MatMul", joined, joiner.constant(_weights(joiner, JOINED, len(TOKENS), exact=exact)))
+    scores = joiner.node("Add", scores, joiner.constant(_offsets(joiner, 20)))
+    if not exact:
+        scores = joiner.node("Mul", scores, joiner.constant(_SOFTNESS))
+    joiner.output(scores, "logit", (batch, len(TOKENS)))
     joiner.save(folder / "joiner-epoch-1-avg-1.onnx", {"joiner_dim": JOINED})
     _write_tokens(folder)
     return folder
+
+
+def random_phrases(random: np.random.Generator, number: int) -> list[str]:
+    """Some phrases of one or two words, which these models have tokens for."""
+    return [" ".join(_word(random) for _ in range(random.integers(1, 3))) for _ in range(number)]
+
+
+def _word(random: np.random.Generator) -> str:
+    return "".join([random.choice(list("ABCDEFG")), *random.choice(list("HIJKLMNOPQRST"), random.integers(0, 3))])
+
+
+def _weights(builder: GraphBuilder, *shape: int, exact: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    if exact:
+        return builder.signs(*shape)
+    return builder.random.normal(0, 0.8, shape).astype(np.float32)
 
 
 def _encoder(builder: GraphBuilder, chunk: int, batch: int | str) -> tuple[str, list[str]]:
@@ -178,3 +205,9 @@ def _listed(numbers: tuple[int, ...]) -> str:
 def _write_tokens(folder: Path) -> None:
     lines = (f"{token} {number}\n" for number, token in enumerate(TOKENS))
     (folder / "tokens.txt").write_text("".join(lines), encoding="utf-8")
+
+
+def _write_pieces(folder: Path, builder: GraphBuilder) -> None:
+    """Write the scores of the tokens, by which sherpa-onnx divides hotwords."""
+    lines = (f"{token}\t{builder.random.uniform(-8, -2):.3f}\n" for token in TOKENS[3:])
+    (folder / "bpe.vocab").write_text("".join(lines), encoding="utf-8")

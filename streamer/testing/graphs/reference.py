@@ -1,8 +1,9 @@
 """Recognises segments with sherpa-onnx, in a process of its own, because it ends the process that gives it bad files.
 
-    python -m streamer.testing.graphs.reference FOLDER SEGMENTS.npz
+    python -m streamer.testing.graphs.reference FOLDER SEGMENTS.npz < REQUEST.json
 
-It prints a JSON list: for each segment the tokens as sherpa-onnx writes them, and the frame of each.
+The request has the search and the hotwords of each segment. It prints a JSON list: for each segment the tokens as
+sherpa-onnx writes them, and the frame of each.
 """
 
 from __future__ import annotations
@@ -13,26 +14,41 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.graphs.model_folder import read_model_folder
+from streamer.graphs.model_folder import PublicModel, read_model_folder
+from streamer.limits import BEAM, GREEDY
 
 FRAME_S = 0.04
+VOCABULARY = "bpe.vocab"
+"""The pieces of a model, by which sherpa-onnx divides hotwords into tokens."""
 _LIMIT_S = 3600
 
 Reference = tuple[list[str], list[int]]
 """The tokens of a segment and their frames."""
 
 
-def reference_tokens(folder: Path, segments: Sequence[NDArray[np.int16]]) -> list[Reference]:
-    """What sherpa-onnx finds in these segments, each with a stream of its own that gets exactly these samples."""
+def reference_tokens(
+    folder: Path,
+    segments: Sequence[NDArray[np.int16]],
+    *,
+    search: str = GREEDY,
+    hotwords: Sequence[Sequence[str]] | None = None,
+) -> list[Reference]:
+    """What sherpa-onnx finds in these segments, each with a stream of its own that gets exactly these samples.
+
+    `hotwords` are those of each segment.
+    """
+    phrases = hotwords or [()] * len(segments)
+    request = {"search": search, "hotwords": ["/".join(each) for each in phrases]}
     with tempfile.TemporaryDirectory() as kept:
         path = Path(kept) / "segments.npz"
         np.savez(path, *segments)
         command = [sys.executable, "-m", "streamer.testing.graphs.reference", str(folder), str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
+        done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, timeout=_LIMIT_S)
     if done.returncode:
         raise RuntimeError(f"sherpa-onnx failed: {done.stderr[-2000:]}")
     return [(tokens, frames) for tokens, frames in json.loads(done.stdout)]
@@ -40,25 +56,13 @@ def reference_tokens(folder: Path, segments: Sequence[NDArray[np.int16]]) -> lis
 
 def main() -> None:
     """Recognise all segments of the file."""
-    import sherpa_onnx
-
     folder, path = Path(sys.argv[1]), Path(sys.argv[2])
-    public = read_model_folder(folder)
-    usual = {"tokens": str(folder / "tokens.txt"), "num_threads": 1}
-    if public.transducer is None:
-        recogniser = sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(model=str(public.encoder.path), **usual)
-    else:
-        recogniser = sherpa_onnx.OnlineRecognizer.from_transducer(
-            encoder=str(public.encoder.path),
-            decoder=str(public.transducer.predictor.path),
-            joiner=str(public.transducer.joiner.path),
-            decoding_method="greedy_search",
-            **usual,
-        )
+    request = json.load(sys.stdin)
+    recogniser = _recogniser(folder, request["search"])
     found = []
     with np.load(path) as segments:
-        for name in segments.files:
-            stream = recogniser.create_stream()
+        for name, hotwords in zip(segments.files, request["hotwords"], strict=True):
+            stream = recogniser.create_stream(hotwords=hotwords) if hotwords else recogniser.create_stream()
             stream.accept_waveform(16_000, segments[name].astype(np.float32) / 32768)
             stream.input_finished()
             while recogniser.is_ready(stream):
@@ -66,6 +70,24 @@ def main() -> None:
             frames = [round(time / FRAME_S) for time in recogniser.timestamps(stream)]
             found.append((recogniser.tokens(stream), frames))
     json.dump(found, sys.stdout)
+
+
+def _recogniser(folder: Path, search: str) -> Any:
+    import sherpa_onnx
+
+    public: PublicModel = read_model_folder(folder)
+    usual = {"tokens": str(folder / "tokens.txt"), "num_threads": 1}
+    if public.transducer is None:
+        return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(model=str(public.encoder.path), **usual)
+    if (folder / VOCABULARY).exists():
+        usual |= {"modeling_unit": "bpe", "bpe_vocab": str(folder / VOCABULARY)}
+    return sherpa_onnx.OnlineRecognizer.from_transducer(
+        encoder=str(public.encoder.path),
+        decoder=str(public.transducer.predictor.path),
+        joiner=str(public.transducer.joiner.path),
+        decoding_method="modified_beam_search" if search == BEAM else "greedy_search",
+        **usual,
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +12,29 @@ import pytest
 
 from streamer.engine.graphs.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
+from streamer.engine.search.search import Hotword
 from streamer.engine.stream_events import Final, Heard, Partial, StreamEvent
-from streamer.engine.stream_options import StreamOptions
+from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 from streamer.testing.graphs.sounds import random_sound
 
 Make = Callable[[Path], Path]
+Sound = np.ndarray[tuple[int], np.dtype[np.int16]]
 OPTIONS = StreamOptions(search="greedy", written=True)
 NOTHING = np.zeros(0, dtype=np.int16)
 
 
-@pytest.fixture(params=[make_ctc_folder, make_transducer_folder])
+@pytest.fixture(params=[make_ctc_folder, partial(make_transducer_folder, exact=False)], ids=["CTC", "transducer"])
 def recogniser(request: pytest.FixtureRequest, tmp_path: Path) -> Recogniser:
     make: Make = request.param
     return load_public_model(make(tmp_path), name="exact", slots=3)
+
+
+@pytest.fixture(params=["greedy", "beam", "hotwords"])
+def options(request: pytest.FixtureRequest) -> StreamOptions:
+    if request.param == "hotwords":
+        return replace(OPTIONS, search="beam", hotwords=(Hotword("AH B"), Hotword("EO", 3.0), Hotword("CST")))
+    return replace(OPTIONS, search=request.param)
 
 
 def _heard(recogniser: Recogniser, chunks: list[Chunk]) -> dict[int, list[StreamEvent]]:
@@ -34,35 +45,35 @@ def _heard(recogniser: Recogniser, chunks: list[Chunk]) -> dict[int, list[Stream
     return found
 
 
-def _alone(recogniser: Recogniser, sound: np.ndarray[tuple[int], np.dtype[np.int16]], length: int) -> list[StreamEvent]:
-    recogniser.open(9, OPTIONS)
+def _alone(recogniser: Recogniser, sound: Sound, length: int, options: StreamOptions) -> list[StreamEvent]:
+    recogniser.open(9, options)
     events = []
     for at in range(0, len(sound), length):
         events += _heard(recogniser, [Chunk(9, sound[at : at + length])])[9]
     return events + _heard(recogniser, [Chunk(9, NOTHING, end=True)])[9]
 
 
-def test_any_chunking(recogniser: Recogniser) -> None:
+def test_any_chunking(recogniser: Recogniser, options: StreamOptions) -> None:
     """The events are the same however the audio is divided, also in a slot that another stream has left dirty."""
     sound = random_sound(np.random.default_rng(1), 5)
-    expected = _alone(recogniser, sound, len(sound))
+    expected = _alone(recogniser, sound, len(sound), options)
     assert sum(isinstance(event, Final) for event in expected) >= 2
-    assert _alone(recogniser, sound, 7001) == expected
-    assert _alone(recogniser, sound, 999) == expected
+    assert _alone(recogniser, sound, 7001, options) == expected
+    assert _alone(recogniser, sound, 999, options) == expected
 
 
-def test_any_company(recogniser: Recogniser) -> None:
+def test_any_company(recogniser: Recogniser, options: StreamOptions) -> None:
     """Streams of different ages in one batch have the events that each has alone."""
     random = np.random.default_rng(2)
     sounds = [random_sound(random, seconds) for seconds in (4, 3, 2)]
-    expected = [_alone(recogniser, sound, 5000) for sound in sounds]
+    expected = [_alone(recogniser, sound, 5000, options) for sound in sounds]
     found: dict[int, list[StreamEvent]] = {stream: [] for stream in range(3)}
     for turn in range(20):
         chunks = []
         for stream, sound in enumerate(sounds):
             at = (turn - 2 * stream) * 5000
             if at == 0:
-                recogniser.open(stream, OPTIONS)
+                recogniser.open(stream, options)
             if 0 <= at < len(sound) + 5000:
                 chunks.append(Chunk(stream, sound[at : at + 5000], end=at >= len(sound)))
         for stream, events in _heard(recogniser, chunks).items():
@@ -70,12 +81,12 @@ def test_any_company(recogniser: Recogniser) -> None:
     assert list(found.values()) == expected
 
 
-def test_times_of_words(recogniser: Recogniser) -> None:
+def test_times_of_words(recogniser: Recogniser, options: StreamOptions) -> None:
     """Words have times within the audio, in order; what is said to be stable never changes."""
     sound = random_sound(np.random.default_rng(3), 6)
     stable, segment = "", 0
     last = 0
-    for event in _alone(recogniser, sound, 3200):
+    for event in _alone(recogniser, sound, 3200, options):
         if getattr(event, "segment", segment) != segment:
             stable, segment = "", segment + 1
         if isinstance(event, (Partial, Final)):
@@ -91,8 +102,23 @@ def test_times_of_words(recogniser: Recogniser) -> None:
                 last = word.start_ms
 
 
-def test_hotwords(recogniser: Recogniser) -> None:
-    """A greedy search refuses hotwords, with a reason."""
-    options = StreamOptions.from_dict({"hotwords": ["Ada"]}, recogniser.model.step_ms, list(recogniser.searches))
-    with pytest.raises(StreamError, match="does not support hotwords"):
-        recogniser.open(1, options)
+def _options(recogniser: Recogniser, given: dict[str, object]) -> StreamOptions:
+    return StreamOptions.from_dict(given, recogniser.model.step_ms, list(recogniser.searches))
+
+
+def test_the_search_of_a_stream(recogniser: Recogniser) -> None:
+    """A stream that does not choose gets the greedy search, or the beam if it has hotwords."""
+    assert _options(recogniser, {}).search == "greedy"
+    assert _options(recogniser, {"hotwords": ["Ada"]}).search == "beam"
+    assert _options(recogniser, {"search": "beam"}).search == "beam"
+    with pytest.raises(BadOptions, match="search must be one of greedy, beam, not best"):
+        _options(recogniser, {"search": "best"})
+
+
+def test_hotwords_that_cannot_be_used(recogniser: Recogniser) -> None:
+    """The greedy search takes no hotwords, and the beam only those that the model has tokens for."""
+    with pytest.raises(StreamError, match="the greedy search does not support hotwords: leave out 'search'"):
+        recogniser.open(1, _options(recogniser, {"search": "greedy", "hotwords": ["AH"]}))
+    with pytest.raises(StreamError, match="hotword 'ah é': the model has no tokens for 'É'"):
+        recogniser.open(1, _options(recogniser, {"hotwords": ["ah é"]}))
+    recogniser.open(1, _options(recogniser, {"hotwords": ["ah!"]}))

@@ -26,7 +26,7 @@ class TokenPath:
         return self.tokens[-1] if self.tokens else None
 
 
-class TokenSearch(ABC):
+class TokenGreedySearch(ABC):
     """A Search that keeps the likeliest tokens. Subclasses read the frames."""
 
     def __init__(self, tokens: Sequence[str], slots: int) -> None:
@@ -37,7 +37,7 @@ class TokenSearch(ABC):
         """Refuse hotwords, which a greedy search cannot prefer. Its whole words never change, at any age."""
         yield from ()
         if hotwords:
-            raise ValueError("this model has only a greedy search, which does not support hotwords")
+            raise ValueError("the greedy search does not support hotwords: leave out 'search', or choose 'beam'")
 
     def release(self, slot: int) -> None:
         """Nothing was set up for the stream. Its tokens are forgotten when the slot is reset for the next one."""

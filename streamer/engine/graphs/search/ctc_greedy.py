@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from streamer.engine.graphs.graph_model import FRAMES
-from streamer.engine.graphs.token_search import TokenPath, TokenSearch
+from streamer.engine.graphs.search.token_greedy import TokenGreedySearch, TokenPath
 from streamer.engine.graphs.token_text import Token
 from streamer.engine.models.streaming_model import Emissions
 
 
-class CtcGreedySearch(TokenSearch):
+class CtcGreedySearch(TokenGreedySearch):
     """Reads frames of log-probabilities of tokens."""
 
     def __init__(self, tokens: Sequence[str], blank: int, slots: int) -> None:

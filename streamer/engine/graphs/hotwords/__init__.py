@@ -1,0 +1,1 @@
+"""Hotwords for public models: their tokens, and the bonus of each token in a search."""

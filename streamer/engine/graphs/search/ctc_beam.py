@@ -1,0 +1,104 @@
+"""The prefix beam search for public models with CTC: the probabilities of all paths of a sequence are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamer.engine.graphs.graph_model import FRAMES
+from streamer.engine.graphs.hotwords.automaton import HotwordAutomaton
+from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
+from streamer.engine.graphs.search.token_beam import TokenBeam, TokenBeamSearch, TokenHypothesis, added
+from streamer.engine.graphs.token_text import Token
+from streamer.engine.models.streaming_model import Emissions
+
+WIDTH = 8  # hypotheses of a slot
+GROWTH = 8  # likeliest tokens by which a hypothesis may grow in a frame
+_NEVER = float("-inf")
+
+
+@dataclass
+class CtcHypothesis(TokenHypothesis):
+    """A hypothesis with the logarithms of the probability of its paths, by how they end."""
+
+    blank: float = 0.0  # with a blank
+    other: float = _NEVER  # with the last token
+    bonus: float = 0.0  # of hotwords
+
+    def rated(self) -> CtcHypothesis:
+        """The same, with its score."""
+        self.score = added(self.blank, self.other) + self.bonus
+        return self
+
+
+_Beam = TokenBeam[CtcHypothesis]
+
+
+class CtcBeamSearch(TokenBeamSearch[CtcHypothesis]):
+    """Reads frames of log-probabilities of tokens."""
+
+    def __init__(
+        self, tokens: Sequence[str], blank: int, phrases: PhraseTokens, slots: int,
+        width: int = WIDTH, growth: int = GROWTH,
+    ) -> None:  # fmt: skip
+        super().__init__(tokens, phrases, slots)
+        self._blank, self._width = blank, width
+        self._growth = min(growth + 1, len(tokens))  # the blank may be among them
+
+    def _first(self) -> CtcHypothesis:
+        return CtcHypothesis()
+
+    def _best(self, beam: _Beam) -> CtcHypothesis:
+        return beam.hypotheses[0]
+
+    def _read(self, slots: Sequence[int], beams: Sequence[_Beam], emissions: Emissions) -> None:
+        frames = emissions[FRAMES]
+        likeliest = np.argpartition(-frames, self._growth - 1, axis=-1)[..., : self._growth]
+        for row, (slot, beam) in enumerate(zip(slots, beams, strict=True)):
+            for frame, numbers in zip(frames[row], np.sort(likeliest[row], axis=-1).tolist(), strict=True):
+                log_probs = frame.tolist()
+                grown = [number for number in numbers if number != self._blank]
+                self._continue(beam, log_probs, grown, self._hotwords[slot])
+
+    def _continue(
+        self, beam: _Beam, log_probs: Sequence[float], grown: Sequence[int], hotwords: HotwordAutomaton | None
+    ) -> None:
+        """Read a frame. Of equal sequences, the likelier one gives the times."""
+        found = {one.numbers: self._stayed(one, log_probs, beam.frame) for one in beam.hypotheses}
+        for one in beam.hypotheses:
+            last = one.numbers[-1] if one.numbers else self._blank
+            for number in grown:
+                before = one.blank if number == last else one.score - one.bonus
+                other = before + log_probs[number]
+                if other == _NEVER:
+                    continue
+                numbers = (*one.numbers, number)
+                known = found.get(numbers)
+                if known is None:
+                    found[numbers] = self._grown(one, number, other, log_probs, beam.frame, hotwords)
+                else:
+                    if other > added(known.blank, known.other):
+                        known.tokens = (*one.tokens, Token(number, beam.frame, beam.frame + 1, log_probs[number]))
+                    known.other = added(known.other, other)
+        rated = sorted((one.rated() for one in found.values()), key=lambda one: (-one.score, one.numbers))
+        beam.hypotheses = rated[: self._width]
+        beam.frame += 1
+
+    def _stayed(self, one: CtcHypothesis, log_probs: Sequence[float], frame: int) -> CtcHypothesis:
+        """The same sequence after a blank, or after its last token again."""
+        blank, other, tokens = one.score - one.bonus + log_probs[self._blank], _NEVER, one.tokens
+        if tokens:
+            other = one.other + log_probs[one.numbers[-1]]
+            if other > blank:
+                tokens = (*tokens[:-1], replace(tokens[-1], end=frame + 1))
+        return CtcHypothesis(0.0, tokens, one.numbers, one.hotword, blank, other, one.bonus)
+
+    def _grown(
+        self, one: CtcHypothesis, number: int, other: float, log_probs: Sequence[float], frame: int,
+        hotwords: HotwordAutomaton | None,
+    ) -> CtcHypothesis:  # fmt: skip
+        bonus, state = (0.0, one.hotword) if hotwords is None else hotwords.step(one.hotword, number)
+        tokens = (*one.tokens, Token(number, frame, frame + 1, log_probs[number]))
+        return CtcHypothesis(0.0, tokens, (*one.numbers, number), state, _NEVER, other, one.bonus + bonus)

@@ -1,0 +1,86 @@
+"""Reads the tables with which the text of a model's training was divided into its tokens (`bpe.model`, `bpe.vocab`).
+
+`bpe.model` is a file of SentencePiece, a protobuf message. `bpe.vocab` has the same pieces as text; sherpa-onnx reads
+that one. Hotwords must be divided in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from streamer.graphs.protobuf import Content, Damaged, fields, number_of, part_of, text_of
+
+PIECE_FILES: Final = ("bpe.model", "bbpe.model", "bpe.vocab", "bbpe.vocab")
+_LFS: Final = b"version https://git-lfs"
+_BYTE_PAIRS: Final = 2  # the number of this kind of model
+_SPOKEN: Final = (1, 4)  # the numbers of normal pieces, and of those that a user has added
+
+
+class PieceModelError(ValueError):
+    """The file cannot be used. The message is a sentence for the user, without its full stop."""
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """The pieces and their scores.
+
+    A text is divided into the pieces with the greatest sum of scores, or (`pairs`) by joining the pair of neighbours
+    that makes the piece with the greatest score, again and again.
+    """
+
+    scores: Mapping[str, float]
+    pairs: bool = False
+
+
+def read_pieces(folder: Path) -> PieceModel | None:
+    """The pieces of the model in this folder; None if it has no such file. PieceModelError says what is wrong."""
+    path = next((folder / name for name in PIECE_FILES if (folder / name).is_file()), None)
+    if path is None:
+        return None
+    try:
+        content = path.read_bytes()
+        if content.startswith(_LFS):
+            raise PieceModelError(f"{path} is only a pointer to a file of Git LFS: run `git lfs pull` beside it")
+        return _from_table(content.decode()) if path.suffix == ".vocab" else _from_message(content)
+    except OSError as error:
+        raise PieceModelError(f"{path} cannot be read: {error.strerror}") from error
+    except (Damaged, UnicodeDecodeError, struct.error) as error:
+        raise PieceModelError(f"{path} is cut off or does not have the pieces of a model: copy it again") from error
+
+
+def _from_table(text: str) -> PieceModel:
+    scores: dict[str, float] = {}
+    for line in text.splitlines():
+        try:
+            piece, score = line.split()
+            scores[piece] = float(score)
+        except ValueError:
+            raise Damaged from None
+    return _checked(scores, pairs=False)
+
+
+def _from_message(content: Content) -> PieceModel:
+    scores: dict[str, float] = {}
+    pairs = False
+    for field, value in fields(content, 0, len(content)):
+        if field == 1:
+            piece = dict(fields(content, *part_of(value)))
+            if number_of(piece.get(3, 1)) in _SPOKEN:
+                begin, end = part_of(piece.get(2, (0, 0)))
+                (score,) = struct.unpack("<f", content[begin:end]) if end else (0.0,)
+                scores[text_of(content, piece.get(1))] = score
+        elif field == 2:
+            trainer = dict(fields(content, *part_of(value)))
+            pairs = number_of(trainer.get(3, 1)) == _BYTE_PAIRS
+    return _checked(scores, pairs=pairs)
+
+
+def _checked(scores: Mapping[str, float], *, pairs: bool) -> PieceModel:
+    if not scores or not all(map(math.isfinite, scores.values())):
+        raise Damaged
+    return PieceModel(scores, pairs)

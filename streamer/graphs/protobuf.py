@@ -1,0 +1,72 @@
+"""Reads protobuf messages, in which ONNX graphs and tables of pieces are kept, without their descriptions.
+
+A message is a list of fields. Each has a number, and a value: a number, or bytes that mean text, numbers or another
+message. Bytes are not copied: a value says where they begin and end.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+
+Content = mmap.mmap | bytes
+Value = int | tuple[int, int]
+"""A number, or where the bytes of the value begin and end."""
+
+
+class Damaged(Exception):
+    """The bytes are no protobuf message, or end too early."""
+
+
+def fields(content: Content, at: int, end: int) -> Iterator[tuple[int, Value]]:
+    """The fields of a message: their numbers, and their numbers or where their bytes are."""
+    while at < end:
+        key, at = _varint(content, at, end)
+        field, wire = key >> 3, key & 7
+        value: Value
+        if wire == 0:
+            value, at = _varint(content, at, end)
+        elif wire == 2:
+            length, at = _varint(content, at, end)
+            value, at = (at, at + length), at + length
+        elif wire in (1, 5):
+            value, at = (at, at + (8 if wire == 1 else 4)), at + (8 if wire == 1 else 4)
+        else:
+            raise Damaged
+        if at > end or not field:
+            raise Damaged
+        yield field, value
+
+
+def part_of(value: Value) -> tuple[int, int]:
+    """Where the bytes of this value are. Damaged if it is a number."""
+    if isinstance(value, int):
+        raise Damaged
+    return value
+
+
+def number_of(value: Value) -> int:
+    """This number. Damaged if it is something else."""
+    if not isinstance(value, int):
+        raise Damaged
+    return value
+
+
+def text_of(content: Content, value: Value | None) -> str:
+    """This text; empty if there is none."""
+    if value is None:
+        return ""
+    begin, end = part_of(value)
+    return content[begin:end].decode()
+
+
+def _varint(content: Content, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < 64:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise Damaged
