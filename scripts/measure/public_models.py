@@ -25,13 +25,14 @@ from pathlib import Path
 
 import numpy as np
 
+from streamer.engine.search.search import Hotword
 from streamer.limits import BEAM, GREEDY
 from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder, random_phrases
 from streamer.testing.graphs.reference import VOCABULARY
 
 STREAMS_OF_A_MODEL = 50  # each group has a model with other weights
-PHRASES = 8  # hotwords of a group
+PHRASES, WEIGHTS = 8, (0.5, 1.0, 2.0)  # hotwords of a group
 
 Make = Callable[[Path, int], Path]
 
@@ -48,7 +49,11 @@ def main() -> int:
         if hotwords and not (options.folder / VOCABULARY).exists():
             sys.exit(f"sherpa-onnx divides hotwords by {VOCABULARY}, which is not in {options.folder}.")
         found = compare(
-            options.folder, options.streams, seconds=options.seconds, search=search, hotwords=hotwords or ()
+            options.folder,
+            options.streams,
+            seconds=options.seconds,
+            search=search,
+            hotwords=[Hotword(phrase) for phrase in hotwords or ()],
         )
         return _told("the folder", found)
     exact: dict[str, Make] = {"CTC": make_ctc_folder, "transducer": make_transducer_folder}
@@ -58,7 +63,8 @@ def main() -> int:
         total = Comparison(0)
         for seed in range(-(-options.streams // STREAMS_OF_A_MODEL)):
             number = min(STREAMS_OF_A_MODEL, options.streams - total.streams)
-            phrases = random_phrases(np.random.default_rng(seed), PHRASES) if hotwords is not None else ()
+            random = np.random.default_rng(seed)
+            phrases = [] if hotwords is None else hotwords or random_phrases(random, PHRASES)
             with tempfile.TemporaryDirectory() as folder:
                 total += compare(
                     make(Path(folder), seed),
@@ -66,7 +72,7 @@ def main() -> int:
                     seconds=options.seconds,
                     seed=seed,
                     search=search,
-                    hotwords=hotwords or phrases,
+                    hotwords=[Hotword(phrase, random.choice(WEIGHTS)) for phrase in phrases],
                 )
         status |= _told(family, total)
     return status

@@ -40,7 +40,7 @@ class Segment:
     samples: NDArray[np.int16]
     tokens: list[str]
     frames: list[int]
-    hotwords: tuple[str, ...] = ()
+    hotwords: tuple[Hotword, ...] = ()
     margin: float = 0.0
 
     @property
@@ -57,7 +57,7 @@ class RecordingModel(GraphModel):
         self._search = search
         self._names = [token.replace("▁", " ") for token in tokens]
         self._windows: dict[int, list[NDArray[np.int16]]] = {}
-        self._hotwords: dict[int, tuple[str, ...]] = {}
+        self._hotwords: dict[int, tuple[Hotword, ...]] = {}
         self.segments: list[Segment] = []
         return self.segments
 
@@ -114,7 +114,7 @@ def compare(
     seconds: float = 8.0,
     seed: int = 0,
     search: str = GREEDY,
-    hotwords: Sequence[str] = (),
+    hotwords: Sequence[Hotword] = (),
 ) -> Comparison:
     """Recognise this many streams, and every segment of them again with sherpa-onnx.
 
@@ -133,7 +133,7 @@ def compare(
 
 
 def recognised_segments(
-    folder: Path, streams: int, *, seconds: float, seed: int, search: str = GREEDY, hotwords: Sequence[str] = ()
+    folder: Path, streams: int, *, seconds: float, seed: int, search: str = GREEDY, hotwords: Sequence[Hotword] = ()
 ) -> list[Segment]:
     """The segments of streams that begin and end at different times, and are divided in any way.
 
@@ -153,8 +153,8 @@ def recognised_segments(
         while waiting and len(live) < SLOTS and random.random() < 0.5:
             number = waiting.pop()
             live[number] = random_sound(random, float(random.uniform(0.5, 1.5)) * seconds)
-            some = [phrase for phrase in hotwords if number % 2 and random.random() < 0.7]
-            recogniser.open(number, replace(options, hotwords=tuple(map(Hotword, some))))
+            some = tuple(hotword for hotword in hotwords if number % 2 and random.random() < 0.7)
+            recogniser.open(number, replace(options, hotwords=some))
         chunks = []
         for number in [number for number in live if random.random() < 0.6]:
             length = int(random.integers(0, 16_000))

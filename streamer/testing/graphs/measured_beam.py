@@ -21,13 +21,13 @@ class MeasuredBeamSearch(TransducerBeamSearch):
 
     def __init__(self, tokens: Sequence[str], graphs: TransducerGraphs, phrases: PhraseTokens, slots: int) -> None:
         super().__init__(tokens, graphs, phrases, slots)
-        self.hotwords: list[tuple[str, ...]] = [()] * slots
+        self.hotwords: list[tuple[Hotword, ...]] = [()] * slots
         """The hotwords of the stream in each slot."""
         self._margins = [_NONE] * slots
 
     def prepare(self, slot: int, hotwords: Sequence[Hotword], settle_frames: int, caller: str = "") -> Work[None]:
         """Set the options of the next stream in this slot, and note its hotwords."""
-        self.hotwords[slot] = tuple(hotword.text for hotword in hotwords)
+        self.hotwords[slot] = tuple(hotwords)
         yield from super().prepare(slot, hotwords, settle_frames, caller)
 
     def reset(self, slots: Sequence[int]) -> None:

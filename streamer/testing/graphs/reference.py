@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamer.engine.graphs.search.token_beam import HOTWORD_BONUS
+from streamer.engine.search.search import Hotword
 from streamer.graphs.model_folder import PublicModel, read_model_folder
 from streamer.limits import BEAM, GREEDY
 
@@ -36,14 +38,14 @@ def reference_tokens(
     segments: Sequence[NDArray[np.int16]],
     *,
     search: str = GREEDY,
-    hotwords: Sequence[Sequence[str]] | None = None,
+    hotwords: Sequence[Sequence[Hotword]] | None = None,
 ) -> list[Reference]:
     """What sherpa-onnx finds in these segments, each with a stream of its own that gets exactly these samples.
 
-    `hotwords` are those of each segment.
+    `hotwords` are those of each segment. The heavier of two hotwords with a common beginning must come first, because
+    otherwise sherpa-onnx takes back less than it gave.
     """
-    phrases = hotwords or [()] * len(segments)
-    request = {"search": search, "hotwords": ["/".join(each) for each in phrases]}
+    request = {"search": search, "hotwords": [_listed(each) for each in hotwords or [()] * len(segments)]}
     with tempfile.TemporaryDirectory() as kept:
         path = Path(kept) / "segments.npz"
         np.savez(path, *segments)
@@ -52,6 +54,11 @@ def reference_tokens(
     if done.returncode:
         raise RuntimeError(f"sherpa-onnx failed: {done.stderr[-2000:]}")
     return [(tokens, frames) for tokens, frames in json.loads(done.stdout)]
+
+
+def _listed(hotwords: Sequence[Hotword]) -> str:
+    heaviest = sorted(hotwords, key=lambda hotword: -hotword.weight)
+    return "/".join(f"{hotword.text} :{HOTWORD_BONUS * hotword.weight}" for hotword in heaviest)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from streamer.engine.graphs.graph_model import GraphModel
 from streamer.engine.models.streaming_model import ModelState
+from streamer.engine.search.search import Hotword
 from streamer.testing.graphs.comparison import compare
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 
@@ -21,6 +22,17 @@ def test_the_same_tokens_in_the_same_frames(make: Callable[[Path], Path], tmp_pa
     assert found.different == []
     assert found.segments > 50
     assert found.tokens > 300
+
+
+def test_the_beam_with_hotwords(tmp_path: Path) -> None:
+    """The same with the beam search and hotwords for half of the streams, where no two scores are nearly equal."""
+    folder = make_transducer_folder(tmp_path, seed=1, exact=False)
+    hotwords = [Hotword(phrase, weight) for phrase, weight in (("AH B", 1.0), ("EO", 2.0), ("EO AT", 1.0), ("F", 0.5))]
+    found = compare(folder, 24, seconds=4, search="beam", hotwords=hotwords)
+    assert len(found.different) == found.close
+    assert found.segments > 30
+    assert found.tokens > 300
+    assert found.biased > 5
 
 
 def test_a_fault_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

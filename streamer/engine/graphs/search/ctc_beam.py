@@ -16,6 +16,7 @@ from streamer.engine.models.streaming_model import Emissions
 
 WIDTH = 8  # hypotheses of a slot
 GROWTH = 8  # likeliest tokens by which a hypothesis may grow in a frame
+REACH = 10.0  # a hypothesis whose score is this much worse than that of the best is dropped
 _NEVER = float("-inf")
 
 
@@ -41,10 +42,10 @@ class CtcBeamSearch(TokenBeamSearch[CtcHypothesis]):
 
     def __init__(
         self, tokens: Sequence[str], blank: int, phrases: PhraseTokens, slots: int,
-        width: int = WIDTH, growth: int = GROWTH,
+        width: int = WIDTH, growth: int = GROWTH, reach: float = REACH,
     ) -> None:  # fmt: skip
         super().__init__(tokens, phrases, slots)
-        self._blank, self._width = blank, width
+        self._blank, self._width, self._reach = blank, width, reach
         self._growth = min(growth + 1, len(tokens))  # the blank may be among them
 
     def _first(self) -> CtcHypothesis:
@@ -66,24 +67,29 @@ class CtcBeamSearch(TokenBeamSearch[CtcHypothesis]):
         self, beam: _Beam, log_probs: Sequence[float], grown: Sequence[int], hotwords: HotwordAutomaton | None
     ) -> None:
         """Read a frame. Of equal sequences, the likelier one gives the times."""
-        found = {one.numbers: self._stayed(one, log_probs, beam.frame) for one in beam.hypotheses}
+        found = {one.numbers: self._stayed(one, log_probs, beam.frame).rated() for one in beam.hypotheses}
+        least = max(one.score for one in found.values()) - self._reach
         for one in beam.hypotheses:
             last = one.numbers[-1] if one.numbers else self._blank
             for number in grown:
-                before = one.blank if number == last else one.score - one.bonus
-                other = before + log_probs[number]
+                other = (one.blank if number == last else one.score - one.bonus) + log_probs[number]
                 if other == _NEVER:
-                    continue
+                    continue  # the same token again needs a blank before it
                 numbers = (*one.numbers, number)
+                tokens = (*one.tokens, Token(number, beam.frame, beam.frame + 1, log_probs[number]))
                 known = found.get(numbers)
                 if known is None:
-                    found[numbers] = self._grown(one, number, other, log_probs, beam.frame, hotwords)
+                    earned, state = (0.0, one.hotword) if hotwords is None else hotwords.step(one.hotword, number)
+                    bonus = one.bonus + earned
+                    if other + bonus >= least:
+                        found[numbers] = CtcHypothesis(other + bonus, tokens, numbers, state, _NEVER, other, bonus)
                 else:
                     if other > added(known.blank, known.other):
-                        known.tokens = (*one.tokens, Token(number, beam.frame, beam.frame + 1, log_probs[number]))
+                        known.tokens = tokens
                     known.other = added(known.other, other)
-        rated = sorted((one.rated() for one in found.values()), key=lambda one: (-one.score, one.numbers))
-        beam.hypotheses = rated[: self._width]
+                    known.rated()
+        best = sorted(found.values(), key=lambda one: (-one.score, one.numbers))[: self._width]
+        beam.hypotheses = [one for one in best if one.score >= best[0].score - self._reach]
         beam.frame += 1
 
     def _stayed(self, one: CtcHypothesis, log_probs: Sequence[float], frame: int) -> CtcHypothesis:
@@ -94,11 +100,3 @@ class CtcBeamSearch(TokenBeamSearch[CtcHypothesis]):
             if other > blank:
                 tokens = (*tokens[:-1], replace(tokens[-1], end=frame + 1))
         return CtcHypothesis(0.0, tokens, one.numbers, one.hotword, blank, other, one.bonus)
-
-    def _grown(
-        self, one: CtcHypothesis, number: int, other: float, log_probs: Sequence[float], frame: int,
-        hotwords: HotwordAutomaton | None,
-    ) -> CtcHypothesis:  # fmt: skip
-        bonus, state = (0.0, one.hotword) if hotwords is None else hotwords.step(one.hotword, number)
-        tokens = (*one.tokens, Token(number, frame, frame + 1, log_probs[number]))
-        return CtcHypothesis(0.0, tokens, (*one.numbers, number), state, _NEVER, other, one.bonus + bonus)

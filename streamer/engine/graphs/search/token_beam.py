@@ -151,12 +151,15 @@ class TokenBeamSearch(ABC, Generic[H]):
         return self._phrases.of(hotword.text)
 
     def _drop(self, beam: TokenBeam[H], until: int) -> None:
-        """Drop the hypotheses that disagree with the best one in words that ended before this frame."""
+        """Drop the hypotheses that disagree with the best one in words that ended before this frame.
+
+        A word is over where the next one begins, so that is in question as well.
+        """
         best = self._best(beam)
         beam.spell(best, self._text)
         after = [word.start for before, word in zip(beam.words, beam.words[1:], strict=False) if before.end <= until]
         if after:
-            kept = [token for token in best.tokens if token.frame < after[-1]]
+            kept = [token for token in best.tokens if token.frame <= after[-1]]
             beam.hypotheses = [
                 one for one in beam.hypotheses if len(one.tokens) >= len(kept) and all(map(_same, kept, one.tokens))
             ]

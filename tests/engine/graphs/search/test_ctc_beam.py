@@ -1,0 +1,111 @@
+"""The beam search for CTC against brute force: every path through all frames."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from streamer.engine.graphs.graph_model import FRAMES
+from streamer.engine.graphs.hotwords.automaton import ROOT, HotwordAutomaton
+from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
+from streamer.engine.graphs.search.ctc_beam import CtcBeamSearch
+from streamer.engine.graphs.search.token_beam import HOTWORD_BONUS
+from streamer.engine.search.search import Hotword, Hypothesis
+from streamer.engine.work import finish
+
+TOKENS = ("<blk>", "▁a", "b", "▁c")
+Frames = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
+
+def emissions(seed: int, frames: int, sharpness: float = 1.5) -> Frames:
+    """Random log-probabilities."""
+    scores = np.random.default_rng(seed).normal(0, sharpness, (1, frames, len(TOKENS)))
+    return (scores - np.log(np.exp(scores).sum(-1, keepdims=True))).astype(np.float32)
+
+
+def search(phrases: Sequence[str] = (), *, settle_frames: int = 0, **bounds: float) -> CtcBeamSearch:
+    """A search whose only slot is prepared."""
+    found = CtcBeamSearch(TOKENS, 0, PhraseTokens(TOKENS, None), 1, **bounds)  # type: ignore[arg-type]
+    finish(found.prepare(0, [Hotword(phrase) for phrase in phrases], settle_frames))
+    return found
+
+
+def texts(hypothesis: Hypothesis) -> list[str]:
+    """The texts of the words."""
+    return [word.text for word in hypothesis.words]
+
+
+@pytest.mark.parametrize("phrases", [(), ("ab", "c a")])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wide_beam_is_exact(seed: int, phrases: tuple[str, ...]) -> None:
+    """All sequences have the probabilities that all their paths have together, with what hotwords earn."""
+    frames = emissions(seed, 5)
+    beam = search(phrases, width=4**5, reach=math.inf)
+    beam.advance([0], {FRAMES: frames[:, :2]})
+    beam.advance([0], {FRAMES: frames[:, 2:]})
+    wanted: dict[str, float] = defaultdict(float)
+    hotwords = HotwordAutomaton((PhraseTokens(TOKENS, None).of(phrase), HOTWORD_BONUS) for phrase in phrases)
+    for path in itertools.product(range(len(TOKENS)), repeat=5):
+        score, state = sum(frames[0, at, number] for at, number in enumerate(path)), ROOT
+        numbers = [number for number, _ in itertools.groupby(path) if number]
+        for number in numbers:
+            earned, state = hotwords.step(state, number)
+            score += earned
+        wanted["".join(TOKENS[number] for number in numbers)] += math.exp(score)
+    total = sum(wanted.values())
+    found = {"".join(f"▁{w.text}" for w in words): share for words, share in beam.alternatives(0, 4**5)}
+    # A word that begins without its mark is written as a whole word, too.
+    merged: dict[str, float] = defaultdict(float)
+    for text, mass in wanted.items():
+        merged[text if text[:1] in ("▁", "") else f"▁{text}"] += mass / total
+    assert found.keys() == merged.keys()
+    assert all(share == pytest.approx(merged[text], abs=1e-6) for text, share in found.items())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_split_into_steps_is_the_same(seed: int) -> None:
+    """Reading in one step and reading frame by frame give the same tokens, times and probabilities."""
+    frames = emissions(seed, 40)
+    whole, split = search(["ab"]), search(["ab"])
+    whole.advance([0], {FRAMES: frames})
+    for at in range(40):
+        split.advance([0], {FRAMES: frames[:, at : at + 1]})
+    assert split.tokens(0) == whole.tokens(0)
+    assert split.alternatives(0, 9) == whole.alternatives(0, 9)
+
+
+@pytest.mark.parametrize("settle_frames", [0, 6])
+@pytest.mark.parametrize("seed", range(5))
+def test_stable_words_stay(seed: int, settle_frames: int) -> None:
+    """Stable words are in every later hypothesis. With a limit of age, words become stable when they are that old."""
+    beam = search(["ab", "c a"], settle_frames=settle_frames)
+    frames, stable = emissions(seed, 80, sharpness=4), []
+    for at in range(80):
+        [found] = beam.advance([0], {FRAMES: frames[:, at : at + 1]})
+        assert texts(found)[: len(stable)] == stable
+        assert all(list(map(_text, words))[: len(stable)] == stable for words, _ in beam.alternatives(0, 9))
+        stable = texts(found)[: found.stable]
+        if settle_frames:
+            assert all(word.end > at + 1 - settle_frames for word in found.words[found.stable : -1])
+    assert len(stable) > 5
+
+
+def _text(word: object) -> str:
+    return str(getattr(word, "text", ""))
+
+
+def test_times() -> None:
+    """A token begins in its first frame and ends after its last one."""
+    rows = [0, 1, 1, 0, 2, 2, 2, 0, 3, 0]
+    frames = np.full((1, len(rows), len(TOKENS)), -12.0, dtype=np.float32)
+    frames[0, range(len(rows)), rows] = -0.01
+    beam = search()
+    beam.advance([0], {FRAMES: frames[:, :5]})
+    [found] = beam.advance([0], {FRAMES: frames[:, 5:]})
+    assert [(word.text, word.start, word.end) for word in found.words] == [("ab", 1, 7), ("c", 8, 9)]
+    assert found.stable == 1
