@@ -81,7 +81,7 @@ def read_model_folder(folder: Path) -> PublicModel:
 
 
 def _ctc(folder: Path, graphs: list[str]) -> PublicModel:
-    graph = _read(folder / _only(folder, "model", graphs))
+    graph = read_graph_file(folder / _only(folder, "model", graphs))
     layout = _layout(graph)
     if layout.units is None:
         raise ModelFolderError(f"{graph.path} does not say how many tokens it knows")
@@ -96,7 +96,7 @@ def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
     missing = [part for part, names in parts.items() if not names]
     if missing:
         raise ModelFolderError(f"{folder} is not complete: it has no {' and no '.join(missing)} ({_FILES} are needed)")
-    encoder, decoder, joiner = (_read(folder / _only(folder, part, names)) for part, names in parts.items())
+    encoder, decoder, joiner = (read_graph_file(folder / _only(folder, part, names)) for part, names in parts.items())
     layout = _layout(encoder)
     try:
         found = transducer_of(decoder, joiner, layout.units)
@@ -107,22 +107,12 @@ def _transducer(folder: Path, parts: Mapping[str, list[str]]) -> PublicModel:
 
 
 def _only(folder: Path, part: str, names: list[str]) -> str:
-    """The file of this part. One with full numbers is preferred, because then a stream does not depend on others."""
+    """The file of this part. One with full numbers is preferred: one in int8 is less exact, and not faster here."""
     full = [name for name in names if not name.endswith(_INT8)] or names
     if len(full) > 1:
         listed = ", ".join(full)
         raise ModelFolderError(f"{folder} has several files for the {part} ({listed}): leave only those of one model")
     return full[0]
-
-
-def _read(path: Path) -> GraphFile:
-    graph = read_graph_file(path)
-    if graph.quantised:
-        raise ModelFolderError(
-            f"{graph.path} computes in int8 with a scale for the whole batch, so the words of a stream would depend on "
-            "its company: use the file without .int8 in its name"
-        )
-    return graph
 
 
 def _layout(graph: GraphFile) -> EncoderLayout:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from streamer.graphs.int8_graph import ROUNDING, Int8Graph, UnknownInt8
 from streamer.graphs.protobuf import Damaged, fields, number_of, part_of, text_of
 
 Dimension = int | str
 """A fixed size, or the name of a size that may differ from run to run (empty if it has none)."""
 
 _LFS = b"version https://git-lfs"
-_QUANTISED = b"DynamicQuantizeLinear"
 
 
 class GraphFileError(ValueError):
@@ -55,7 +55,7 @@ class Port:
 
 @dataclass(frozen=True)
 class GraphFile:
-    """What an ONNX file says about itself. `quantised`: it computes in numbers that depend on the whole batch."""
+    """What an ONNX file says about itself. `quantised`: it computes in int8, and must be rewritten before its use."""
 
     path: Path
     metadata: dict[str, str]
@@ -105,7 +105,15 @@ def _read(path: Path, content: mmap.mmap) -> GraphFile:
     real = tuple(port for port in inputs if port.name not in weights)
     if not real or not outputs:
         raise Damaged
-    return GraphFile(path, metadata, real, tuple(outputs), content.find(_QUANTISED) >= 0)
+    quantised = content.find(ROUNDING) >= 0
+    if quantised:
+        try:
+            Int8Graph(content)
+        except UnknownInt8 as error:
+            raise GraphFileError(
+                f"{path} computes in int8 in a way that is not known here ({error}): use the file without .int8"
+            ) from error
+    return GraphFile(path, metadata, real, tuple(outputs), quantised)
 
 
 def _weight(path: Path, content: mmap.mmap, part: tuple[int, int]) -> str:

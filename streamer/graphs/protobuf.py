@@ -1,4 +1,4 @@
-"""Reads protobuf messages, in which ONNX graphs and tables of pieces are kept, without their descriptions.
+"""Reads and writes protobuf messages, in which ONNX graphs and tables of pieces are kept, by numbers of fields.
 
 A message is a list of fields. Each has a number, and a value: a number, or bytes that mean text, numbers or another
 message. Bytes are not copied: a value says where they begin and end.
@@ -7,7 +7,7 @@ message. Bytes are not copied: a value says where they begin and end.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 Content = mmap.mmap | bytes
 Value = int | tuple[int, int]
@@ -58,6 +58,26 @@ def text_of(content: Content, value: Value | None) -> str:
         return ""
     begin, end = part_of(value)
     return content[begin:end].decode()
+
+
+def written(values: Iterable[tuple[int, int | bytes]]) -> bytes:
+    """A message with these fields: their numbers, and their numbers or bytes."""
+    parts = []
+    for field, value in values:
+        if isinstance(value, int):
+            parts += [_as_varint(field << 3), _as_varint(value)]
+        else:
+            parts += [_as_varint(field << 3 | 2), _as_varint(len(value)), value]
+    return b"".join(parts)
+
+
+def _as_varint(value: int) -> bytes:
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
 
 
 def _varint(content: Content, at: int, end: int) -> tuple[int, int]:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import onnxruntime
 
+from streamer.graphs.int8_graph import Int8Graph
 from streamer.graphs.model_folder import ModelFolderError
 from streamer.graphs.onnx_file import GraphFile
 
 
 def open_graph(graph: GraphFile) -> onnxruntime.InferenceSession:
-    """A session with one thread: instances share the cores. ModelFolderError if onnxruntime refuses the graph."""
+    """A session with one thread: instances share the cores. ModelFolderError if onnxruntime refuses the graph.
+
+    A graph in int8 is computed in full numbers, so that a stream does not depend on its company.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3  # errors: warnings are about the export, which the user did not make
+    options.add_session_config_entry("session.disable_quant_qdq", "1")  # so weights become full numbers only once
     try:
-        return onnxruntime.InferenceSession(str(graph.path), options, providers=["CPUExecutionProvider"])
+        content = Int8Graph(graph.path.read_bytes()).rewritten() if graph.quantised else str(graph.path)
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common class
         reason = str(error).splitlines()[0][:300]
         raise ModelFolderError(f"{graph.path} is not accepted by onnxruntime: {reason}") from error

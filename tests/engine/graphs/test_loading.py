@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnxruntime.quantization import quantize_dynamic
 
 from streamer.engine.graphs.loading import load_public_model
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
@@ -122,3 +123,14 @@ def test_hotwords_that_cannot_be_used(recogniser: Recogniser) -> None:
     with pytest.raises(StreamError, match="hotword 'ah é': the model has no tokens for 'É'"):
         recogniser.open(1, _options(recogniser, {"hotwords": ["ah é"]}))
     recogniser.open(1, _options(recogniser, {"hotwords": ["ah!"]}))
+
+
+def test_a_model_in_int8(tmp_path: Path) -> None:
+    """It is computed in full numbers, so streams of different ages have the events that each has alone."""
+    folder = make_transducer_folder(tmp_path, exact=False)
+    for path in list(folder.glob("*.onnx")):
+        if not path.name.startswith("decoder"):
+            quantize_dynamic(path, path.with_suffix(".int8.onnx"), op_types_to_quantize=["MatMul"])
+            path.unlink()
+    recogniser = load_public_model(folder, name="int8", slots=3)
+    test_any_company(recogniser, replace(OPTIONS, search="beam"))

@@ -1,0 +1,176 @@
+"""Rewrites graphs that compute in int8, so that they compute in full numbers with the same weights.
+
+An export in int8 rounds the input of a product to 256 steps, with one scale for the whole batch. So the numbers of a
+stream would depend on its company. Of the nodes that round, multiply and scale, only the product is kept:
+
+    DynamicQuantizeLinear(x) -> MatMulInteger(x', w') -> Cast -> Mul(scale of x * scale of w)
+    DequantizeLinear(w', scale of w) -> MatMul(x, w)
+
+onnxruntime computes the second form once for all, when it loads the graph. Weights that are stored in int8 and looked
+up row by row (`Gather`, `DequantizeLinear`) stay as they are: their scales are fixed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamer.graphs.protobuf import Content, Damaged, Value, fields, part_of, text_of, written
+
+ROUNDING: Final = b"DynamicQuantize"
+"""Every graph that rounds its inputs has this in it."""
+_GRAPH, _NODE, _INPUT, _OUTPUT, _NAME, _OPERATOR = 7, 1, 1, 2, 3, 4  # numbers of fields
+_WITH_GRAPHS: Final = ("If", "Loop", "Scan")
+
+
+class UnknownInt8(ValueError):
+    """The graph rounds in a way that is not known. The message is the operator."""
+
+
+@dataclass(frozen=True)
+class _Node:
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    content: bytes
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product in int8: the places of its nodes, the last one last, and what it multiplies."""
+
+    places: tuple[int, ...]
+    input: str
+    weights: tuple[str, ...]  # the weights, their scale, and their zero if they have one
+    output: str
+
+
+class Int8Graph:
+    """An ONNX file that computes in int8. UnknownInt8 if it cannot be rewritten, Damaged if it is no ONNX file."""
+
+    def __init__(self, content: Content) -> None:
+        self._model = [(number, _copied(content, value)) for number, value in fields(content, 0, len(content))]
+        graph = next((value for number, value in self._model if number == _GRAPH), None)
+        if not isinstance(graph, bytes):
+            raise Damaged
+        self._graph = [(number, _copied(graph, value)) for number, value in fields(graph, 0, len(graph))]
+        self._nodes = [_node(value) for number, value in self._graph if number == _NODE and isinstance(value, bytes)]
+        self._maker = {name: place for place, node in enumerate(self._nodes) for name in node.outputs}
+        self._readers: dict[str, list[int]] = defaultdict(list)
+        for place, node in enumerate(self._nodes):
+            for name in node.inputs:
+                self._readers[name].append(place)
+        self._products = [
+            self._product(place) for place, node in enumerate(self._nodes) if node.operator == "MatMulInteger"
+        ]
+        self._dropped = {place for product in self._products for place in product.places}
+        self._drop_unread()
+        for place, node in enumerate(self._nodes):
+            hidden = node.operator in _WITH_GRAPHS and ROUNDING in node.content
+            if place not in self._dropped and (node.operator.encode().startswith(ROUNDING) or hidden):
+                raise UnknownInt8(next(self._after(node), node.operator))
+
+    def rewritten(self) -> bytes:
+        """The content of the file with products of full numbers."""
+        products = {product.places[-1]: product for product in self._products}
+        nodes: list[bytes] = []
+        for place, node in enumerate(self._nodes):
+            if place in products:
+                nodes += _full(products[place], f"full_{place}")
+            elif place not in self._dropped:
+                nodes.append(node.content)
+        others = [(number, value) for number, value in self._graph if number != _NODE]
+        graph = written([*((_NODE, node) for node in nodes), *others])
+        return written((number, graph if number == _GRAPH else value) for number, value in self._model)
+
+    def _product(self, place: int) -> _Product:
+        """The product whose node is at this place."""
+        node = self._nodes[place]
+        rounding = self._made(node.inputs[0], "DynamicQuantizeLinear")
+        cast = self._only_reader(node.outputs[0], "Cast")
+        scaled = self._only_reader(self._nodes[cast].outputs[0], "Mul")
+        scales = [name for name in self._nodes[scaled].inputs if name != self._nodes[cast].outputs[0]]
+        both = self._made(scales[0], "Mul") if scales else node
+        scale = [name for name in both.inputs if name != rounding.outputs[1]]
+        zeros = node.inputs[2:]
+        if len(scale) != 1 or len(both.inputs) != 2 or zeros[:1] != rounding.outputs[2:3]:
+            raise UnknownInt8(node.operator)
+        weights = (node.inputs[1], scale[0], *(name for name in zeros[1:] if name))
+        return _Product((place, cast, scaled), rounding.inputs[0], weights, self._nodes[scaled].outputs[0])
+
+    def _made(self, name: str, operator: str) -> _Node:
+        """The node that makes this value; UnknownInt8 if it is not one with this operator."""
+        place = self._maker.get(name)
+        if place is None or self._nodes[place].operator != operator:
+            raise UnknownInt8("MatMulInteger")
+        return self._nodes[place]
+
+    def _only_reader(self, name: str, operator: str) -> int:
+        readers = self._readers[name]
+        if len(readers) != 1 or self._nodes[readers[0]].operator != operator:
+            raise UnknownInt8("MatMulInteger")
+        return readers[0]
+
+    def _drop_unread(self) -> None:
+        """Drop the nodes that only dropped ones have read."""
+        waiting = list(self._dropped)
+        for place in waiting:
+            for name in self._nodes[place].inputs:
+                maker = self._maker.get(name)
+                if maker is None or maker in self._dropped or self._nodes[maker].operator not in _ONLY_READ:
+                    continue
+                if all(
+                    reader in self._dropped for each in self._nodes[maker].outputs for reader in self._readers[each]
+                ):
+                    self._dropped.add(maker)
+                    waiting.append(maker)
+
+    def _after(self, node: _Node) -> Iterator[str]:
+        """The operators that read what this node gives."""
+        return (
+            self._nodes[reader].operator
+            for name in node.outputs
+            for reader in self._readers[name]
+            if reader not in self._dropped
+        )
+
+
+_ONLY_READ: Final = ("DynamicQuantizeLinear", "Mul")  # what may be dropped when nothing reads it
+
+
+def _full(product: _Product, name: str) -> list[bytes]:
+    return [
+        _made_node("DequantizeLinear", product.weights, name),
+        _made_node("MatMul", (product.input, name), product.output),
+    ]
+
+
+def _made_node(operator: str, inputs: Sequence[str], output: str) -> bytes:
+    values: Iterable[tuple[int, bytes]] = [
+        *((_INPUT, name.encode()) for name in inputs),
+        (_OUTPUT, output.encode()),
+        (_NAME, f"{output}_{operator}".encode()),
+        (_OPERATOR, operator.encode()),
+    ]
+    return written(values)
+
+
+def _node(content: bytes) -> _Node:
+    operator, inputs, outputs = "", [], []
+    for number, value in fields(content, 0, len(content)):
+        if number == _INPUT:
+            inputs.append(text_of(content, value))
+        elif number == _OUTPUT:
+            outputs.append(text_of(content, value))
+        elif number == _OPERATOR:
+            operator = text_of(content, value)
+    return _Node(operator, tuple(inputs), tuple(outputs), content)
+
+
+def _copied(content: Content, value: Value) -> bytes | int:
+    if isinstance(value, int):
+        return value
+    begin, end = part_of(value)
+    return content[begin:end]

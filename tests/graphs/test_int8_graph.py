@@ -1,0 +1,93 @@
+"""Graphs in int8 become graphs of full numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from streamer.engine.graphs.sessions import open_graph
+from streamer.graphs.int8_graph import ROUNDING, Int8Graph, UnknownInt8
+from streamer.graphs.onnx_file import read_graph_file
+from streamer.testing.graphs.exact_zipformer2 import JOINED, make_transducer_folder
+
+JOINER, ENCODER = "joiner-epoch-1-avg-1.onnx", "encoder-epoch-1-avg-1.onnx"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_transducer_folder(tmp_path_factory.mktemp("transducer"), exact=False)
+
+
+def quantised(folder: Path, name: str, to: Path, **how: object) -> Path:
+    """The same graph as the recipes of these models export it in int8."""
+    path = to / "graph.int8.onnx"
+    quantize_dynamic(folder / name, path, op_types_to_quantize=["MatMul"], **how)  # type: ignore[arg-type]
+    return path
+
+
+@pytest.mark.parametrize("how", [{"weight_type": QuantType.QInt8}, {"per_channel": True}])
+def test_a_product(how: dict[str, object], folder: Path, tmp_path: Path) -> None:
+    """The scores are nearly those of full weights, and a row gets the same ones in any company."""
+    path = quantised(folder, JOINER, tmp_path, **how)
+    full = onnxruntime.InferenceSession(str(folder / JOINER), providers=["CPUExecutionProvider"])
+    rewritten = open_graph(read_graph_file(path))
+    rows = np.random.default_rng(1).normal(0, 3, (6, JOINED)).astype(np.float32)
+    rows[:2] /= 10  # so the scale of all of them is another one
+
+    def scores(session: onnxruntime.InferenceSession, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        found = session.run(None, {"encoder_out": rows[:count], "decoder_out": rows[:count]})[0]
+        return np.asarray(found)
+
+    assert abs(scores(full, 6) - scores(rewritten, 6)).max() < 0.1
+    assert np.array_equal(scores(rewritten, 6)[:2], scores(rewritten, 2))
+    in_int8 = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    assert not np.array_equal(scores(in_int8, 6)[:2], scores(in_int8, 2))
+
+
+def test_a_whole_encoder(folder: Path, tmp_path: Path) -> None:
+    """Nothing that rounds remains, several products may read one input, and everything else stays as it is."""
+    path = quantised(folder, ENCODER, tmp_path)
+    before, content = onnx.load(str(path)), Int8Graph(path.read_bytes()).rewritten()
+    after = onnx.load_from_string(content)
+    onnx.checker.check_model(after)
+    assert ROUNDING not in content
+    operators = [[node.op_type for node in model.graph.node] for model in (before, after)]
+    assert operators[1].count("MatMul") == operators[0].count("MatMulInteger") > 10
+    assert operators[1].count("Mul") == onnx_count(folder / ENCODER, "Mul")
+    for part in ("input", "output", "initializer"):
+        assert getattr(before.graph, part) == getattr(after.graph, part)
+    assert before.metadata_props == after.metadata_props
+
+
+def onnx_count(path: Path, operator: str) -> int:
+    """How many nodes of a file have this operator."""
+    return sum(node.op_type == operator for node in onnx.load(str(path)).graph.node)
+
+
+@pytest.mark.parametrize(
+    ("change", "operator"),
+    [({"MatMulInteger": "ConvInteger"}, "ConvInteger"), ({"Cast": "Identity"}, "MatMulInteger")],
+)
+def test_what_is_not_known(change: dict[str, str], operator: str, folder: Path, tmp_path: Path) -> None:
+    """Other ways to compute in int8 are named."""
+    model = onnx.load(str(quantised(folder, JOINER, tmp_path)))
+    for node in model.graph.node:
+        node.op_type = change.get(node.op_type, node.op_type)
+    with pytest.raises(UnknownInt8, match=operator):
+        Int8Graph(model.SerializeToString())
+
+
+def test_a_way_to_hide(folder: Path, tmp_path: Path) -> None:
+    """A graph within a node may not round either."""
+    model = onnx.load(str(folder / JOINER))
+    rounding = helper.make_node("DynamicQuantizeLinear", ["encoder_out"], ["q", "scale", "zero"])
+    inner = helper.make_graph([rounding], "inner", [], [])
+    model.graph.node.append(helper.make_node("If", ["decoder_out"], ["any"], then_branch=inner, else_branch=inner))
+    with pytest.raises(UnknownInt8, match="If"):
+        Int8Graph(model.SerializeToString())
