@@ -52,7 +52,12 @@ def add_recognition_arguments(parser: argparse.ArgumentParser | argparse._Argume
     """Add the arguments that change what is recognised, or which results are shown and when."""
     add = parser.add_argument
     add("--step-ms", type=int, choices=STEPS_MS, help=f"how much audio is recognised at once ({STEP_MS})")
-    add("--search", choices=SEARCHES, help=f"recognise words of the lexicon, or spell out what is heard ({SEARCH})")
+    add(
+        "--search",
+        choices=SEARCHES,
+        help=f"recognise words of the lexicon, or spell out what is heard ({SEARCH}); "
+        "public models have greedy (their usual one) and beam",
+    )
     add(
         "--alternatives",
         type=option("alternatives", int),
