@@ -9,10 +9,7 @@ import pytest
 
 from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.text.written_form import joined
-
-# The characters that stand for bytes in a table with pieces of bytes, as the training of such models has them.
-RANGES = ((256, 287), (32, 126), (288, 305), (308, 318), (321, 328), (330, 382), (384, 422))
-STANDS_FOR = [chr(code) for first, last in RANGES for code in range(first, last + 1)]
+from tests.engine.graphs.byte_characters import STANDS_FOR
 
 
 def tokens(numbers: Sequence[int]) -> list[Token]:

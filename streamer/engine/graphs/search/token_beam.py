@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 from streamer.engine.graphs.hotwords.automaton import ROOT, HotwordAutomaton
@@ -47,6 +48,7 @@ class TokenBeam(Generic[H]):
     words: tuple[HypothesisWord, ...] = ()  # of the best hypothesis
     stable: int = 0  # how many of them no later frame can change
     _spelled: object = None  # what these words were made of
+    _counted: int = 0  # the common tokens from which the stable words were counted
 
     def tokens(self, hypothesis: H) -> list[Token]:
         """All tokens of a hypothesis."""
@@ -70,8 +72,10 @@ class TokenBeam(Generic[H]):
         if spelled != self._spelled:
             tokens, self._spelled = self.tokens(best), spelled
             self.words = tuple(text.words(tokens))
-            # The last of the common words may still grow.
-            self.stable = max(0, len(text.words(tokens[: self.common])) - 1)
+            if self.common != self._counted:
+                self._counted = self.common
+                # The last of the common words may still grow.
+                self.stable = max(0, len(text.words(tokens[: self.common])) - 1)
 
 
 class TokenBeamSearch(ABC, Generic[H]):
@@ -157,7 +161,7 @@ class TokenBeamSearch(ABC, Generic[H]):
         """
         best = self._best(beam)
         beam.spell(best, self._text)
-        after = [word.start for before, word in zip(beam.words, beam.words[1:], strict=False) if before.end <= until]
+        after = [word.start for before, word in pairwise(beam.words) if before.end <= until]
         if after:
             kept = [token for token in best.tokens if token.frame <= after[-1]]
             beam.hypotheses = [

@@ -10,7 +10,7 @@ import pytest
 
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.graphs.piece_model import PieceModel
-from tests.engine.graphs.test_token_text import STANDS_FOR
+from tests.engine.graphs.byte_characters import STANDS_FOR
 
 
 def pieces(table: Sequence[str], model: PieceModel | None, phrase: str) -> list[str]:
