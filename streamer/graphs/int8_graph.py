@@ -42,6 +42,8 @@ class _Product:
     """A product in int8: the places of its nodes, the last one last, and what it multiplies."""
 
     places: tuple[int, ...]
+    rounding: int  # the place of the node that rounds its input
+    scales: int  # the place of the node that multiplies the scales
     input: str
     weights: tuple[str, ...]  # the weights, their scale, and their zero if they have one
     output: str
@@ -88,24 +90,27 @@ class Int8Graph:
     def _product(self, place: int) -> _Product:
         """The product whose node is at this place."""
         node = self._nodes[place]
-        rounding = self._made(node.inputs[0], "DynamicQuantizeLinear")
+        rounded = self._made(node.inputs[0], "DynamicQuantizeLinear")
         cast = self._only_reader(node.outputs[0], "Cast")
         scaled = self._only_reader(self._nodes[cast].outputs[0], "Mul")
         scales = [name for name in self._nodes[scaled].inputs if name != self._nodes[cast].outputs[0]]
-        both = self._made(scales[0], "Mul") if scales else node
-        scale = [name for name in both.inputs if name != rounding.outputs[1]]
+        if len(scales) != 1:
+            raise UnknownInt8(node.operator)
+        both, rounding = self._made(scales[0], "Mul"), self._nodes[rounded]
+        scale = [name for name in self._nodes[both].inputs if name != rounding.outputs[1]]
         zeros = node.inputs[2:]
-        if len(scale) != 1 or len(both.inputs) != 2 or zeros[:1] != rounding.outputs[2:3]:
+        if len(scale) != 1 or zeros[:1] != rounding.outputs[2:3]:
             raise UnknownInt8(node.operator)
         weights = (node.inputs[1], scale[0], *(name for name in zeros[1:] if name))
-        return _Product((place, cast, scaled), rounding.inputs[0], weights, self._nodes[scaled].outputs[0])
+        output = self._nodes[scaled].outputs[0]
+        return _Product((place, cast, scaled), rounded, both, rounding.inputs[0], weights, output)
 
-    def _made(self, name: str, operator: str) -> _Node:
-        """The node that makes this value; UnknownInt8 if it is not one with this operator."""
+    def _made(self, name: str, operator: str) -> int:
+        """The place of the node that makes this value; UnknownInt8 if it is not one with this operator."""
         place = self._maker.get(name)
         if place is None or self._nodes[place].operator != operator:
             raise UnknownInt8("MatMulInteger")
-        return self._nodes[place]
+        return place
 
     def _only_reader(self, name: str, operator: str) -> int:
         readers = self._readers[name]
@@ -114,18 +119,13 @@ class Int8Graph:
         return readers[0]
 
     def _drop_unread(self) -> None:
-        """Drop the nodes that only dropped ones have read."""
-        waiting = list(self._dropped)
-        for place in waiting:
-            for name in self._nodes[place].inputs:
-                maker = self._maker.get(name)
-                if maker is None or maker in self._dropped or self._nodes[maker].operator not in _ONLY_READ:
-                    continue
-                if all(
-                    reader in self._dropped for each in self._nodes[maker].outputs for reader in self._readers[each]
-                ):
-                    self._dropped.add(maker)
-                    waiting.append(maker)
+        """Drop the nodes that make scales and round inputs, where only dropped ones have read them."""
+        for helpers in ({product.scales for product in self._products}, {each.rounding for each in self._products}):
+            self._dropped |= {
+                place
+                for place in helpers
+                if all(reader in self._dropped for name in self._nodes[place].outputs for reader in self._readers[name])
+            }
 
     def _after(self, node: _Node) -> Iterator[str]:
         """The operators that read what this node gives."""
@@ -135,9 +135,6 @@ class Int8Graph:
             for reader in self._readers[name]
             if reader not in self._dropped
         )
-
-
-_ONLY_READ: Final = ("DynamicQuantizeLinear", "Mul")  # what may be dropped when nothing reads it
 
 
 def _full(product: _Product, name: str) -> list[bytes]:
