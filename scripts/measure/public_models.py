@@ -26,6 +26,8 @@ from pathlib import Path
 import numpy as np
 
 from streamer.engine.search.search import Hotword
+from streamer.engine.stream_events import StreamError
+from streamer.graphs.model_folder import ModelFolderError
 from streamer.limits import BEAM, GREEDY
 from streamer.testing.graphs.comparison import NEARLY_EQUAL, Comparison, compare
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder, random_phrases
@@ -103,4 +105,7 @@ def _told(what: str, found: Comparison) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (ModelFolderError, StreamError) as error:
+        sys.exit(f"{error}.")
