@@ -34,14 +34,14 @@ NEARLY_EQUAL = 1e-4
 class Segment:
     """The samples that the model read from a segment, and what the search found in it, with which hotwords.
 
-    `margin` is the least difference of two scores that decided anything; 0 if the search does not know it.
+    `margin` is the least difference of two scores that decided anything; infinite if it is not known.
     """
 
     samples: NDArray[np.int16]
     tokens: list[str]
     frames: list[int]
     hotwords: tuple[Hotword, ...] = ()
-    margin: float = 0.0
+    margin: float = float("inf")
 
     @property
     def found(self) -> Reference:
@@ -125,7 +125,7 @@ def compare(
     expected = reference_tokens(folder, samples, search=search, hotwords=phrases)
     result = Comparison(streams, len(segments), sum(len(segment.tokens) for segment in segments))
     result.different = [pair for pair in zip(segments, expected, strict=True) if pair[0].found != pair[1]]
-    result.close = sum(0 < segment.margin < NEARLY_EQUAL for segment, _ in result.different)
+    result.close = sum(segment.margin < NEARLY_EQUAL for segment, _ in result.different)
     if hotwords:
         plain = reference_tokens(folder, samples, search=search)
         result.biased = sum(one != other for one, other in zip(expected, plain, strict=True))
