@@ -21,7 +21,8 @@ from streamer.graphs.protobuf import Content, Damaged, Value, fields, part_of, t
 
 ROUNDING: Final = b"DynamicQuantize"
 """Every graph that rounds its inputs has this in it."""
-_GRAPH, _NODE, _INPUT, _OUTPUT, _NAME, _OPERATOR = 7, 1, 1, 2, 3, 4  # numbers of fields
+_GRAPH, _NODE, _WEIGHT, _INPUT, _OUTPUT, _NAME, _OPERATOR = 7, 1, 5, 1, 2, 3, 4  # numbers of fields
+_TABLE: Final = 2  # axes
 _WITH_GRAPHS: Final = ("If", "Loop", "Scan")
 
 
@@ -59,6 +60,9 @@ class Int8Graph:
             raise Damaged
         self._graph = [(number, _copied(graph, value)) for number, value in fields(graph, 0, len(graph))]
         self._nodes = [_node(value) for number, value in self._graph if number == _NODE and isinstance(value, bytes)]
+        self._axes = dict(
+            _axes(value) for number, value in self._graph if number == _WEIGHT and isinstance(value, bytes)
+        )
         self._maker = {name: place for place, node in enumerate(self._nodes) for name in node.outputs}
         self._readers: dict[str, list[int]] = defaultdict(list)
         for place, node in enumerate(self._nodes):
@@ -102,6 +106,8 @@ class Int8Graph:
         if len(scale) != 1 or zeros[:1] != rounding.outputs[2:3]:
             raise UnknownInt8(node.operator)
         weights = (node.inputs[1], scale[0], *(name for name in zeros[1:] if name))
+        if self._axes.get(scale[0]) and self._axes.get(node.inputs[1]) != _TABLE:
+            raise UnknownInt8(node.operator)  # a scale for each column is only known for tables
         output = self._nodes[scaled].outputs[0]
         return _Product((place, cast, scaled), rounded, both, rounding.inputs[0], weights, output)
 
@@ -164,6 +170,18 @@ def _node(content: bytes) -> _Node:
         elif number == _OPERATOR:
             operator = text_of(content, value)
     return _Node(operator, tuple(inputs), tuple(outputs), content)
+
+
+def _axes(content: bytes) -> tuple[str, int]:
+    """The name of a weight, and how many axes it has."""
+    name, axes = "", 0
+    for number, value in fields(content, 0, len(content)):
+        if number == 8:
+            name = text_of(content, value)
+        elif number == 1:
+            # The sizes are one number each, or all together. The last byte of a number is less than 128.
+            axes += 1 if isinstance(value, int) else sum(byte < 0x80 for byte in content[slice(*value)])
+    return name, axes
 
 
 def _copied(content: Content, value: Value) -> bytes | int:

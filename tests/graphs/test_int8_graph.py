@@ -83,6 +83,16 @@ def test_what_is_not_known(change: dict[str, str], operator: str, folder: Path, 
         Int8Graph(model.SerializeToString())
 
 
+def test_scales_of_columns(folder: Path, tmp_path: Path) -> None:
+    """A scale for each column is taken for a table of weights only, because elsewhere its axis is not known."""
+    model = onnx.load(str(quantised(folder, JOINER, tmp_path, per_channel=True)))
+    Int8Graph(model.SerializeToString())
+    [weights] = [each for each in model.graph.initializer if each.name.endswith("_quantized")]
+    weights.dims.insert(0, 1)
+    with pytest.raises(UnknownInt8, match="MatMulInteger"):
+        Int8Graph(model.SerializeToString())
+
+
 def test_a_way_to_hide(folder: Path, tmp_path: Path) -> None:
     """A graph within a node may not round either."""
     model = onnx.load(str(folder / JOINER))
