@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quantised(folder: Path, name: str, to: Path, **how: object) -> Path:
     """The same graph as the recipes of these models export it in int8."""
     path = to / "graph.int8.onnx"
-    quantize_dynamic(folder / name, path, op_types_to_quantize=["MatMul"], **how)  # type: ignore[arg-type]
+    quantize_dynamic(folder / name, path, op_types_to_quantize=["MatMul"], **how)
     return path
 
 

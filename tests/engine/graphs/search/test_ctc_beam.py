@@ -84,7 +84,8 @@ def test_any_split_into_steps_is_the_same(seed: int) -> None:
 def test_stable_words_stay(seed: int, settle_frames: int) -> None:
     """Stable words are in every later hypothesis. With a limit of age, words become stable when they are that old."""
     beam = search(["ab", "c a"], settle_frames=settle_frames)
-    frames, stable = emissions(seed, 80, sharpness=4), []
+    frames = emissions(seed, 80, sharpness=4)
+    stable: list[str] = []
     for at in range(80):
         [found] = beam.advance([0], {FRAMES: frames[:, at : at + 1]})
         assert texts(found)[: len(stable)] == stable

@@ -13,7 +13,7 @@ from streamer.engine.graphs.hotwords.automaton import ROOT, HotwordAutomaton
 from streamer.engine.graphs.hotwords.phrase_tokens import PhraseTokens
 from streamer.engine.graphs.search.token_beam import HOTWORD_BONUS
 from streamer.engine.graphs.search.transducer_beam import TransducerBeamSearch
-from streamer.engine.graphs.search.transducer_graphs import TransducerGraphs
+from streamer.engine.graphs.search.transducer_graphs import Rows, TransducerGraphs
 from streamer.engine.graphs.token_text import Token, TokenText
 from streamer.engine.search.search import Hotword
 from streamer.engine.work import finish
@@ -31,9 +31,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> TransducerGraphs:
     return TransducerGraphs(TOKENS, public.transducer)
 
 
-def enumerated(
-    graphs: TransducerGraphs, frames: np.ndarray, hotwords: HotwordAutomaton
-) -> dict[tuple[str, ...], float]:
+def enumerated(graphs: TransducerGraphs, frames: Rows, hotwords: HotwordAutomaton) -> dict[tuple[str, ...], float]:
     """The probability of each text, with what hotwords earn, by all ways to take a token in each frame."""
     found: dict[tuple[int, ...], float] = {(): 0.0}
     for frame in frames:
