@@ -7,7 +7,7 @@ from typing import Any
 from streamer.adapters.event_model import EventModel
 from streamer.adapters.instance import Instance
 from streamer.adapters.requests import array, options_of, text, texts
-from streamer.engine.heads.passage import Passage, readings_of
+from streamer.engine.heads.passage import Passage, activity_of
 from streamer.engine.heads.speech_encoder import AGAIN
 from streamer.engine.heads.transcript_head import Heard
 from streamer.engine.recogniser import Recogniser
@@ -29,9 +29,10 @@ class TranscriptModel(EventModel):
     def content(self, request: Any) -> Heard:
         """The passage of a request. StreamError if an earlier step has failed."""
         passage = Passage.from_json(text(request, "PASSAGE"))
-        failure, readings = readings_of(text(request, "ACTIVITY"))
-        Passage(failure=failure).check()
-        return Heard(passage, array(request, "FRAMES", self._width), readings, self.samples(request))
+        found = activity_of(text(request, "ACTIVITY"))
+        Passage(failure=found.failure).check()
+        frames = array(request, "FRAMES", self._width)
+        return Heard(passage, frames, found.readings, self.samples(request), found.pieces)
 
     def samples(self, request: Any) -> int:
         """How much audio the frames of a request stand for."""

@@ -26,6 +26,7 @@ from streamer.engine.language.rescoring import Rescorer
 from streamer.engine.model_file import ModelFileError
 from streamer.engine.models.acoustic_model import ACTIVITY_FILE, MODEL_FILE, AcousticModel, BundleError, read_activity
 from streamer.engine.models.acoustics import Acoustics
+from streamer.engine.models.speech_detector import SpeechDetector
 from streamer.engine.punctuation.punctuation_model import PUNCTUATION_FILE, PunctuationModel
 from streamer.engine.recogniser import Recogniser
 from streamer.engine.search.beam_options import BeamOptions
@@ -55,7 +56,8 @@ def load_recogniser(
     """
     folder = Path(folder)
     model = _acoustic_model(folder, device, precision)
-    return _recogniser(folder, model, None, slots=slots, device=device, idle_limit_s=idle_limit_s)
+    detector = model.detector(slots)
+    return _recogniser(folder, model, None, detector, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
 
 def load_speech_encoder(
@@ -84,7 +86,8 @@ def load_transcript_head(
     """A recogniser that reads the frames of an encoder. BundleError says what is wrong."""
     folder = Path(folder)
     heads = FrameHeads(_acoustic_model(folder, device, None))
-    return _recogniser(folder, heads, EncodedAcoustics(heads), slots=slots, device=device, idle_limit_s=idle_limit_s)
+    acoustics = EncodedAcoustics(heads)
+    return _recogniser(folder, heads, acoustics, None, slots=slots, device=device, idle_limit_s=idle_limit_s)
 
 
 def _acoustic_model(folder: Path, device: torch.device | str, precision: str | None) -> AcousticModel:
@@ -99,6 +102,7 @@ def _recogniser(
     folder: Path,
     model: AcousticModel | FrameHeads,
     acoustics: Acoustics | None,
+    detector: SpeechDetector | None,
     *,
     slots: int,
     device: torch.device | str,
@@ -128,6 +132,7 @@ def _recogniser(
         calibration=calibration,
         punctuation=punctuation,
         acoustics=acoustics,
+        detector=detector,
         idle_limit_s=idle_limit_s,
     )
 

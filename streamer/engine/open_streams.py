@@ -52,9 +52,13 @@ class OpenStreams(Generic[S]):
         self._streams[number] = make(lease, self._now())
         return self._streams[number]
 
+    def find(self, number: int) -> S | None:
+        """An open stream; None if it is not open."""
+        return self._streams.get(number)
+
     def use(self, number: int) -> S:
         """Return an open stream, and note that it is used. StreamError if it is not open."""
-        stream = self._streams.get(number)
+        stream = self.find(number)
         if stream is None:
             raise StreamError("unknown_stream", "the stream was never opened here, has ended, or was idle for too long")
         stream.last_used = self._now()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.engine.models.acoustics import Acoustics, ModelAcoustics
+from streamer.engine.models.acoustics import Acoustics, Detector, ModelAcoustics
 from streamer.engine.models.streaming_model import Emissions, StreamingModel
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.preparation import Preparations
@@ -67,17 +67,19 @@ class Recogniser:
         calibration: Calibration | None = None,
         punctuation: PunctuationModel | None = None,
         acoustics: Acoustics | None = None,
+        detector: Detector | None = None,
         idle_limit_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`searches` are those that streams may choose from, each with room for all slots.
 
         Without `punctuation`, the written form has no marks, and capitals only where rules give them, and the words
-        say nothing about the end of a turn. Without `acoustics`, the model computes the audio here.
+        say nothing about the end of a turn. Without `acoustics`, the model computes the audio here, with this
+        `detector` of speech if there is one.
         """
         self.model = model
         self.searches = searches
-        self._acoustics = acoustics or ModelAcoustics(model, slots)
+        self._acoustics = acoustics or ModelAcoustics(model, slots, detector)
         self._calibration = calibration or Calibration()
         self._punctuation = punctuation
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
@@ -105,12 +107,14 @@ class Recogniser:
         if options.search not in self.searches:
             known = ", ".join(self.searches)
             raise StreamError("bad_options", f"there is no search {options.search!r}; known are {known}")
-        supply = self._acoustics.supply(self._time_scale, self._time_scale.samples(options.step_ms))
+        # Nobody needs pieces without events of speech.
+        detects = self._acoustics.detects and options.speech
+        supply = self._acoustics.supply(self._time_scale, self._time_scale.samples(options.step_ms), pieces=detects)
 
         def make(lease: SlotLease, now: float) -> Stream:
             return Stream(
                 lease, options, self._results(options), self._time_scale, supply, last_used=now,
-                watch=self._watch(options), speaking=options.speaking,
+                watch=self._watch(options), detects=detects,
             )  # fmt: skip
 
         slot = self._streams.open(stream, make).lease.slot
@@ -122,6 +126,11 @@ class Recogniser:
     def preparing(self, stream: int) -> bool:
         """Whether a stream is open, but cannot be computed yet."""
         return stream in self._preparations
+
+    def piece_ms(self, stream: int) -> int | None:
+        """How long the pieces are in which speech is detected in a stream; None if it is detected in steps alone."""
+        found = self._streams.find(stream)
+        return None if found is None else found.piece_ms
 
     @property
     def unprepared(self) -> int:
@@ -157,6 +166,10 @@ class Recogniser:
             except StreamError as error:
                 yield index, error
         while running:
+            for index, error in self._hear(running):
+                del running[index]
+                self.close(chunks[index].stream)
+                yield index, error
             due: dict[int, list[tuple[int, Stream, Any]]] = {}
             finished: dict[int, Stream] = {}
             for index, stream in running.items():
@@ -179,6 +192,28 @@ class Recogniser:
                         del running[index]
                         self.close(chunks[index].stream)
                         yield index, StreamError("failed", f"the model could not compute this step: {error}")
+
+    def _hear(self, running: Mapping[int, Stream]) -> list[tuple[int, StreamError]]:
+        """Detect speech in the pieces of these streams that end before their next steps. Returns those that failed."""
+        failed: dict[int, StreamError] = {}
+        while True:
+            due: dict[int, list[tuple[int, Stream, Any]]] = {}
+            for index, stream in running.items():
+                hears = index not in failed and self._streams.holds(stream)
+                piece = stream.next_piece() if hears else None
+                if piece is not None:
+                    due.setdefault(len(piece), []).append((index, stream, piece))
+            if not due:
+                return list(failed.items())
+            for group in due.values():
+                slots = [stream.lease.slot for _, stream, _ in group]
+                try:
+                    found = self._acoustics.detect(slots, [piece for _, _, piece in group])
+                    for (_, stream, _), probabilities in zip(group, found, strict=True):
+                        stream.hear(probabilities)
+                except Exception as error:
+                    failure = StreamError("failed", f"the model could not detect speech: {error}")
+                    failed |= {index: failure for index, _, _ in group}
 
     def _take(self, chunk: Chunk, running: dict[int, Stream]) -> Stream:
         stream = self._streams.use(chunk.stream)
@@ -215,6 +250,7 @@ class Recogniser:
             chosen = name == options.search
             hotwords = options.hotwords if chosen else ()
             yield from search.prepare(slot, hotwords, settle if chosen else 0, options.caller)
+        self._acoustics.begin([slot])
         self._start_afresh([slot])
 
     def _prepare_at_once(self, stream: int) -> None:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 BYTES_PER_SAMPLE = 2
 # The model emits words with a delay. This much faint noise after the last sample makes it emit the rest.
 TAIL_MS = 320
+# So many pieces in a step for a detector of speech: speech is noticed this much sooner than a step is complete.
+PIECES = 4
 # Noise instead of zeros, because models are poor at exact silence. Always the same, so a replay gives the same words.
 _TAIL = np.random.default_rng(0).integers(-4, 5, 16_000, dtype=np.int16)
 
@@ -48,6 +50,9 @@ class Supply(Protocol):
     base: int  # the sample at which the running segment starts
     computed: int  # samples of the running segment that were computed, including the tail
 
+    def next_piece(self) -> Any | None:
+        """The next short piece for the detector of speech: none that ends after the next step. None if none is due."""
+
     @property
     def again(self) -> FreshStart | None:
         """Where the steps must be computed afresh by somebody else before any more of them can come."""
@@ -65,16 +70,48 @@ class Supply(Protocol):
         """Begin the next segment at this sample."""
 
 
+class Pieces:
+    """The audio of a stream in short pieces, which are counted from the start of the stream."""
+
+    def __init__(self, samples: int) -> None:
+        """`samples`: the length of each piece."""
+        self.samples = samples
+        self.taken = 0  # samples of the stream in the pieces so far
+        self._audio = bytearray()  # since then
+
+    def append(self, samples: NDArray[np.int16]) -> None:
+        """Append audio."""
+        self._audio += samples.tobytes()
+
+    def next(self, until: int) -> NDArray[np.int16] | None:
+        """Take the next piece, if it has arrived and ends before this sample of the stream or there."""
+        size = self.samples * BYTES_PER_SAMPLE
+        if self.taken + self.samples > until or len(self._audio) < size:
+            return None
+        piece = np.frombuffer(bytes(self._audio[:size]), dtype=np.int16)
+        del self._audio[:size]
+        self.taken += self.samples
+        return piece
+
+
+def piece_samples(step_samples: int, frame_samples: int) -> int:
+    """The length of a piece for streams with this step: whole frames."""
+    return max(1, step_samples // (PIECES * frame_samples)) * frame_samples
+
+
 class SegmentAudio:
     """Supplies steps of int16 samples."""
 
     again = None  # the audio is here, so steps after a cut are computed at once
 
-    def __init__(self, time_scale: TimeScale, step_samples: int, ahead_samples: int = 0) -> None:
-        """`ahead_samples`: how many samples after a step the model reads with it."""
+    def __init__(
+        self, time_scale: TimeScale, step_samples: int, ahead_samples: int = 0, pieces: Pieces | None = None
+    ) -> None:
+        """`ahead_samples`: how many samples after a step the model reads with it. `pieces`: for a detector."""
         self.received = self.base = self.computed = 0
         self._time_scale, self._step, self._ahead = time_scale, step_samples, ahead_samples
         self._audio = bytearray()  # of the running segment
+        self._pieces = pieces
 
     @property
     def held(self) -> int:
@@ -85,6 +122,14 @@ class SegmentAudio:
         """Append audio."""
         self._audio += samples.tobytes()
         self.received += len(samples)
+        if self._pieces is not None:
+            self._pieces.append(samples)
+
+    def next_piece(self) -> NDArray[np.int16] | None:
+        """The next piece; None while there is none that ends before the next step, or with it."""
+        if self._pieces is None:
+            return None
+        return self._pieces.next(self.base + self.computed + self._step + self._ahead)
 
     def next_step(self, flushing: bool) -> NDArray[np.int16] | None:
         """The samples of the next step, and those ahead of it; None while there are too few."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from streamer.engine.endpointing import paused
-from streamer.engine.models.activity_tracker import ActivityReading
+from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
+from streamer.engine.models.speech_watch import SpeechChange, SpeechWatch
 from streamer.engine.search.search import Hypothesis, HypothesisWord, LikelyWords
-from streamer.engine.segment_audio import Supply, TimeScale
+from streamer.engine.segment_audio import Supply, TimeScale, piece_samples
 from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import Again, Cut, Flushed, Heard, Speech, StreamEvent, Turn
 from streamer.engine.stream_options import StreamOptions
@@ -47,18 +49,47 @@ class Stream:
     time_scale: TimeScale
     supply: Supply
     last_used: float
+    detects: bool = False  # speech is detected in pieces that are shorter than a step
     watch: TurnWatch | None = None  # for a stream that asks for turns
     flushing: bool = False
     events: list[StreamEvent] = field(default_factory=list)
     _segment: int = 0
     _activity: ActivityReading | None = None  # of the running segment, if the model reports activity
-    speaking: bool = False  # the last speech event said so
-    _spoke: bool = False  # somebody was speaking at some time in the running segment
+    # What the segments need to know of speech. It depends on nothing but their audio, and on what options say.
+    _speech: SpeechWatch = field(init=False)
+    _told: SpeechWatch = field(init=False)  # what the events say: the same, unless pieces are heard as they arrive
+
+    def __post_init__(self) -> None:
+        frame, options = self.time_scale.frame_samples, self.options
+        self._speech = self._told = SpeechWatch(frame, speaking=options.speaking)
+        if self.detects:
+            told = options.speaking if options.told is None else options.told
+            tracker = ActivityTracker(ActivityRule(), speaking=told)
+            self._told = SpeechWatch(frame, speaking=told, tracker=tracker)
+
+    @property
+    def speaking(self) -> bool:
+        """Whether somebody was speaking when the last step was computed."""
+        return self._speech.speaking
 
     @property
     def step_samples(self) -> int:
         """The length of one step of this stream in samples."""
         return self.time_scale.samples(self.options.step_ms)
+
+    @property
+    def piece_ms(self) -> int | None:
+        """How long the pieces are in which speech is detected."""
+        frame = self.time_scale.frame_samples
+        return self.time_scale.ms(piece_samples(self.step_samples, frame)) if self.detects else None
+
+    def next_piece(self) -> Any | None:
+        """The next piece for the detector of speech; None while none is due."""
+        return self.supply.next_piece()
+
+    def hear(self, probabilities: Sequence[float]) -> None:
+        """Handle what was detected in a piece."""
+        self._tell(self._told.hear(probabilities))
 
     def next_step(self) -> Any | None:
         """The next step; None while there is no whole one."""
@@ -73,8 +104,9 @@ class Stream:
         quiet = self._follow(activity)
         if not self._opened:
             found = NO_WORDS  # in a segment in which nobody spoke, words come from music or keys
-        if found.words and not self._spoke:
-            self._say_speech(True, self._sample(found.words[0].start))
+        if found.words:
+            for watch in self._watches:
+                self._tell(watch.find_words(self._sample(found.words[0].start)), watch)
         rule, frame_ms = self.options.endpoint, self.time_scale.frame_ms
         frames = self.supply.computed // self.time_scale.frame_samples
         paused_ms = paused(found, frames, quiet) * frame_ms
@@ -133,13 +165,10 @@ class Stream:
 
     def _follow(self, activity: ActivityReading | None) -> int | None:
         """Follow the activity of a step. Returns the number of frames since the last activity."""
+        self._activity = activity
         if activity is None:
             return None
-        if self._activity is None:
-            self._spoke = self.speaking
-        self._activity = activity
-        for boundary in activity.boundaries:
-            self._say_speech(boundary.speaking, self._sample(boundary.frame))
+        self._tell(self._speech.follow(activity), self._speech)
         return activity.quiet
 
     def _sample(self, frame: int) -> int:
@@ -177,35 +206,35 @@ class Stream:
             self._segment += 1
         else:
             self.results.cut(self._position, ending)
-        if silence and self.speaking:
+        if silence:
             over = frame is None or (pause and self.watch is not None)
-            self._pause(self._sample(kept[-1].end) if kept else cut, over=over)
+            quiet = 0 if over else math.ceil(self.options.endpoint.quiet_ms / self.time_scale.frame_ms)
+            for watch in self._watches:
+                self._tell(watch.pause(self._sample(kept[-1].end) if kept else cut, quiet), watch)
         if cut > self.supply.base:
-            self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context))
+            told = self._told.speaking if self.detects else None
+            self.events.append(Cut(cut, self.speaking, self.results.begins, self.results.context, told))
         self.supply.begin_at(cut)
-        self._activity, self._spoke = None, self.speaking
-
-    def _pause(self, sample: int, *, over: bool) -> None:
-        """A segment ended in silence, so speech ends too, unless there is still activity without words."""
-        if self._activity is None or not self._activity.speaking:
-            self._say_speech(False, sample)
-        elif over or self._activity.quiet * self.time_scale.frame_ms >= self.options.endpoint.quiet_ms:
-            self._say_speech(False, self._sample(self._activity.last_active))
+        self._activity = None
+        self._told.begin_segment()
+        self._speech.begin_segment(cut)
 
     def _say_turn(self, state: TurnState | None) -> None:
         if self.watch and state and self.options.turns:
             probability = round(self.watch.over, 3)
             self.events.append(Turn(state.value, self._segment, probability, self._position.audio_ms))
 
-    def _say_speech(self, speaking: bool, sample: int) -> None:
-        if speaking == self.speaking:
+    @property
+    def _watches(self) -> tuple[SpeechWatch, ...]:
+        return (self._speech,) if self._told is self._speech else (self._speech, self._told)
+
+    def _tell(self, changes: Sequence[SpeechChange], watch: SpeechWatch | None = None) -> None:
+        """Report these changes, unless they are of the watch that the client does not hear of."""
+        if not self.options.speech or (watch or self._told) is not self._told:
             return
-        self.speaking = speaking
-        self._spoke = self._spoke or speaking
-        if self.options.speech:
-            self.events.append(
-                Speech("start" if speaking else "end", self.time_scale.ms(min(sample, self.supply.received)))
-            )
+        for change in changes:
+            at_ms = self.time_scale.ms(min(change.sample, self.supply.received))
+            self.events.append(Speech("start" if change.speaking else "end", at_ms))
 
 
 def _before(words: Sequence[HypothesisWord], frame: int | None) -> tuple[HypothesisWord, ...]:

@@ -87,8 +87,9 @@ class Turn:
 class Cut:
     """A new segment starts at this sample. No audio before it will be needed again.
 
-    A stream that replaces this one from here on takes `speaking`, `begins` and `context` as options. `context` has the
-    last words, which decide the marks and capitals of the next ones. It is None if no model decides these.
+    A stream that replaces this one from here on takes the other fields as options. `context` has the last words, which
+    decide the marks and capitals of the next ones. It is None if no model decides these. `told` is what the events of
+    speech said last. It is None if they say what `speaking` says.
     """
 
     type: ClassVar[str] = "cut"
@@ -96,6 +97,7 @@ class Cut:
     speaking: bool = False
     begins: bool = True
     context: tuple[HeardWord, ...] | None = None
+    told: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class StreamOptions:
     endpoint: EndpointRule = field(default_factory=EndpointRule)
     hotwords: tuple[Hotword, ...] = ()
     speaking: bool = False  # somebody is speaking at the start, as the event `cut` of another stream said
+    told: bool | None = None  # what its events of speech said, from the same event; None if that is the same
     begins: bool = True  # the first word begins a sentence
     context: tuple[HeardWord, ...] = ()  # the last words before the start, from the same event
     caller: str = ""  # a name for the owner of this stream: callers share the time for preparation
@@ -181,7 +182,13 @@ def _context_word(entry: object) -> HeardWord:
     return HeardWord(word, pause_ms)
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {"endpoint": _endpoint, "hotwords": _hotwords, "context": _context}
+def _told(given: object) -> bool:
+    return bool(_typed("option 'told'", given, bool))
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "endpoint": _endpoint, "hotwords": _hotwords, "context": _context, "told": _told
+}  # fmt: skip
 _JSON_NAMES: dict[type, str] = {int: "integer", bool: "true or false", str: "string"}
 
 

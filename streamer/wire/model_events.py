@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from streamer.limits import MOST_CONTEXT_WORDS
+from streamer.limits import MOST_CONTEXT_WORDS, STEPS_MS
 from streamer.wire.errors import kind_of
 from streamer.wire.events import (
     Alternative,
@@ -29,23 +29,28 @@ from streamer.wire.text_context import ContextWord
 # A head of the operator's own may say anything, but not without a bound: the service keeps what it says for a while.
 LONGEST_HEAD_NAME = 64
 LONGEST_HEAD_CONTENT = 4096
+# More requests in a second would cost more than they are worth.
+SHORTEST_PIECE_MS = 20
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The first event of a sequence: which model and which instance compute it."""
+    """The first event of a sequence: which model and which instance compute it.
+
+    `piece_ms`: the model detects speech in pieces of this length, so it may get audio before a step is complete.
+    """
 
     type: ClassVar[str] = "opened"
     model: str | None = None
     instance: str | None = None
+    piece_ms: int | None = None
 
 
 @dataclass(frozen=True)
 class Cut:
     """A new segment starts at this sample. No audio before it will be needed again.
 
-    If another sequence continues this one from here, it gets `speaking`, `begins` and `context` as options, where they
-    are given.
+    If another sequence continues this one from here, it gets the other fields as options, where they are given.
     """
 
     type: ClassVar[str] = "cut"
@@ -53,6 +58,7 @@ class Cut:
     speaking: bool | None = None
     begins: bool | None = None
     context: tuple[ContextWord, ...] | None = None
+    told: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,10 @@ def parse(text: str | bytes) -> ModelEvent:
 
 
 def _opened(event: Mapping[str, Any]) -> Opened:
-    return Opened(_optional(event, "model", str), _optional(event, "instance", str))
+    piece_ms = _optional(event, "piece_ms", int)
+    if piece_ms is not None and not SHORTEST_PIECE_MS <= piece_ms <= max(STEPS_MS):
+        raise ValueError(f"'piece_ms' of 'opened' must be from {SHORTEST_PIECE_MS} to {max(STEPS_MS)}, not {piece_ms}")
+    return Opened(_optional(event, "model", str), _optional(event, "instance", str), piece_ms)
 
 
 def _partial(event: Mapping[str, Any]) -> Partial:
@@ -163,6 +172,7 @@ def _cut(event: Mapping[str, Any]) -> Cut:
         _optional(event, "speaking", bool),
         _optional(event, "begins", bool),
         context,
+        _optional(event, "told", bool),
     )
 
 

@@ -96,3 +96,19 @@ class HearingModel(ExactModel):
             told.append(np.where(quiet < HELD, 0.95, 0.05))
         state["quiet"][list(slots)] = quiet
         return {**super().step(state, slots, samples), ACTIVITY: np.log(np.stack(told, 1))[:, :, None]}
+
+
+class LoudDetector:
+    """Detects what the model above hears, in pieces: also with a state that a new stream must not inherit."""
+
+    def __init__(self, slots: int) -> None:
+        self._model = HearingModel()
+        self._state = self._model.make_state(slots)
+
+    def reset(self, slots: Sequence[int]) -> None:
+        self._model.reset(self._state, slots)
+
+    def compute(self, slots: Sequence[int], pieces: Sequence[NDArray[np.int16]]) -> list[list[float]]:
+        found = self._model.step(self._state, slots, np.stack(pieces))[ACTIVITY]
+        probabilities: list[list[float]] = np.exp(found)[:, :, 0].tolist()
+        return probabilities

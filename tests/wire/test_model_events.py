@@ -29,6 +29,7 @@ WORDS = ",".join(['{"word":"a","pause_ms":0}'] * 33)
     [
         ('{"type":"opened","model":"m","instance":"m_0_0"}', Opened("m", "m_0_0")),
         ('{"type":"opened"}', Opened()),
+        ('{"type":"opened","piece_ms":80}', Opened(piece_ms=80)),
         ('{"type":"cut","sample":1600}', Cut(1600)),
         ('{"type":"heard","sample":160}', Heard(160)),
         ('{"type":"again","sample":9,"run":1,"speaking":true}', Again(9, 1, True)),
@@ -73,6 +74,7 @@ def test_an_event(text: str, event: ModelEvent) -> None:
             engine.Cut(1600, speaking=False, begins=True, context=(HeardWord("so", 40),)),
             Cut(1600, speaking=False, begins=True, context=(ContextWord("so", 40),)),
         ),
+        (engine.Cut(1600, told=True), Cut(1600, speaking=False, begins=True, told=True)),
         (engine.Cut(1600, context=()), Cut(1600, speaking=False, begins=True, context=())),
         (engine.Flushed(320), Flushed(320)),
         (engine.Heard(160, 10), Heard(160, 10)),
@@ -105,6 +107,7 @@ def test_what_our_recogniser_says(said: engine.StreamEvent, event: ModelEvent) -
             '{"type":"partial","segment":0,"text":"a","stable":0,"start_ms":0,"audio_ms":1,"words":[{}]}',
             "'part of an event' lacks 'word'",
         ),
+        ('{"type":"opened","piece_ms":1}', "'piece_ms' of 'opened' must be from 20 to 640, not 1"),
         ("gr", "Expecting value"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The audio of one stream that waits for the model: it takes pieces of any length and returns whole steps.
+"""The audio of one stream that waits for the model: it takes audio of any length and returns whole steps or pieces.
 
 Pure, like the stream that owns it. Its marks bound it: callers must check `full` before they add audio.
 """
@@ -37,8 +37,22 @@ TRANSITIONS: Mapping[Level, tuple[Level, ...]] = {Level.LOW: (Level.HIGH,), Leve
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Where a portion may end: at multiples of `ms`, of which the first `begun` bytes were taken before."""
+
+    ms: int
+    begun: int = 0
+
+    def most(self, limit: int) -> int:
+        """The most bytes, up to this limit, that end at such a place; 0 if there is none."""
+        size = self.ms * BYTES_PER_S // 1000
+        begun = self.begun % size
+        return max(0, (limit + begun) // size * size - begun)
+
+
+@dataclass(frozen=True)
 class Portion:
-    """Audio for one request: whole steps; or with `flush` or `last`, everything up to that point."""
+    """Audio for one request: to the end of a step or a piece; with `flush` or `last`, everything up to that point."""
 
     pcm: bytes
     flush: bool = False
@@ -82,15 +96,13 @@ class Backlog:
         self._flushes.append(self._received)
         self._measure()
 
-    def take(self, step_ms: int, *, last: bool) -> Portion | None:
-        """Return the next portion, or None if there is less than a step. With `last`, also return the rest."""
+    def take(self, *grids: Grid, last: bool) -> Portion | None:
+        """Return the next portion, or None if too little waits for any of the grids. With `last`, also the rest."""
         flush = bool(self._flushes)
         due = self._flushes[0] - (self._received - len(self._waiting)) if flush else len(self._waiting)
         rest = (flush or last) and due <= PORTION
         if not rest:
-            step = step_ms * BYTES_PER_S // 1000
-            due = min(due, PORTION)
-            due -= due % step
+            due = max(grid.most(min(due, PORTION)) for grid in grids)
             if due == 0:
                 return None
         portion = Portion(bytes(self._waiting[:due]), flush=flush and rest, last=rest and not flush)

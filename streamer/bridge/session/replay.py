@@ -61,6 +61,11 @@ class Replay:
         """Whether the running segment is heard for the first time."""
         return self._segment.hearing
 
+    @property
+    def speaking(self) -> bool:
+        """Whether somebody is speaking, as far as the client knows."""
+        return self._speech.speaking
+
     def restart(self) -> None:
         """Expect the events of a new sequence, which begins at the cut."""
         self.clock.restart(self._segment.finals)
@@ -119,7 +124,7 @@ class Replay:
                     told[index] = replace(final, cut_ms=self.clock.cut_ms, context=_context(cut))
                 break
         words = None if cut.context is None else [content(word) for word in cut.context]
-        known = {"speaking": cut.speaking, "begins": cut.begins, "context": words}
+        known = {"speaking": cut.speaking, "told": cut.told, "begins": cut.begins, "context": words}
         self.resume = {name: value for name, value in known.items() if value is not None}
         self._segment.end()
         self._speech.end_segment()
@@ -207,6 +212,11 @@ class _SpeechTold:
         self._changes = 0  # how often it changed since then
         self._said = SpeechState.END  # the state that the present sequence reported last
         self._skip = 0  # how many changes the present sequence will report again
+
+    @property
+    def speaking(self) -> bool:
+        """Whether the client knows that somebody is speaking."""
+        return self._last is SpeechState.START
 
     def restart(self) -> None:
         """Expect a new sequence, which begins at the cut."""

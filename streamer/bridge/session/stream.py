@@ -16,11 +16,11 @@ from enum import Enum
 from typing import Any
 
 from streamer.audio.sample_converter import SAMPLE_RATE
-from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog
+from streamer.bridge.session.backlog import BYTES_PER_S, LOW_MARK, SAMPLE_BYTES, Backlog, Grid
 from streamer.bridge.session.replay import Replay
 from streamer.bridge.states import StateError, States
 from streamer.wire.events import Result
-from streamer.wire.model_events import ModelEvent
+from streamer.wire.model_events import ModelEvent, Opened
 from streamer.wire.text_context import TextContext
 
 # More than the longest segment that a client may ask for and the audio that is sent until its cut arrives. If a model
@@ -72,7 +72,7 @@ SUPPLY_TRANSITIONS: Mapping[Supply, tuple[Supply, ...]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """A request to the model: whole steps of audio, or everything up to a flush or the end."""
+    """A request to the model: audio up to the end of a step or a piece, or everything up to a flush or the end."""
 
     pcm: bytes = b""
     start: bool = False
@@ -124,6 +124,11 @@ class _Kept:
         """Whether everything was kept."""
         return not self._dropped
 
+    @property
+    def size(self) -> int:
+        """How much it would be if everything had been kept, up to a multiple of any step."""
+        return self._dropped + len(self._audio)
+
     def add(self, pcm: bytes) -> None:
         self._audio += pcm
         if len(self._audio) > MOST_KEPT:
@@ -161,6 +166,8 @@ class Stream:
         self._outstanding: Request | None = None
         self._asked_at = now
         self._step_ms = step_ms
+        self._piece_ms: int | None = None  # the pieces in which the present sequence detects speech
+        self._sent = 0  # bytes that the present sequence has got
         self._refresh_s = refresh_s
 
     @property
@@ -264,6 +271,7 @@ class Stream:
                 self._sequence.become(SequenceState.OPENING if first else SequenceState.REOPENING)
             if request.pcm:
                 self._kept.add(request.pcm)
+                self._sent += len(request.pcm)
         return request
 
     def answered(
@@ -277,6 +285,8 @@ class Stream:
         self._reach(SequenceState.ENDED if request.end else SequenceState.OPEN)
         leaving = leaving and not request.end and self._outage is None and self.mendable
         cut = self._replay.clock.cut
+        events = list(events)
+        self._piece_ms = next((event.piece_ms for event in events if isinstance(event, Opened)), self._piece_ms)
         told = self._replay.take(events, leaving=leaving)
         self._kept.let_go((self._replay.clock.cut - cut) * SAMPLE_BYTES)
         if self._outage is not None:
@@ -317,16 +327,26 @@ class Stream:
             return Request(start=True, options=self._replay.resume)
         if unwanted:
             return Request(end=True)
-        portion = None if hold else self._backlog.take(self._step_ms, last=self._supply.now is Supply.COMPLETE)
+        portion = None if hold else self._backlog.take(*self._grids, last=self._supply.now is Supply.COMPLETE)
         if len(self._backlog) <= LOW_MARK and self._outage is None:
             self._extra = 0
         if portion is not None:
             return Request(portion.pcm, flush=portion.flush, end=portion.last)
         return Request() if now - self._asked_at >= self._refresh_s else None
 
+    @property
+    def _grids(self) -> list[Grid]:
+        # The model counts its steps from the last cut: a portion that ends elsewhere would wait there for the next one.
+        grids = [Grid(self._step_ms, self._kept.size)]
+        # While nobody speaks, the model gets each piece as soon as possible, so that it notices who begins to speak.
+        if self._piece_ms is not None and not self._replay.speaking:
+            grids.append(Grid(self._piece_ms, self._sent))
+        return grids
+
     def _begin_anew(self, *, flush: bool = False) -> None:
         """Prepare for a new sequence at the last cut."""
         self._sequence.become(SequenceState.BETWEEN)
+        self._sent, self._piece_ms = 0, None
         self._extra += len(self._kept)
         self._backlog.put_back(self._kept.take(), flush=flush)
         self._replay.restart()

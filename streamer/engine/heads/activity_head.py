@@ -15,6 +15,7 @@ from streamer.engine.models.acoustics import SlotActivity
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.activity_tracker import ActivityReading
 from streamer.engine.models.encoder import SUBSAMPLING
+from streamer.engine.models.speech_detector import PieceActivity
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.slots import SlotLease
 from streamer.engine.stream_events import StreamError
@@ -45,6 +46,8 @@ class _Work:
     steps: torch.Tensor  # [steps, 4 * frames of a step, mels]
     found: list[list[float]] = field(default_factory=list)
     readings: list[ActivityReading] = field(default_factory=list)
+    pieces: torch.Tensor = field(default_factory=lambda: torch.zeros(0))  # [pieces, 4 * frames of a piece, mels]
+    heard: list[tuple[float, ...]] = field(default_factory=list)  # the probabilities of each piece
 
 
 class ActivityHead:
@@ -63,6 +66,7 @@ class ActivityHead:
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
         self._state = network.make_state(slots)
         self._activity = SlotActivity()
+        self._pieces = PieceActivity(network, slots)
 
     def follow(self, batch: Sequence[Energies]) -> list[Followed]:
         """Read a batch. A request that fails here or failed before has its failure in its passage."""
@@ -73,6 +77,7 @@ class ActivityHead:
             except Exception as error:
                 works.append(part.passage.failed(error))
         running = [work for work in works if isinstance(work, _Work)]
+        self._compute_pieces(running)
         while running := [work for work in running if len(work.found) < len(work.steps)]:
             alike: dict[int, list[_Work]] = {}
             for work in running:
@@ -94,18 +99,39 @@ class ActivityHead:
         stream, passage = self.streams.use(part.stream), part.passage
         if stream.place.take(passage):
             self._reset(stream.lease.slot)
-        hops = SUBSAMPLING * max(1, passage.step)
-        steps = torch.from_numpy(part.energies).reshape(passage.steps, hops, part.energies.shape[-1])
-        return _Work(stream, passage, steps.to(self._network.mean.device))
+        hops, mels = SUBSAMPLING * passage.step, part.energies.shape[-1]
+        energies = torch.from_numpy(part.energies).to(self._network.mean.device)
+        steps = energies[: hops * passage.steps].reshape(passage.steps, max(1, hops), mels)
+        hops = SUBSAMPLING * passage.piece
+        pieces = energies[len(energies) - hops * passage.pieces :].reshape(passage.pieces, max(1, hops), mels)
+        return _Work(stream, passage, steps, pieces=pieces)
 
     def _open(self, number: int) -> None:
         self.streams.expire()
-        self._reset(self.streams.open(number, _Stream).lease.slot)
+        slot = self.streams.open(number, _Stream).lease.slot
+        self._reset(slot)
+        self._pieces.reset([slot])
 
     def _reset(self, slot: int) -> None:
         for tensor in self._state.values():
             tensor[slot].zero_()
         self._activity.reset([slot])
+
+    def _compute_pieces(self, works: Sequence[_Work]) -> None:
+        while waiting := [work for work in works if len(work.heard) < len(work.pieces)]:
+            alike: dict[int, list[_Work]] = {}
+            for work in waiting:
+                alike.setdefault(work.passage.piece, []).append(work)
+            for group in alike.values():
+                slots = [work.stream.lease.slot for work in group]
+                energies = torch.stack([work.pieces[len(work.heard)] for work in group])
+                try:
+                    found = self._pieces.compute(slots, energies)
+                except Exception as error:
+                    _fail(group, error)
+                    continue
+                for work, row in zip(group, found, strict=True):
+                    work.heard.append(tuple(row))
 
     @torch.inference_mode()
     def _compute(self, works: Sequence[_Work]) -> None:
@@ -116,18 +142,24 @@ class ActivityHead:
             rows: list[list[float]] = found[:, :, 0].tolist()
             readings = self._activity.read(slots, rows, [work.passage.speaking for work in works])
         except Exception as error:
-            failure = StreamError("failed", f"the activity head could not compute this step: {error}")
-            for work in works:
-                work.passage = work.passage.failed(failure)
-                work.steps = work.steps[:0]
+            _fail(works, error)
             return
         for row, work in zip(rows, works, strict=True):
             work.found.append(row)
             work.readings.append(readings[work.stream.lease.slot])
 
 
+def _fail(works: Sequence[_Work], error: Exception) -> None:
+    failure = StreamError("failed", f"the activity head could not compute this step: {error}")
+    for work in works:
+        work.passage = work.passage.failed(failure)
+        work.steps, work.pieces = work.steps[:0], work.pieces[:0]
+
+
 def _followed(work: _Work | Passage) -> Followed:
     if isinstance(work, Passage):
         return Followed(work, np.zeros(0, np.float32), ())
     probabilities = np.exp(np.array([value for row in work.found for value in row], np.float32))
-    return Followed(work.passage, probabilities, tuple(work.readings) if not work.passage.failure else ())
+    if work.passage.failure:
+        return Followed(work.passage, probabilities, ())
+    return Followed(work.passage, probabilities, tuple(work.readings), tuple(work.heard))

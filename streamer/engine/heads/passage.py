@@ -28,6 +28,10 @@ class Passage:
     steps: int = 0
     received: int = 0  # samples of the stream that have arrived
     speaking: bool = False  # somebody was speaking where the run begins
+    # Pieces for the detector of speech. They are shorter than a step, and follow one another across all runs.
+    heard: int = 0  # frames of the stream in the pieces before
+    piece: int = 0  # the number of frames in each piece
+    pieces: int = 0
     failure: str = ""  # what went wrong before the next head, as `code: sentence`; then the frames do not count
 
     @property
@@ -38,7 +42,7 @@ class Passage:
     def failed(self, error: Exception) -> Passage:
         """The same passage with a failure, and without frames."""
         text = str(error) if isinstance(error, StreamError) else f"failed: {error}"
-        return replace(self, steps=0, failure=text)
+        return replace(self, steps=0, pieces=0, failure=text)
 
     def to_json(self) -> str:
         """The passage as JSON."""
@@ -58,7 +62,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder computed of one stream. Energies are what the activity network reads: four for each frame."""
+    """What an encoder computed of one stream. Energies are what the activity network reads: four for each frame.
+
+    First come those of the frames, then those of the pieces.
+    """
 
     passage: Passage
     frames: NDArray[np.float32]  # [frames, width]
@@ -72,24 +79,35 @@ class Followed:
     passage: Passage
     probabilities: NDArray[np.float32]  # of speech in each frame
     readings: tuple[ActivityReading, ...]  # after each step; none if there is no activity network
+    pieces: tuple[tuple[float, ...], ...] = ()  # the probabilities in the frames of each piece
 
     def to_json(self) -> str:
-        """The passage and the readings as JSON."""
+        """What the transcript head needs as JSON."""
         readings = [
             [list(map(_pair, reading.boundaries)), reading.speaking, reading.opened, reading.quiet, reading.frames]
             for reading in self.readings
         ]
-        return json.dumps({"failure": self.passage.failure, "readings": readings}, separators=(",", ":"))
+        content = {"failure": self.passage.failure, "readings": readings, "pieces": self.pieces}
+        return json.dumps(content, separators=(",", ":"))
 
 
-def readings_of(text: str | bytes) -> tuple[str, tuple[ActivityReading, ...]]:
-    """The failure and the readings of an activity head."""
+@dataclass(frozen=True)
+class Activity:
+    """What a transcript head gets of an activity head."""
+
+    failure: str
+    readings: tuple[ActivityReading, ...]  # after each step
+    pieces: tuple[tuple[float, ...], ...]  # the probabilities in the frames of each piece
+
+
+def activity_of(text: str | bytes) -> Activity:
+    """Read what an activity head has found."""
     content = json.loads(text)
     readings = tuple(
         ActivityReading(tuple(SpeechBoundary(*pair) for pair in boundaries), *rest)
         for boundaries, *rest in content["readings"]
     )
-    return content["failure"], readings
+    return Activity(content["failure"], readings, tuple(map(tuple, content["pieces"])))
 
 
 class Place:
@@ -97,14 +115,21 @@ class Place:
 
     def __init__(self) -> None:
         self.run = self.frames = 0
+        self._heard = 0  # frames in pieces
 
     def take(self, passage: Passage) -> bool:
         """Note a passage. Returns whether a new run begins with it. StreamError if others are missing before it."""
         fresh = passage.run > self.run and passage.first == 0
-        if not fresh and (passage.run, passage.first) != (self.run, self.frames):
+        missing = not fresh and (passage.run, passage.first) != (self.run, self.frames)
+        if missing or passage.heard != self._heard:
             raise StreamError("failed", "a part of the stream did not reach this head")
         self.run, self.frames = passage.run, passage.first + passage.frames
+        self.skip(passage)
         return fresh
+
+    def skip(self, passage: Passage) -> None:
+        """Note a passage whose frames are dropped. Its pieces count."""
+        self._heard += passage.piece * passage.pieces
 
 
 def _pair(boundary: SpeechBoundary) -> list[bool | int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from streamer.engine.heads.passage import Encoded, Passage
 from streamer.engine.models.acoustic_model import AcousticModel
+from streamer.engine.models.speech_detector import PieceEnergies
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.recogniser import LONGEST_CHUNK_S, StreamError
-from streamer.engine.segment_audio import SegmentAudio, TimeScale
+from streamer.engine.segment_audio import Pieces, SegmentAudio, TimeScale, piece_samples
 from streamer.engine.slots import SlotLease
 from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS, STEP_MS
 
@@ -45,6 +46,7 @@ class _Stream:
     audio: SegmentAudio
     step: int  # samples
     speaking: bool
+    pieces: Pieces | None
     run: int = 0
 
 
@@ -57,6 +59,7 @@ class _Work:
     passage: Passage
     frames: list[torch.Tensor] = field(default_factory=list)
     energies: list[torch.Tensor] = field(default_factory=list)
+    pieces: list[torch.Tensor] = field(default_factory=list)
 
 
 class SpeechEncoder:
@@ -73,6 +76,7 @@ class SpeechEncoder:
         self.model = model
         self.streams: OpenStreams[_Stream] = OpenStreams(slots, idle_limit_s, clock)
         self._state = model.make_state(slots)
+        self._pieces = PieceEnergies(model.features, slots)
         self._time_scale = TimeScale(model.sample_rate, model.frame_samples)
         # Somebody who never begins afresh after a cut must not fill the memory.
         self._most = (LONGEST_SEGMENT_BOUNDS_MS[1] // 1000 + 2 * LONGEST_CHUNK_S) * model.sample_rate
@@ -86,7 +90,8 @@ class SpeechEncoder:
             except Exception as error:
                 works.append(self._nothing(Passage().failed(error)))
         running = [work for work in works if isinstance(work, _Work)]
-        while running:
+        self._compute_pieces(running)
+        while running := [work for work in running if not work.passage.failure]:
             due: dict[int, list[tuple[_Work, NDArray[np.int16]]]] = {}
             for work in running:
                 samples = work.stream.audio.next_step(work.flush)
@@ -113,6 +118,8 @@ class SpeechEncoder:
         if stream.audio.held + len(sound.samples) > self._most:
             raise StreamError("too_long", f"the event '{AGAIN}' must be answered before more audio is sent")
         stream.audio.append(sound.samples)
+        if stream.pieces is not None:
+            stream.pieces.append(sound.samples)
         passage = Passage(
             stream.run,
             stream.audio.base,
@@ -120,6 +127,8 @@ class SpeechEncoder:
             stream.step // self.model.frame_samples,
             received=stream.audio.received,
             speaking=stream.speaking,
+            heard=(stream.pieces.taken if stream.pieces else 0) // self.model.frame_samples,
+            piece=(stream.pieces.samples if stream.pieces else 0) // self.model.frame_samples,
         )
         return _Work(stream, sound.options.get("flush") is True or sound.end, passage)
 
@@ -129,12 +138,16 @@ class SpeechEncoder:
             raise StreamError("bad_options", f"step_ms must be one of {', '.join(map(str, self.model.step_ms))}")
         speaking = sound.options.get("speaking") is True
         step = self._time_scale.samples(step_ms)
+        # Without events of speech, nobody needs pieces.
+        pieces = None if sound.options.get("speech") is False else Pieces(piece_samples(step, self.model.frame_samples))
         self.streams.expire()
 
         def make(lease: SlotLease, now: float) -> _Stream:
-            return _Stream(lease, now, SegmentAudio(self._time_scale, step), step, speaking)
+            return _Stream(lease, now, SegmentAudio(self._time_scale, step), step, speaking, pieces)
 
-        self.model.reset(self._state, [self.streams.open(sound.stream, make).lease.slot])
+        slot = self.streams.open(sound.stream, make).lease.slot
+        self.model.reset(self._state, [slot])
+        self._pieces.reset([slot])
 
     def _begin_again(self, stream: _Stream, again: object) -> None:
         """Begin the next run. What was done already is not done again."""
@@ -150,6 +163,28 @@ class SpeechEncoder:
         stream.run, stream.speaking = run, speaking
         self.model.reset(self._state, [stream.lease.slot])
 
+    def _compute_pieces(self, works: Sequence[_Work]) -> None:
+        """Compute the energies of all pieces that have arrived."""
+        while True:
+            due: dict[int, list[tuple[_Work, NDArray[np.int16]]]] = {}
+            for work in works:
+                if work.passage.failure:
+                    continue
+                piece = work.stream.pieces and work.stream.pieces.next(work.stream.audio.received)
+                if piece is not None:
+                    due.setdefault(len(piece), []).append((work, piece))
+            if not due:
+                return
+            for group in due.values():
+                slots = [work.stream.lease.slot for work, _ in group]
+                try:
+                    energies = self._pieces.compute(slots, [piece for _, piece in group])
+                except Exception as error:
+                    self._fail([work for work, _ in group], error)
+                    continue
+                for row, (work, _) in enumerate(group):
+                    work.pieces.append(energies[row])
+
     def _compute(self, works: Sequence[_Work], samples: NDArray[np.int16]) -> None:
         slots = [work.stream.lease.slot for work in works]
         for work in works:
@@ -157,20 +192,25 @@ class SpeechEncoder:
         try:
             frames, energies = self.model.encode_samples(self._state, slots, samples)
         except Exception as error:
-            # The state of the buffers is unknown now, so none of these streams can go on.
-            for work in works:
-                failure = StreamError("failed", f"the encoder could not compute this step: {error}")
-                work.passage = work.passage.failed(failure)
+            self._fail(works, error)
             return
         for row, work in enumerate(works):
             work.frames.append(frames[row])
             work.energies.append(energies[row])
 
+    def _fail(self, works: Sequence[_Work], error: Exception) -> None:
+        # The state of the buffers is unknown now, so none of these streams can go on.
+        failure = StreamError("failed", f"the encoder could not compute this step: {error}")
+        for work in works:
+            work.passage = work.passage.failed(failure)
+
     def _encoded(self, work: _Work) -> Encoded:
-        if work.passage.failure or not work.frames:
+        if work.passage.failure or not (work.frames or work.pieces):
             return self._nothing(work.passage)
-        passage = Passage(**{**vars(work.passage), "steps": len(work.frames)})
-        return Encoded(passage, _array(work.frames), _array(work.energies))
+        passage = replace(work.passage, steps=len(work.frames), pieces=len(work.pieces))
+        nothing = self._nothing(passage)
+        frames = _array(work.frames) if work.frames else nothing.frames
+        return Encoded(passage, frames, _array(work.energies + work.pieces))
 
     def _nothing(self, passage: Passage) -> Encoded:
         width, mels = self.model.description.encoder.width, self.model.description.encoder.mels

@@ -27,6 +27,7 @@ class Heard:
     frames: NDArray[np.float32]  # [frames, width]
     activity: Sequence[ActivityReading]
     samples: int  # of the stream that the frames stand for
+    pieces: Sequence[Sequence[float]] = ()  # the probabilities of speech in the frames of each piece
 
     def __len__(self) -> int:
         return self.samples
@@ -35,8 +36,11 @@ class Heard:
 class EncodedSteps:
     """Supplies the steps of one stream that were computed elsewhere. After a cut, it waits for the next run."""
 
-    def __init__(self, time_scale: TimeScale) -> None:
+    def __init__(self, time_scale: TimeScale, *, pieces: bool) -> None:
+        """`pieces`: whether the stream wants them."""
         self.received = self.base = self.computed = 0
+        self._pieces: deque[Sequence[float]] | None = deque() if pieces else None
+        self._detected = 0  # samples of the stream in the pieces so far
         self.again: FreshStart | None = None
         self._frame = time_scale.frame_samples
         self._place = Place()
@@ -47,16 +51,29 @@ class EncodedSteps:
         """Take a passage. What was computed before the last cut is dropped. StreamError if a part is missing."""
         passage = heard.passage
         self.received = passage.received
+        self._size = passage.step
+        if self._pieces is not None:
+            self._pieces += heard.pieces
         if self.again is not None:
             if passage.run < self.again.run:
+                self._place.skip(passage)
                 return
             self._place.run, self._place.frames, self.again = self.again.run, 0, None
         if self._place.take(passage):
             raise StreamError("failed", "a new run began without a cut")
-        self._size = passage.step
         for number in range(passage.steps):
             frames = heard.frames[number * passage.step : (number + 1) * passage.step]
             self._steps.append((frames, heard.activity[number] if heard.activity else None))
+
+    def next_piece(self) -> Sequence[float] | None:
+        """The next piece; None while there is none that ends before the next step, or with it."""
+        if not self._pieces:
+            return None
+        end = self._detected + len(self._pieces[0]) * self._frame
+        if end > self.base + self.computed + self._size * self._frame:
+            return None
+        self._detected = end
+        return self._pieces.popleft()
 
     def next_step(self, flushing: bool) -> Any | None:
         """The next step; None while there is none."""
@@ -79,12 +96,21 @@ class EncodedSteps:
 class EncodedAcoustics:
     """Takes the activity as it was found elsewhere, and computes log-probabilities from frames."""
 
+    detects = True
+
     def __init__(self, heads: FrameHeads) -> None:
         self._heads = heads
 
-    def supply(self, time_scale: TimeScale, step_samples: int) -> Supply:
+    def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """The steps of one stream."""
-        return EncodedSteps(time_scale)
+        return EncodedSteps(time_scale, pieces=pieces)
+
+    def begin(self, slots: Sequence[int]) -> None:
+        """Do nothing: what depends on the stream is elsewhere."""
+
+    def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
+        """The probabilities that came with the pieces."""
+        return [list(piece) for piece in pieces]
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]

@@ -22,6 +22,7 @@ from torch.nn import functional
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.encoder import SUBSAMPLING, Encoder, EncoderConfig
 from streamer.engine.models.features import CONTEXT, HOP, SAMPLE_RATE, LogMel
+from streamer.engine.models.speech_detector import SpeechDetector
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 
 MODEL_FILE = "model.json"
@@ -124,6 +125,12 @@ class AcousticModel(nn.Module):
     def set_activity(self, activity: ActivityNetwork | None) -> None:
         """Use this network for the activity head, or none."""
         self._activity = () if activity is None else (activity.to(self.device).eval().requires_grad_(False),)
+
+    def detector(self, slots: int) -> SpeechDetector | None:
+        """What detects speech in the pieces of so many streams; None without an activity network."""
+        for activity in self._activity:
+            return SpeechDetector.make(self.features, activity, slots)
+        return None
 
     @property
     def device(self) -> torch.device:

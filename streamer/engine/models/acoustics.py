@@ -10,14 +10,34 @@ import numpy as np
 
 from streamer.engine.models.activity_tracker import ActivityReading, ActivityRule, ActivityTracker
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, StreamingModel
-from streamer.engine.segment_audio import SegmentAudio, Supply, TimeScale
+from streamer.engine.segment_audio import Pieces, SegmentAudio, Supply, TimeScale, piece_samples
+
+
+class Detector(Protocol):
+    """Detects speech in short pieces of audio. It does not know of segments."""
+
+    def reset(self, slots: Sequence[int]) -> None:
+        """Begin a stream in each of these slots."""
+
+    def compute(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
+        """The probabilities of the frames of the next piece of each of these slots."""
 
 
 class Acoustics(Protocol):
     """Computes steps of all slots."""
 
-    def supply(self, time_scale: TimeScale, step_samples: int) -> Supply:
-        """The supply of steps of one stream."""
+    @property
+    def detects(self) -> bool:
+        """Whether it detects speech in pieces that are shorter than a step."""
+
+    def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
+        """The supply of steps of one stream, and of pieces if they are wanted and `detects`."""
+
+    def begin(self, slots: Sequence[int]) -> None:
+        """Begin a stream in these slots."""
+
+    def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
+        """The probabilities of speech in the frames of the next piece of each of these slots."""
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]
@@ -34,14 +54,30 @@ class Acoustics(Protocol):
 class ModelAcoustics:
     """Computes samples with a streaming model."""
 
-    def __init__(self, model: StreamingModel, slots: int) -> None:
+    def __init__(self, model: StreamingModel, slots: int, detector: Detector | None = None) -> None:
         self._model = model
         self._state = model.make_state(slots)
         self._activity = SlotActivity()
+        self._detector = detector
 
-    def supply(self, time_scale: TimeScale, step_samples: int) -> Supply:
+    @property
+    def detects(self) -> bool:
+        """Whether there is a detector."""
+        return self._detector is not None
+
+    def supply(self, time_scale: TimeScale, step_samples: int, *, pieces: bool) -> Supply:
         """The audio of one stream."""
-        return SegmentAudio(time_scale, step_samples, self._model.ahead_samples)
+        wanted = Pieces(piece_samples(step_samples, time_scale.frame_samples)) if pieces and self.detects else None
+        return SegmentAudio(time_scale, step_samples, self._model.ahead_samples, wanted)
+
+    def begin(self, slots: Sequence[int]) -> None:
+        """Begin a stream in these slots."""
+        if self._detector is not None:
+            self._detector.reset(slots)
+
+    def detect(self, slots: Sequence[int], pieces: Sequence[Any]) -> list[list[float]]:
+        """The probabilities of speech in the frames of the next piece of each of these slots."""
+        return self._detector.compute(slots, pieces) if self._detector is not None else [[] for _ in slots]
 
     def compute(
         self, slots: Sequence[int], steps: Sequence[Any], speaking: Sequence[bool]

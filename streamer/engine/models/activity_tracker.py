@@ -56,7 +56,7 @@ class ActivityRule:
 
 
 class ActivityTracker:
-    """Follows the activity of one segment."""
+    """Follows the activity of one segment, or of a whole stream."""
 
     def __init__(self, rule: ActivityRule, speaking: bool = False) -> None:
         self.speaking = speaking
@@ -67,6 +67,12 @@ class ActivityTracker:
         self._high = 0  # frames in a row that are high enough to open
         self._hinting = 0  # frames in a row that are high enough to hear words
         self._rising = 0  # the first frame since which it has not been quiet
+        self._stopped = 0  # the frame at which somebody else has decided that speech was over
+
+    def stop(self) -> None:
+        """Note that speech is over, for a reason that is not in the probabilities. What follows may start it again."""
+        self.speaking = False
+        self._high, self._rising, self._stopped = 0, self._frames, self._frames
 
     def reading(self, probabilities: Sequence[float]) -> ActivityReading:
         """Read the probabilities of the next frames. Returns all that is known after them."""
@@ -94,7 +100,7 @@ class ActivityTracker:
         self.opened = self.opened or self._hinting >= rule.frames(rule.heard_ms)
         if not self.speaking and self._high >= rule.frames(rule.open_ms):
             self.speaking = True
-            return SpeechBoundary(True, max(self._rising - round(rule.late_ms / rule.frame_ms), 0))
+            return SpeechBoundary(True, max(self._rising - round(rule.late_ms / rule.frame_ms), self._stopped))
         if self.speaking and self.quiet >= rule.frames(rule.close_ms):
             self.speaking = False
             return SpeechBoundary(False, self._frames - self.quiet)

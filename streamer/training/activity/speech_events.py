@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from streamer.engine.endpointing import EndpointRule
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.features import CONTEXT, LogMel
+from streamer.engine.models.speech_detector import SpeechDetector
 from streamer.engine.models.streaming_model import ACTIVITY, Emissions, ModelState
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.search.search import Hotword, Hypothesis, LikelyWords
+from streamer.engine.segment_audio import piece_samples
 from streamer.engine.stream_events import Speech
 from streamer.engine.stream_options import StreamOptions
 from streamer.engine.work import Work
@@ -93,11 +95,14 @@ def speech_events(head: ActivityNetwork, recordings: Sequence[Samples], step_ms:
     """Return the speech events of streams, which are computed together."""
     # A segment with activity but without words counts as noise after a while. There are no words, so there is no limit.
     rule = EndpointRule(patience_ms=10**9)
-    recogniser = Recogniser(ActivityModel(head), {"lexicon": NoWords()}, slots=len(recordings), idle_limit_s=1e9)
+    model, slots = ActivityModel(head), len(recordings)
+    detector = SpeechDetector.make(LogMel(), head, slots)
+    recogniser = Recogniser(model, {"lexicon": NoWords()}, slots=slots, detector=detector, idle_limit_s=1e9)
     for stream in range(len(recordings)):
         recogniser.open(stream, StreamOptions(step_ms=step_ms, endpoint=rule))
     found: list[list[SpeechEvent]] = [[] for _ in recordings]
-    size = step_ms * SAMPLE_RATE // 1000
+    # In pieces, as the bridge sends the audio while nobody speaks.
+    size = piece_samples(step_ms * SAMPLE_RATE // 1000, ActivityModel.frame_samples)
     for start in range(0, max(map(len, recordings)), size):
         chunks = [
             Chunk(stream, recording[start : start + size], end=start + size >= len(recording))

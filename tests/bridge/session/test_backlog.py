@@ -14,6 +14,7 @@ from streamer.bridge.session.backlog import (
     MOST_FLUSHES,
     PORTION,
     Backlog,
+    Grid,
     Portion,
 )
 
@@ -23,7 +24,7 @@ STEP = 320 * BYTES_PER_S // 1000
 def drain(backlog: Backlog, *, last: bool = False) -> list[Portion]:
     """Take everything that can be taken now."""
     portions = []
-    while (portion := backlog.take(320, last=last)) is not None:
+    while (portion := backlog.take(Grid(320), last=last)) is not None:
         portions.append(portion)
         if portion.last:
             break
@@ -34,9 +35,9 @@ def test_less_than_a_step_waits() -> None:
     """Nothing is returned before there is a whole step."""
     backlog = Backlog()
     backlog.add(bytes(STEP - 2))
-    assert backlog.take(320, last=False) is None
+    assert backlog.take(Grid(320), last=False) is None
     backlog.add(bytes(2))
-    assert backlog.take(320, last=False) == Portion(bytes(STEP))
+    assert backlog.take(Grid(320), last=False) == Portion(bytes(STEP))
     assert len(backlog) == 0
 
 
@@ -45,7 +46,7 @@ def test_steps_travel_together(step_ms: int) -> None:
     """When much audio waits, a portion has several whole steps, up to its bound."""
     backlog = Backlog()
     backlog.add(bytes(3 * PORTION + 1000))
-    sizes = [len(portion.pcm) for portion in iter(lambda: backlog.take(step_ms, last=False), None)]
+    sizes = [len(portion.pcm) for portion in iter(lambda: backlog.take(Grid(step_ms), last=False), None)]
     assert sizes == [PORTION] * 3
     assert len(backlog) == 1000
 
@@ -69,7 +70,7 @@ def test_any_pieces(seed: int) -> None:
 
 def test_last_without_audio() -> None:
     """The last portion comes even if no audio is left."""
-    assert Backlog().take(320, last=True) == Portion(b"", last=True)
+    assert Backlog().take(Grid(320), last=True) == Portion(b"", last=True)
 
 
 def test_flush_keeps_its_place() -> None:
@@ -104,7 +105,7 @@ def test_marks() -> None:
     assert backlog.full
     while len(backlog) > LOW_MARK:
         assert backlog.full
-        assert backlog.take(320, last=False) is not None
+        assert backlog.take(Grid(320), last=False) is not None
     assert not backlog.full
 
 
@@ -116,9 +117,9 @@ def test_flushes_are_bounded() -> None:
         backlog.mark_flush()
     for _ in range(MOST_FLUSHES - FEW_FLUSHES):
         assert backlog.full
-        backlog.take(320, last=False)
+        backlog.take(Grid(320), last=False)
     assert backlog.full
-    backlog.take(320, last=False)
+    backlog.take(Grid(320), last=False)
     assert not backlog.full
 
 

@@ -76,12 +76,45 @@ def test_behind_schedule() -> None:
     assert driven.request() == Request(bytes(3 * STEP))
 
 
+def test_steps_are_counted_from_the_cut() -> None:
+    """A portion ends where a step of the model ends, so that none of its audio waits there for the next portion."""
+    driven = Driven()
+    driven.audio(bytes(STEP))
+    driven.exchange({"type": "cut", "sample": (STEP - 3000) // 2})
+    driven.audio(bytes(2 * STEP))
+    assert driven.exchange() == Request(bytes(2 * STEP - 3000))
+    assert driven.request() is None
+    driven.audio(bytes(STEP - 3000))
+    assert driven.exchange() == Request(bytes(STEP))
+
+
+def test_pieces_while_nobody_speaks() -> None:
+    """A model that detects speech in pieces gets each of them at once, and whole steps while somebody speaks."""
+    driven = Driven(None)
+    driven.text(START)
+    driven.request()
+    driven.session.serve("streaming_asr")
+    driven.answer({"type": "opened", "model": "m", "instance": "i", "piece_ms": 80})
+    piece = STEP // 4
+    driven.audio(bytes(piece + 10))
+    assert driven.exchange() == Request(bytes(piece))
+    driven.audio(bytes(2 * piece))
+    assert driven.exchange({"type": "speech", "state": "start", "at_ms": 90}) == Request(bytes(2 * piece))
+    driven.audio(bytes(piece - 20))
+    assert driven.request() is None
+    driven.audio(bytes(10))
+    assert driven.exchange({"type": "speech", "state": "end", "at_ms": 300}) == Request(bytes(piece))
+    driven.audio(bytes(piece))
+    assert driven.exchange() == Request(bytes(piece))
+
+
 def test_flush() -> None:
     """A flush takes the rest of the audio with it, and its answer goes to the client."""
     driven = Driven()
     driven.audio(bytes(100))
     driven.text(FLUSH)
-    assert driven.exchange(final("yes"), {"type": "flushed", "audio_ms": 3}) == Request(bytes(100), flush=True)
+    cut = {"type": "cut", "sample": 50}
+    assert driven.exchange(final("yes"), cut, {"type": "flushed", "audio_ms": 3}) == Request(bytes(100), flush=True)
     assert driven.said() == ["final", "flushed"]
     driven.audio(bytes(STEP))
     assert driven.request() == Request(bytes(STEP))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamer.engine.bundle import load_activity_head, load_speech_encoder, load_transcript_head
 from streamer.engine.heads.activity_head import Energies
-from streamer.engine.heads.passage import Passage, readings_of
+from streamer.engine.heads.passage import Passage, activity_of
 from streamer.engine.heads.speech_encoder import Sound
 from streamer.engine.heads.transcript_head import Heard
 from streamer.engine.recogniser import Chunk, StreamError
@@ -43,9 +43,9 @@ class Parts:
         chunks: dict[int, Chunk] = {}
         for index, (sound, part, found) in enumerate(zip(sounds, encoded, followed, strict=True)):
             passage = Passage.from_json(part.passage.to_json())
-            failure, readings = readings_of(found.to_json())
+            activity = activity_of(found.to_json())
             try:
-                Passage(failure=failure).check()
+                Passage(failure=activity.failure).check()
                 if sound.start:
                     given = {name: value for name, value in sound.options.items() if name != "flush"}
                     options = StreamOptions.from_dict(given, self.encoder.model.step_ms, ["lexicon", "greedy"])
@@ -53,7 +53,7 @@ class Parts:
             except StreamError as error:
                 answers[index] = error
                 continue
-            heard = Heard(passage, part.frames, readings, len(sound.samples))
+            heard = Heard(passage, part.frames, activity.readings, len(sound.samples), activity.pieces)
             flush = bool(sound.options.get("flush"))
             chunks[index] = Chunk(sound.stream, heard, flush=flush, end=sound.end)
         places = list(chunks)
