@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streamer.audio.audio_file import SAMPLE_RATE, Int16Samples
 from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.measures.end_delays import EndDelay
 from streamer.evaluate.measures.partial_stability import NOTHING_SHOWN, PartialCounts, count_partials
 from streamer.evaluate.word_timing import TimedEvent, TimedFinal, TimedWord, timed_finals
 
@@ -27,6 +28,7 @@ class UtteranceResult:
     finals: tuple[TimedFinal, ...]
     failure: str = ""
     partials: PartialCounts = NOTHING_SHOWN
+    end_delay: EndDelay | None = None  # only if the audio was sent as fast as it was spoken
 
     @property
     def timed_words(self) -> tuple[TimedWord, ...]:
@@ -57,8 +59,12 @@ class EvaluationRun:
 
 
 def utterance_result(
-    utterance: Utterance, samples: Int16Samples, events: Sequence[TimedEvent], failure: str = ""
+    utterance: Utterance,
+    samples: Int16Samples,
+    events: Sequence[TimedEvent],
+    failure: str = "",
+    end_delay: EndDelay | None = None,
 ) -> UtteranceResult:
     """The result of an utterance from the events of its session."""
     found = tuple(timed_finals(events))
-    return UtteranceResult(utterance, len(samples) / SAMPLE_RATE, found, failure, count_partials(events))
+    return UtteranceResult(utterance, len(samples) / SAMPLE_RATE, found, failure, count_partials(events), end_delay)

@@ -6,16 +6,17 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any, Final
 
 import numpy as np
 
 from streamer.audio.audio_file import Int16Samples
 from streamer.audio.recording_check import AudioError
-from streamer.client import SessionError, transcribe
+from streamer.client import Audio, Session, SessionError, connect
+from streamer.client.sending import declared, send_all
 from streamer.evaluate.cpu_time import descendants_cpu_s
 from streamer.evaluate.manifest import Utterance
+from streamer.evaluate.measures.end_delays import Asked, EndDelay
 from streamer.evaluate.results import EvaluationRun, ProgressCallback, UtteranceResult, utterance_result
 from streamer.evaluate.word_timing import TimedEvent
 
@@ -29,6 +30,30 @@ _BUSY: Final = ("full", "not_ready")
 _BUSY_PAUSE_S: Final = 0.5
 _BUSY_LIMIT_S: Final = 60.0
 _NO_AUDIO: Final[Int16Samples] = np.empty(0, dtype=np.int16)
+
+
+class _Speaker:
+    """What sends the audio of an utterance, and asks for its last final. `asked_at` says when."""
+
+    def __init__(self, session: Session, asked: Asked) -> None:
+        self.asked_at: float | None = None
+        self.flushed = asyncio.Event()  # set by who reads the events
+        self._session = session
+        self._asked = asked
+
+    async def send(self, audio: Audio) -> None:
+        await self._session.send(audio)
+
+    async def keepalive(self) -> None:
+        await self._session.keepalive()
+
+    async def stop(self) -> None:
+        """Ask for the last final, and end the session."""
+        self.asked_at = time.monotonic()
+        if self._asked is Asked.FLUSH:
+            await self._session.flush()
+            await self.flushed.wait()  # if the session ends before, this is cancelled
+        await self._session.stop()
 
 
 class ServiceRunner:
@@ -65,11 +90,11 @@ class ServiceRunner:
 
     async def _work(self, waiting: Iterator[tuple[int, Utterance]], progress: ProgressCallback) -> None:
         for number, utterance in waiting:
-            result = await self._recognise(utterance)
+            result = await self._recognise(utterance, number)
             self._results[number] = result
             progress(utterance, result.seconds)
 
-    async def _recognise(self, utterance: Utterance) -> UtteranceResult:
+    async def _recognise(self, utterance: Utterance, number: int) -> UtteranceResult:
         if self._hopeless:
             skipped = f"skipped, because an earlier utterance failed: {self._hopeless}"
             return utterance_result(utterance, _NO_AUDIO, [], skipped)
@@ -77,12 +102,14 @@ class ServiceRunner:
             samples = await asyncio.get_running_loop().run_in_executor(None, utterance.samples)
         except (AudioError, OSError) as error:
             return utterance_result(utterance, _NO_AUDIO, [], str(error))
+        # Sessions end in both ways in turn, so that one run measures both.
+        asked = Asked.STOP if number % 2 or not self._paced else Asked.FLUSH
         deadline = time.monotonic() + _BUSY_LIMIT_S
         while True:
             events: list[TimedEvent] = []
             try:
-                await self._collect(samples, events)
-                return utterance_result(utterance, samples, events)
+                end_delay = await self._collect(samples, asked, events)
+                return utterance_result(utterance, samples, events, end_delay=end_delay)
             except SessionError as error:
                 if error.code in _BUSY and not events and time.monotonic() < deadline:
                     await asyncio.sleep(_BUSY_PAUSE_S)
@@ -91,14 +118,27 @@ class ServiceRunner:
                     self._hopeless = error
                 return utterance_result(utterance, samples, events, str(error))
 
-    async def _collect(self, samples: Int16Samples, events: list[TimedEvent]) -> None:
-        stream = transcribe([samples], self._url, options=self._options, paced=self._paced)
-        began = time.monotonic()
-        async with aclosing(stream):
-            async for event in stream:
-                if event["type"] == "ready":
-                    began = time.monotonic()  # the first audio is sent now
-                events.append(TimedEvent(1000 * (time.monotonic() - began), event))
+    async def _collect(self, samples: Int16Samples, asked: Asked, events: list[TimedEvent]) -> EndDelay | None:
+        """Recognise the samples. Returns the delay of the last final, if the samples were paced."""
+        async with connect(self._url, self._options) as session:
+            began = time.monotonic()  # the first audio is sent now
+            events.append(TimedEvent(0.0, session.ready))
+            speaker = _Speaker(session, asked)
+            sending = asyncio.create_task(send_all(speaker, [samples], declared(self._options), self._paced))
+            waited_s: float | None = None
+            try:
+                async for event in session:
+                    now = time.monotonic()
+                    events.append(TimedEvent(1000 * (now - began), event))
+                    if event["type"] == "final" and speaker.asked_at is not None:
+                        waited_s = now - speaker.asked_at
+                    elif event["type"] == "flushed":
+                        speaker.flushed.set()
+                await sending
+            finally:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+        return EndDelay(asked, 1000 * waited_s) if self._paced and waited_s is not None else None
 
     def _cpu(self) -> dict[str, float]:
         below = descendants_cpu_s(os.getpid()) if self._ours else None

@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 from websockets.asyncio.server import ServerConnection, serve
 
 from streamer.client import SessionError
 from streamer.evaluate.manifest import Utterance, read_manifest
+from streamer.evaluate.measures.end_delays import Asked
 from streamer.evaluate.service_runner import ServiceRunner
 from tests.project import SAMPLES
 
@@ -64,6 +67,39 @@ async def test_a_failed_session_is_a_result(utterances: list[Utterance]) -> None
     assert [result.words for result in run.results] == [("the",), ("the",), ()]
     assert seen == [utterance.name for utterance in utterances]
     assert run.cpu == {}
+
+
+async def test_paced_sessions_say_how_long_they_waited(tmp_path: Path) -> None:
+    """Sessions ask for their last final by a flush and by a stop in turn; a final that came before does not count."""
+    names = ["a.wav", "b.wav", "c.wav"]
+    for name in names:
+        soundfile.write(tmp_path / name, np.zeros(1600, np.int16), 16_000)
+    (tmp_path / "all.tsv").write_text("file\ttext\n" + "".join(f"{name}\tthe\n" for name in names))
+    asked: list[list[str]] = []
+
+    async def session(websocket: ServerConnection) -> None:
+        texts: list[str] = []
+        asked.append(texts)
+        await websocket.recv()
+        await websocket.send(json.dumps(READY))
+        if len(asked) == 3:
+            await websocket.send(json.dumps({**WORD, "audio_ms": 900}))  # after a pause, so the client believes it
+        async for message in websocket:
+            if isinstance(message, bytes):
+                continue
+            texts.append(json.loads(message)["type"])
+            if len(asked) < 3:
+                await websocket.send(json.dumps(WORD))
+            await websocket.send(json.dumps(DONE if texts[-1] == "stop" else {"type": "flushed", "audio_ms": 100}))
+
+    async with serve(session, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        runner = ServiceRunner(f"ws://{host}:{port}", {}, at_once=1, paced=True)
+        run = await runner.run(read_manifest(tmp_path / "all.tsv"), counted([]))
+    assert asked == [["flush", "stop"], ["stop"], ["flush", "stop"]]
+    assert [result.failure for result in run.results] == ["", "", ""]
+    kinds = [result.end_delay and result.end_delay.asked for result in run.results]
+    assert kinds == [Asked.FLUSH, Asked.STOP, None]
 
 
 async def test_a_full_service_is_asked_again(utterances: list[Utterance]) -> None:

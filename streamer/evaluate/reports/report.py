@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from streamer.evaluate.measures.bootstrap import FEWEST_SPEAKERS, INTERVAL_PERCENT, RESAMPLES, Interval
+from streamer.evaluate.measures.end_delays import EndDelays, summarise_end_delays
 from streamer.evaluate.measures.error_rates import ALL, ScoredUtterance, corpus_rates, rates_as_dict, worst
 from streamer.evaluate.measures.mark_errors import MarkCounts, mark_errors
 from streamer.evaluate.measures.word_errors import pair_words
 from streamer.evaluate.measures.word_figures import ReferenceAlignments, WordFigures, word_figures
+from streamer.evaluate.reports.end_section import ends_json, ends_text
 from streamer.evaluate.reports.mark_section import marks_json, marks_text
 from streamer.evaluate.reports.table import LINE, table
 from streamer.evaluate.reports.word_sections import confidence_text, delays_text, partials_text, times_text, words_json
@@ -49,6 +51,10 @@ class Evaluation:
         """The figures about marks and capitals, by corpus; empty without the written form."""
         return mark_errors(self.run.results) if self.options.get("written") else {}
 
+    def end_delays(self) -> dict[str, EndDelays]:
+        """How long clients waited for the last final; empty if the audio was not paced."""
+        return summarise_end_delays([result.end_delay for result in self.run.results if not result.failure])
+
     def word_figures(self) -> dict[str, WordFigures]:
         """The figures about single words, by corpus."""
         return word_figures(self.run.results, self.alignments)
@@ -62,6 +68,7 @@ def report_text(evaluation: Evaluation, number_of_worst: int) -> str:
     parts += [paragraph(figures) for paragraph in (partials_text, confidence_text)]
     if evaluation.alignments is not None:
         parts += [delays_text(figures, evaluation.paced), times_text(figures), _aligned_note(evaluation)]
+    parts += [ends_text(evaluation.end_delays())]
     listed = worst(evaluation.scored, number_of_worst)
     if listed:
         parts.append("\n\n".join(["The utterances with the most errors:", *map(side_by_side, listed)]))
@@ -98,6 +105,7 @@ def report_json(evaluation: Evaluation, number_of_worst: int) -> dict[str, Any]:
             "cpu_per_audio_s": {name: round(used, 4) for name, used in _cpu(run).items()},
         },
         **words_json(evaluation.word_figures(), evaluation.aligned, evaluation.paced),
+        "ends": ends_json(evaluation.end_delays()),
         "marks": marks_json(evaluation.mark_errors()),
         "worst": [hypothesis_line(result) for result in worst(evaluation.scored, number_of_worst)],
         "failed": [{"name": result.utterance.name, "reason": result.failure} for result in evaluation.failed],

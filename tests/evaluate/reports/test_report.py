@@ -47,7 +47,10 @@ def test_failures_are_named() -> None:
 def test_real_delays_only_when_paced() -> None:
     """Delays by the wall clock are left out for audio that was sent at once."""
     assert "wall clock" not in report_text(evaluation(), 0)
-    assert "pets, by the wall clock" in report_text(evaluation(paced=True), 0)
+    assert "wait for the last final" not in report_text(evaluation(), 0)
+    paced = report_text(evaluation(paced=True), 0)
+    assert "pets, by the wall clock" in paced
+    assert "stop to final 1 120 120 120" in " ".join(paced.split())
 
 
 def test_json() -> None:
@@ -82,6 +85,7 @@ def test_json() -> None:
     assert [each["right"] for each in sure["bins"]] == [0, 1, 1]
     assert found["confidence"]["pets"]["finals"]["calibration_error"] == 0.0
     assert found["delay"]["wall"]["pets"]["shown_median_ms"] == 200.0
+    assert found["ends"] == {"stop": {"number": 1, "median_ms": 120.0, "p95_ms": 120.0, "longest_ms": 120.0}}
     assert found["failed"] == [{"name": "dog.wav", "reason": "Lost."}]
     assert [line["name"] for line in found["worst"]] == ["dog.wav"]
 
