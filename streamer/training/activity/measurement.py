@@ -1,12 +1,14 @@
 """Measures the detection of activity: false starts on other sounds, and speech events compared with the alignment.
 
-The recogniser runs without words, so that only the events of activity are measured.
+The recogniser runs without words, so that only the events of activity are measured. Another detector can be measured on
+the same sounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,7 +20,7 @@ from streamer.engine.models.features import CONTEXT, LogMel
 from streamer.training.activity.aligned_speech import AlignedSpeech
 from streamer.training.activity.background_sounds import BackgroundSounds
 from streamer.training.activity.measured_audio import CLIP_SECONDS, MEASURING_SEED, conversation
-from streamer.training.activity.speech_events import ActivityModel, speech_events
+from streamer.training.activity.speech_events import ActivityModel, SpeechEvent, speech_events
 from streamer.training.data.corpus import SAMPLE_RATE, Corpus, Samples
 
 PIECE_SECONDS = 5
@@ -34,7 +36,7 @@ class Openings:
     minutes: float
     openings: int
     an_hour: float
-    heard_percent: float  # pieces of 5 s in which words would be shown if any were found
+    heard_percent: float | None  # pieces of 5 s in which words would be shown if any were found
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Starts:
     condition: str
     starts: int
     missed_starts_percent: float
-    unheard_percent: float  # no part was similar enough to speech for its words to be shown
+    unheard_percent: float | None  # no part was similar enough to speech for its words to be shown
     open_before_percent: float  # activity had already begun: noise, breath, or a missed end before
     delay_ms_median: float
     delay_ms_p90: float
@@ -56,14 +58,40 @@ class Starts:
     false_starts_an_hour: float
 
 
-def openings(head: ActivityNetwork, kind: str, recordings: Sequence[Samples], step_ms: int) -> Openings:
+class OurDetector:
+    """An activity network, in a recogniser with steps of this length."""
+
+    def __init__(self, head: ActivityNetwork, step_ms: int) -> None:
+        self._head, self._step_ms = head, step_ms
+
+    def events(self, recordings: Sequence[Samples]) -> list[list[SpeechEvent]]:
+        """The speech events of these recordings."""
+        return speech_events(self._head, recordings, self._step_ms)
+
+    def told(self, recording: Samples) -> list[float] | None:
+        """The probability of speech in each frame."""
+        found: list[float] = self._head(_energies(recording))[0, :, 0].exp().tolist()
+        return found
+
+
+class MeasuredDetector(Protocol):
+    """What is measured."""
+
+    def events(self, recordings: Sequence[Samples]) -> list[list[SpeechEvent]]:
+        """The speech events of these recordings."""
+
+    def told(self, recording: Samples) -> list[float] | None:
+        """The probability of speech in each frame; None if it decides nothing about words."""
+
+
+def openings(detector: MeasuredDetector, kind: str, recordings: Sequence[Samples]) -> Openings:
     """Count how often sounds other than speech cause a start of speech."""
-    found = sum(event.state == "start" for events in speech_events(head, recordings, step_ms) for event in events)
+    found = sum(event.state == "start" for events in detector.events(recordings) for event in events)
     minutes = sum(map(len, recordings)) / SAMPLE_RATE / 60
     size = PIECE_SECONDS * SAMPLE_RATE
     pieces = [recording[start : start + size] for recording in recordings for start in range(0, len(recording), size)]
-    heard = sum(heard_in(head(_energies(piece))[0, :, 0].exp().tolist()) for piece in pieces)
-    percent = round(100 * heard / len(pieces), 1)
+    heard = [heard_in(told) for told in map(detector.told, pieces) if told is not None]
+    percent = round(100 * sum(heard) / len(pieces), 1) if heard else None
     return Openings(kind, round(minutes, 1), found, round(60 * found / minutes, 1), percent)
 
 
@@ -74,24 +102,24 @@ def heard_in(probabilities: Sequence[float]) -> bool:
     return track.opened
 
 
-def starts(
-    head: ActivityNetwork, speech: AlignedSpeech, noise: Corpus, condition: str, streams: int, step_ms: int
-) -> Starts:
+def starts(detector: MeasuredDetector, speech: AlignedSpeech, noise: Corpus, condition: str, streams: int) -> Starts:
     """Compare speech events with the alignment, under a condition."""
     rng = np.random.default_rng(MEASURING_SEED)
     background = BackgroundSounds(noise, MEASURING_SEED, 4, CLIP_SECONDS * SAMPLE_RATE, measuring=True)
     recordings, truths = zip(
         *(conversation(rng, speech, background, condition) for _ in range(streams)), strict=True
     )  # fmt: skip
-    number, missed, before, unheard, open_behind, false = 0, 0, 0, 0, 0, 0
+    number, missed, before, open_behind, false = 0, 0, 0, 0, 0
+    unheard: list[bool] = []
     delays, errors, end_errors = [], [], []
-    for recording, events, truth in zip(recordings, speech_events(head, recordings, step_ms), truths, strict=True):
-        told = head(_energies(recording))[0, :, 0].exp().tolist()
+    for recording, events, truth in zip(recordings, detector.events(recordings), truths, strict=True):
+        told = detector.told(recording)
         opened = list(zip(events[::2], events[1::2], strict=True))  # the end of the audio is an end of speech, too
         false += sum(all(end.at_ms < a or start.at_ms > b for a, b in truth) for start, end in opened)
         for start, end in truth:
             number += 1
-            unheard += not heard_in(told[start // 40 : end // 40 + 5])
+            if told is not None:
+                unheard.append(not heard_in(told[start // 40 : end // 40 + 5]))
             over = [pair for pair in opened if pair[0].at_ms <= end and pair[1].at_ms >= start]
             if not over:
                 missed += 1
@@ -108,7 +136,8 @@ def starts(
     hours = sum(map(len, recordings)) / SAMPLE_RATE / 3600
     delay, error = np.array(delays or [np.nan]), np.array(errors or [np.nan])
     return Starts(
-        condition, number, round(100 * missed / number, 1), round(100 * unheard / number, 1),
+        condition, number, round(100 * missed / number, 1),
+        round(100 * sum(unheard) / number, 1) if unheard else None,
         round(100 * before / number, 1),
         float(np.median(delay)), float(np.percentile(delay, 90)),
         float(np.median(error)), float(np.percentile(error, 10)), float(np.percentile(error, 90)),
@@ -124,9 +153,12 @@ def _energies(samples: Samples) -> Tensor:
 
 def opening_table(rows: Sequence[Openings]) -> str:
     """Return a table with a line for each kind of sound."""
-    lines = ["| sound | minutes | false openings | an hour | 5 s that let words through |", "|---|---|---|---|---|"]
+    lines = [
+        "| sound | minutes | false starts | per hour | 5 s periods in which words would be shown |",
+        "|---|---|---|---|---|",
+    ]
     lines += [
-        f"| {row.kind} | {row.minutes:.0f} | {row.openings} | {row.an_hour:.1f} | {row.heard_percent:.1f} % |"
+        f"| {row.kind} | {row.minutes:.0f} | {row.openings} | {row.an_hour:.1f} | {_percent(row.heard_percent)} |"
         for row in rows
     ]
     return "\n".join(lines) + "\n"
@@ -140,7 +172,7 @@ def start_table(rows: Sequence[Starts]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row.condition} | {row.starts} | {row.missed_starts_percent:.1f} % | {row.unheard_percent:.1f} % "
+        f"| {row.condition} | {row.starts} | {row.missed_starts_percent:.1f} % | {_percent(row.unheard_percent)} "
         f"| {row.open_before_percent:.1f} % "
         f"| {row.delay_ms_median:.0f} / {row.delay_ms_p90:.0f} ms "
         f"| {row.error_ms_median:+.0f} ({row.error_ms_p10:+.0f} to {row.error_ms_p90:+.0f}) ms "
@@ -148,3 +180,7 @@ def start_table(rows: Sequence[Starts]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} %"
