@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from streamer.bridge.service import Service
 from streamer.transcript import Transcript
 from tests.samples import reference
 from tests.web.conftest import OpenPage
-from tests.web.visitor import doing, drop, said, transcribed, wave_file
+from tests.web.visitor import PATIENCE_MS, doing, drop, said, transcribed, wave_file, written
 
 CONTROLS = ("history-open", "options-open", "keys-open", "programs-open", "file", "speak")
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -188,6 +188,31 @@ async def test_options_are_remembered(open_page: OpenPage) -> None:
     await transcribed(page, "airplane.mp3")
     starts = [json.loads(frame) for frame in sent if '"start"' in frame]
     assert starts[-1] == {"type": "start", "partial_words": True, "written": True}
+
+
+async def test_turns_are_marked(open_page: OpenPage, exact_service: Service) -> None:
+    """With the option for it, a mark shows where somebody had finished, also when the history shows it again."""
+    page = await open_page(f"http://{urlsplit(exact_service.url).netloc}/")
+    await page.click("#options-open")
+    await page.get_by_label("A sentence ends after").select_option("turn")
+    await page.get_by_role("button", name="Done").click()
+    sent: list[str] = []
+    page.on("websocket", lambda websocket: websocket.on("framesent", lambda frame: sent.append(str(frame))))
+    await drop(page, said("the first", "the second", pause_ms=2600))
+    await expect(page.locator("#finals .segment")).to_have_count(2, timeout=PATIENCE_MS)
+    await doing(page, "nothing")
+    assert json.loads(sent[0])["endpoint"] == {"turn": True}
+    marked = page.locator("#finals .segment.turn .words")
+    await expect(marked).to_have_text(["The first", "The second"])
+    assert await mark(page, marked) == '"\u00a0\u00b6" / ""'
+    assert await written(page) == "The first The second"
+    await page.reload()
+    await expect(marked).to_have_text(["The first", "The second"])
+
+
+async def mark(page: Page, marked: Locator) -> str:
+    """What stands behind the words, which nobody copies or reads out."""
+    return str(await marked.first.evaluate("words => getComputedStyle(words, '::after').content"))
 
 
 async def test_a_wish_that_is_refused(open_page: OpenPage) -> None:
@@ -376,13 +401,13 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
         }""",
         sheets,
     )
-    for each, written in zip(sheets, found, strict=True):
+    for each, made in zip(sheets, found, strict=True):
         transcript = Transcript("a.wav")
         for event in (*each, {"type": "done", "audio_ms": 9_000_000}):
             transcript.add(event)
         for format in ("text", "srt", "vtt"):
-            assert written[format] == transcript.render(format), each
-        assert json.loads(written["json"]) == json.loads(transcript.render("json"))
+            assert made[format] == transcript.render(format), each
+        assert json.loads(made["json"]) == json.loads(transcript.render("json"))
 
 
 def segment(dice: random.Random, number: int) -> dict[str, Any]:

@@ -42,9 +42,9 @@ def wave_file(name: str, seconds: float | None = None) -> bytes:
     return file.getvalue()
 
 
-def said(*sentences: str) -> bytes:
+def said(*sentences: str, pause_ms: int = 1300) -> bytes:
     """A recording in which a service of `streamer.testing` recognises these sentences, each as one final."""
-    pieces = [piece for sentence in sentences for piece in (say(sentence), silence(1300))]
+    pieces = [piece for sentence in sentences for piece in (say(sentence), silence(pause_ms))]
     file = io.BytesIO()
     soundfile.write(file, np.concatenate(pieces), SAMPLE_RATE, "PCM_16", format="WAV")
     return file.getvalue()

@@ -63,6 +63,7 @@ export class Settings {
         const options = {partial_words: true};
         if (names.length) options.hotwords = names.slice(0, HOTWORDS_MOST);
         if (endpoint === "off") options.endpoint = "off";
+        else if (endpoint === "turn") options.endpoint = {turn: true};
         else if (endpoint !== USUAL.endpoint) options.endpoint = {after_text_ms: Number(endpoint)};
         if (step !== USUAL.step) options.step_ms = Number(step);
         if (written) options.written = true;

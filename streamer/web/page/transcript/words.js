@@ -76,6 +76,8 @@ export class Words extends EventTarget {
         this.#partial.replaceChildren();
         const paragraph = document.createElement("p");
         paragraph.className = "segment";
+        // The speaker had finished, as far as the service can tell.
+        paragraph.classList.toggle("turn", final.turn !== undefined);
         const at = document.createElement("span");
         [at.className, at.textContent] = ["at", shortClock(final.start_ms)];
         at.ariaHidden = "true";
