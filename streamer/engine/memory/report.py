@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.memory.footprint import Footprint, footprint, reachable
-from streamer.engine.models.acoustic_model import BundleError
+from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.engine.models.streaming_model import ACTIVITY, StreamingModel
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.search.trie_tables import MOST_NODES, MOST_NODES_A_STREAM, TrieTables
@@ -116,10 +116,13 @@ def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) 
 
 
 def _state(model: StreamingModel, slots: int) -> dict[str, Footprint]:
-    """What one slot takes in the state of the model."""
+    """What one slot takes in the state of the model, and in that of its detector of speech."""
     found = {"encoder": Footprint(), ACTIVITY: Footprint()}
-    for name, tensor in model.make_state(slots).items():
-        part = ACTIVITY if name.startswith(ACTIVITY) else "encoder"
+    detector = model.detector(slots) if isinstance(model, AcousticModel) else None
+    tensors = [(name.startswith(ACTIVITY), tensor) for name, tensor in model.make_state(slots).items()]
+    tensors += [(True, tensor) for tensor in (detector.state.values() if detector else ())]
+    for activity, tensor in tensors:
+        part = ACTIVITY if activity else "encoder"
         size = tensor.nbytes // slots
         cpu = tensor.device.type == "cpu"
         found[part] += Footprint(own=size) if cpu else Footprint(device=size)

@@ -24,19 +24,19 @@ class PieceEnergies:
 
     def __init__(self, features: LogMel, slots: int) -> None:
         self._features = features
-        self._recent = features.mean.new_zeros(slots, CONTEXT)
+        self.recent = features.mean.new_zeros(slots, CONTEXT)
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a stream in each of these slots."""
-        self._recent[list(slots)] = 0
+        self.recent[list(slots)] = 0
 
     @torch.inference_mode()
     def compute(self, slots: Sequence[int], pieces: Sequence[NDArray[np.int16]]) -> Tensor:
         """The energies of the next piece of each of these slots: [batch, hops, mels]."""
-        numbers = torch.tensor(slots, device=self._recent.device)
-        samples = torch.from_numpy(np.stack(pieces)).to(self._recent.device).float() / 32768
-        recent = torch.cat((self._recent.index_select(0, numbers), samples), dim=1)
-        self._recent.index_copy_(0, numbers, recent[:, -CONTEXT:])
+        numbers = torch.tensor(slots, device=self.recent.device)
+        samples = torch.from_numpy(np.stack(pieces)).to(self.recent.device).float() / 32768
+        recent = torch.cat((self.recent.index_select(0, numbers), samples), dim=1)
+        self.recent.index_copy_(0, numbers, recent[:, -CONTEXT:])
         return self._features.energies(recent)
 
 
@@ -45,18 +45,18 @@ class PieceActivity:
 
     def __init__(self, network: ActivityNetwork, slots: int) -> None:
         self._network = network
-        self._state: ModelState = network.make_state(slots)
+        self.state: ModelState = network.make_state(slots)
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a stream in each of these slots."""
-        for tensor in self._state.values():
+        for tensor in self.state.values():
             tensor[list(slots)] = 0
 
     @torch.inference_mode()
     def compute(self, slots: Sequence[int], energies: Tensor) -> list[list[float]]:
         """The probabilities of the frames of the next piece of each of these slots."""
         numbers = torch.tensor(slots, device=energies.device)
-        found: list[list[float]] = self._network.step(self._state, numbers, energies)[:, :, 0].exp().tolist()
+        found: list[list[float]] = self._network.step(self.state, numbers, energies)[:, :, 0].exp().tolist()
         return found
 
 
@@ -71,6 +71,11 @@ class SpeechDetector:
     def make(cls, features: LogMel, network: ActivityNetwork, slots: int) -> SpeechDetector:
         """A detector with fresh states."""
         return cls(PieceEnergies(features, slots), PieceActivity(network, slots))
+
+    @property
+    def state(self) -> ModelState:
+        """The state of all slots."""
+        return {"recent": self.energies.recent, **self.activity.state}
 
     def reset(self, slots: Sequence[int]) -> None:
         """Begin a stream in each of these slots."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamer.engine.bundle import load_recogniser
 from streamer.engine.heads.speech_encoder import Sound
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
-from streamer.engine.stream_events import Cut, Final, StreamEvent
+from streamer.engine.stream_events import Cut, Final, Speech, StreamEvent
 from streamer.engine.stream_options import StreamOptions
 from tests.engine.heads.parts import BUNDLE, Parts
 from tests.samples import pcm
@@ -64,13 +64,14 @@ def cut_at(sizes: list[int]) -> list[NDArray[np.int16]]:
     return [AUDIO[start:end] for start, end in pairwise(places)]
 
 
-@pytest.mark.parametrize(("sizes", "flush_at"), [([5120], -1), ([30_000, 1, 7000], 2)])
+@pytest.mark.parametrize(("sizes", "flush_at"), [([1280], 30), ([30_000, 1, 7000], 2)])
 def test_parts_give_the_events_of_the_whole(whole: Recogniser, parts: Parts, sizes: list[int], flush_at: int) -> None:
     """All events are the same, also if a cut lies before steps that the encoder has computed already."""
     chunks = cut_at(sizes)
     expected = recognised(whole, chunks, flush_at)
     assert divided(parts, chunks, flush_at) == expected
     assert sum(isinstance(event, Final) for event in expected) >= 2
+    assert [event.state for event in expected if isinstance(event, Speech)][:2] == ["start", "end"]
     assert parts.encoder.streams.live == parts.activity.streams.live == parts.transcript.live == 0
 
 
@@ -104,10 +105,11 @@ def finals(events: list[StreamEvent]) -> list[str]:
     return [event.text for event in events if isinstance(event, Final)]
 
 
-def test_a_part_that_missed_a_passage_says_so(parts: Parts) -> None:
-    """If a passage did not reach a head, the stream fails instead of hearing wrong words."""
+@pytest.mark.parametrize("size", [1280, 5120])
+def test_a_part_that_missed_a_passage_says_so(parts: Parts, size: int) -> None:
+    """If a passage did not reach a head, a piece or a whole step, the stream fails instead of hearing wrong words."""
     parts.ask(1, NOTHING, {}, start=True)
-    parts.encoder.encode([Sound(1, AUDIO[:5120], {})])  # lost on its way
+    parts.encoder.encode([Sound(1, AUDIO[:size], {})])  # lost on its way
     with pytest.raises(StreamError, match="a part of the stream did not reach this head"):
         parts.ask(1, AUDIO[5120:10_240])
     with pytest.raises(StreamError, match="unknown_stream"):

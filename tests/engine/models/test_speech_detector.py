@@ -1,0 +1,56 @@
+"""The detector of speech gives the same for each stream, whatever else is computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from streamer.engine.models.acoustic_model import read_activity
+from streamer.engine.models.activity_network import ActivityNetwork
+from streamer.engine.models.features import CONTEXT, LogMel
+from streamer.engine.models.speech_detector import SpeechDetector
+from tests.project import ROOT
+from tests.samples import pcm
+
+PIECE = 1280
+AUDIO = np.frombuffer(pcm("quilter.ogg"), np.int16)[: 30 * PIECE]
+
+
+@pytest.fixture(scope="module")
+def network() -> ActivityNetwork:
+    found = read_activity(ROOT / "asr_repo" / "streaming_asr" / "1")
+    assert found is not None
+    return found.eval().requires_grad_(False)
+
+
+def heard(detector: SpeechDetector, slots: list[int], audio: NDArray[np.int16]) -> list[float]:
+    """What the first of these slots hears, in pieces; the others hear other places of the audio."""
+    found: list[float] = []
+    for start in range(0, len(audio), PIECE):
+        pieces = [np.roll(audio, 999 * number)[start : start + PIECE] for number in range(len(slots))]
+        found += detector.compute(slots, pieces)[0]
+    return found
+
+
+def test_pieces_are_heard_as_a_whole(network: ActivityNetwork) -> None:
+    """Pieces one after another, also in company, give what the network says of all of the audio at once."""
+    with_context = np.concatenate([np.zeros(CONTEXT, np.int16), AUDIO])
+    energies = LogMel().energies(torch.from_numpy(with_context).float().unsqueeze(0) / 32768)
+    expected = network(energies)[0, :, 0].exp().tolist()
+    detector = SpeechDetector.make(LogMel(), network, 4)
+    assert max(expected) > 0.9
+    assert heard(detector, [2], AUDIO) == pytest.approx(expected, abs=1e-4)
+    detector.reset([2])
+    assert heard(detector, [2, 0, 3], AUDIO) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_new_stream_inherits_nothing(network: ActivityNetwork) -> None:
+    """After a reset, a slot hears the same as a fresh one, and other slots keep their state."""
+    detector = SpeechDetector.make(LogMel(), network, 2)
+    first = heard(detector, [0], AUDIO)
+    heard(detector, [1], AUDIO[: 10 * PIECE])
+    detector.reset([0])
+    assert heard(detector, [0], AUDIO) == pytest.approx(first, abs=1e-5)
+    assert heard(detector, [1], AUDIO[10 * PIECE :]) == pytest.approx(first[20:], abs=1e-4)
