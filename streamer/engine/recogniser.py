@@ -166,10 +166,10 @@ class Recogniser:
             except StreamError as error:
                 yield index, error
         while running:
-            for index, error in self._hear(running):
+            for index, failure in self._hear(running):
                 del running[index]
                 self.close(chunks[index].stream)
-                yield index, error
+                yield index, failure
             due: dict[int, list[tuple[int, Stream, Any]]] = {}
             finished: dict[int, Stream] = {}
             for index, stream in running.items():

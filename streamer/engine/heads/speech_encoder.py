@@ -168,9 +168,9 @@ class SpeechEncoder:
         while True:
             due: dict[int, list[tuple[_Work, NDArray[np.int16]]]] = {}
             for work in works:
-                if work.passage.failure:
+                if work.passage.failure or work.stream.pieces is None:
                     continue
-                piece = work.stream.pieces and work.stream.pieces.next(work.stream.audio.received)
+                piece = work.stream.pieces.next(work.stream.audio.received)
                 if piece is not None:
                     due.setdefault(len(piece), []).append((work, piece))
             if not due:
