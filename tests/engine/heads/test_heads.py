@@ -13,6 +13,7 @@ from streamer.engine.bundle import load_recogniser
 from streamer.engine.heads.speech_encoder import Sound
 from streamer.engine.recogniser import Chunk, Recogniser, StreamError
 from streamer.engine.stream_events import Cut, Final, Speech, StreamEvent
+from streamer.engine.stream_events import Heard as HeardAudio
 from streamer.engine.stream_options import StreamOptions
 from tests.engine.heads.parts import BUNDLE, Parts
 from tests.samples import pcm
@@ -73,6 +74,15 @@ def test_parts_give_the_events_of_the_whole(whole: Recogniser, parts: Parts, siz
     assert sum(isinstance(event, Final) for event in expected) >= 2
     assert [event.state for event in expected if isinstance(event, Speech)][:2] == ["start", "end"]
     assert parts.encoder.streams.live == parts.activity.streams.live == parts.transcript.live == 0
+
+
+def test_any_chunking_gives_the_same_events(whole: Recogniser) -> None:
+    """Starts and ends of speech come in the same places among all other events, whatever a request brings."""
+    told = [
+        [event for event in recognised(whole, cut_at(sizes)) if not isinstance(event, HeardAudio)]
+        for sizes in ([5120], [700, 30_000, 1])
+    ]
+    assert told[0] == told[1]
 
 
 def test_streams_share_batches(parts: Parts) -> None:
