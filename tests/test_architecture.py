@@ -149,6 +149,7 @@ MOST_MODULES = 12
 
 # Tests of several modules together. Every other test has the name of the module that it tests.
 TESTS_ACROSS_MODULES = {
+    "tests/bridge/session/test_detected_pieces.py",
     "tests/bridge/session/test_generated_faults.py",
     "tests/bridge/session/test_generated_losses.py",
     "tests/bridge/session/test_generated_sessions.py",

@@ -1,0 +1,73 @@
+"""Sessions of a model that detects speech in pieces: any division and any loss, and no event of speech comes twice."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from streamer.bridge.session.stream import Request
+from streamer.engine.recogniser import Recogniser, StreamError
+from streamer.engine.search.greedy_search import GreedySearch
+from streamer.testing.exact_speech import UNITS
+from streamer.wire.model_events import ModelEvent, Opened
+from tests.bridge.session.generated_speech import letters, talk
+from tests.bridge.session.simulation import SLOTS, Speaker, World
+from tests.engine.exact_streams import HearingModel, LoudDetector
+
+SLACK_MS = 160  # after a loss, the detector has no memory of what was before the cut
+
+
+class HearingWorld(World):
+    """A world whose recogniser detects speech in pieces, and says so."""
+
+    def _made(self) -> Recogniser:
+        searches = {"lexicon": GreedySearch(UNITS, SLOTS)}
+        return Recogniser(HearingModel(), searches, slots=SLOTS, detector=LoudDetector(SLOTS), idle_limit_s=1e9)
+
+    def _compute(self, speaker: Speaker, stream: int, request: Request) -> list[ModelEvent] | StreamError:
+        events = super()._compute(speaker, stream, request)
+        if request.start and not isinstance(events, StreamError):
+            events.insert(0, Opened(piece_ms=self._recogniser.piece_ms(speaker.sequences[stream])))
+        return events
+
+
+def session(audio: bytes, options: dict[str, Any], sizes: list[int], dice: random.Random | None = None) -> Speaker:
+    """A session that sends its audio in portions of these sizes. With `dice`, its sequence is lost now and then."""
+    world = HearingWorld()
+    speaker = world.add(audio, options)
+    size = itertools.cycle(sizes)
+    while speaker.place < len(audio):
+        world.say(speaker, next(size))
+        world.ask(speaker)
+        if dice is not None and dice.random() < 0.05:
+            world.forget(speaker)
+        world.answer(speaker)
+        world.later(0.05)
+    world.end()
+    return speaker
+
+
+def speech(speaker: Speaker) -> list[tuple[str, int]]:
+    return [(event["state"], event["at_ms"]) for event in speaker.told if event["type"] == "speech"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_speech_is_told_once(seed: int) -> None:
+    """Any division of the audio gives the same events; after losses none is missing, doubled, or at another place."""
+    dice = random.Random(seed)
+    text, audio = talk(seed)[seed % 3]
+    options = {"step_ms": (160, 320, 640)[seed % 3], "endpoint": {"longest_ms": 6000}}
+    whole = session(audio, options, [32_000])
+    expected = speech(whole)
+    assert [state for state, _ in expected] == ["start", "end"] * (len(expected) // 2)
+    assert len(expected) >= 2
+    assert speech(session(audio, options, [640, 3200, 2])) == expected
+    lossy = session(audio, options, [1280, 6400, 32], dice)
+    assert lossy.faults
+    found = speech(lossy)
+    assert [state for state, _ in found] == [state for state, _ in expected]
+    assert all(abs(at - place) <= SLACK_MS for (_, at), (_, place) in zip(found, expected, strict=True))
+    assert letters(lossy) == letters(whole) == text.replace(" ", "")
