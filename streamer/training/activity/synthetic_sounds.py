@@ -23,7 +23,8 @@ def music(rng: Generator, samples: int) -> Audio:
     """Make a few bars of music: some of chords, arpeggios, bass, melody and drums, each with its own timbre."""
     beat = int(60 / rng.uniform(60, 170) * SAMPLE_RATE)
     scale, root = SCALES[rng.integers(len(SCALES))], rng.uniform(40, 58)
-    parts = {name for name in ("chords", "arpeggio", "bass", "melody", "drums") if rng.random() < 0.5} or {"chords"}
+    # In a fixed order: that of a set differs from process to process.
+    parts = [name for name in ("chords", "arpeggio", "bass", "melody", "drums") if rng.random() < 0.5] or ["chords"]
     timbres = {name: _timbre(rng) for name in parts}
     mixed = np.zeros(samples + SAMPLE_RATE, np.float32)
     for number, start in enumerate(range(0, samples, beat)):
