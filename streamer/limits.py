@@ -6,7 +6,7 @@ service waits and how much it accepts; the bridge uses these values, and `stream
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 # --- What a session may ask for ---
 
@@ -71,6 +71,17 @@ RESOLVE_BOUNDS_S: Final = (0.1, 3600.0)
 # minute of audio. A stream that gets no audio for longer is moved as if the Triton had failed.
 RETIRE_LIMIT_S: Final = 120.0
 RETIRE_BOUNDS_S: Final = (0.0, 3600.0)
+
+
+class InstanceBounds(NamedTuple):
+    """How few and how many instances a model has, if their number follows the load."""
+
+    fewest: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.fewest}-{self.most}"
+
 
 # Characters of hotwords that are prepared for one caller in a minute. A key gets three lists of the greatest length.
 HOTWORDS_PER_KEY: Final = 36_000

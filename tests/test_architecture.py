@@ -54,6 +54,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.bridge.states", "streamer.bridge.upstreams", "streamer.limits", "streamer.triton"),
         "streamer.wire",
     ),
+    # It follows the load of the sessions.
+    "streamer.bridge.scaling": (
+        *("streamer.bridge.states", "streamer.bridge.telemetry", "streamer.bridge.upstreams", "streamer.limits"),
+    ),
     # What has a recording and a session together.
     "streamer.bridge.uploads": (*("streamer.audio", "streamer.bridge", "streamer.triton", "streamer.wire"),),
     # What has a dialect and a session together.

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from streamer.bridge.access.port_policy import PortPolicy
+from streamer.bridge.scaling.instance_count import InstanceCount
 from streamer.bridge.server import BridgeServer
 from streamer.bridge.session.deadlines import Limits
 from streamer.bridge.telemetry.metrics import EVENT_LOOP, Metrics
@@ -20,7 +21,7 @@ from streamer.bridge.telemetry.traces import Tracing
 from streamer.bridge.upstreams.models import Models
 from streamer.bridge.upstreams.pool import UpstreamPool
 from streamer.bridge.upstreams.tritons import Tritons
-from streamer.limits import DEFAULT_MODEL, RESOLVE_EVERY_S
+from streamer.limits import DEFAULT_MODEL, RESOLVE_EVERY_S, InstanceBounds
 from streamer.triton import MODEL
 from streamer.triton.dialer import PLAIN, Dialer
 from streamer.triton.server import TritonServer
@@ -48,16 +49,19 @@ class Service:
         tracing: Tracing | None = None,
         models: Mapping[str, str] | None = None,
         resolve_s: float = RESOLVE_EVERY_S,
+        instances: InstanceBounds | None = None,
     ) -> None:
         """`sessions`: the most sessions, or a function that measures it once the Tritons are ready; by default, as many
         as the models have slots. `models`: Triton models by public name, including `default`. `grace`: see
-        BridgeServer.stop().
+        BridgeServer.stop(). `instances`: how few and how many instances each model has, following the load. For that,
+        the TritonServer must be resizable.
         """
         self.metrics = Metrics(tracing)
         tritons = [triton] if isinstance(triton, (TritonServer, str)) else triton
         self.models = Models(Tritons(tritons, dial or PLAIN, resolve_s), models or {DEFAULT_MODEL: MODEL})
         self._sessions = sessions
         self._grace = grace
+        self._instances = instances
         self._server = BridgeServer(host, port, self.models, self.metrics, limits, policy)
         self._exit = AsyncExitStack()
 
@@ -107,12 +111,27 @@ class Service:
         self.metrics.recognisers_ready.set_function(lambda: self.models.tritons_ready)
         # This call ends sessions before their links. The call above is for a start that failed half-way.
         self._exit.push_async_callback(self._server.stop, self._grace)
-        if callable(self._sessions):
-            self._server.admission.open(self.models, carried=await self._sessions(self.models.default))
+        sessions = await self._sessions(self.models.default) if callable(self._sessions) else self._sessions
+        # What was measured grows and shrinks with the Tritons, but not with instances: those share the same processors.
+        if callable(self._sessions) and self._instances is None:
+            self._server.admission.open(self.models, carried=sessions)
         else:
-            self._server.admission.open(self.models, self._sessions)
+            self._server.admission.open(self.models, sessions)
+        if self._instances is not None:
+            self._follow_load(self._instances)
+
+    def _follow_load(self, bounds: InstanceBounds) -> None:
+        counts = [InstanceCount(pool, bounds, self.metrics) for pool in self.models.pools.values()]
+        self.metrics.instances = lambda: {count.name: count.numbers for count in counts}
+        for count in counts:
+            self._exit.push_async_callback(_cancelled, asyncio.create_task(count.follow()))
 
     def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         message = str(context.get("message", "something failed"))
         error = context.get("exception") or RuntimeError(message)
         self.metrics.failures(EVENT_LOOP).report("the event loop was told of a failure", error, detail=message)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -42,15 +42,23 @@ class Capacities:
 
     def get(self, circumstances: Mapping[str, Any]) -> int | None:
         """Return the number of sessions under these circumstances, if it is known."""
-        sessions = self._read().get(_key(circumstances), {}).get("sessions")
+        sessions = self.recall(circumstances).get("sessions")
         return sessions if isinstance(sessions, int) and sessions > 0 else None
 
     def put(self, circumstances: Mapping[str, Any], sessions: int) -> bool:
         """Remember the number. False if the file cannot be written."""
+        return self.remember(circumstances, {"sessions": sessions})
+
+    def recall(self, circumstances: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return all that was measured under these circumstances; empty if it is not known."""
+        return self._read().get(_key(circumstances), {})
+
+    def remember(self, circumstances: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+        """Remember what was measured. False if the file cannot be written."""
         known = self._read()
         known.pop(_key(circumstances), None)
         measured = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        known[_key(circumstances)] = {"sessions": sessions, "measured": measured, **circumstances}
+        known[_key(circumstances)] = {**found, "measured": measured, **circumstances}
         for oldest in list(known)[:-MOST_REMEMBERED]:
             del known[oldest]
         # Written beside the file and then renamed, so a reader gets either the old file or the new one.

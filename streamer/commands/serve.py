@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ from streamer.commands.arguments.parser import USAGE
 from streamer.commands.arguments.serve import add_setting_arguments, given_flags
 from streamer.distribution import install_command
 from streamer.library.model_library import ModelLibrary
-from streamer.limits import DEFAULT_MODEL
+from streamer.limits import DEFAULT_MODEL, InstanceBounds
 from streamer.settings.configuration import Configuration, configure
 from streamer.settings.printing import as_toml
 from streamer.settings.serve import ServeSettings
@@ -35,6 +35,7 @@ EXAMPLES: Final = """\
 examples:
   streamer serve                          for programs and pages on this machine: http://127.0.0.1:8080
   streamer serve --port 9000 --sessions auto   no more sessions than this machine can serve
+  streamer serve --instances 1-4          more processes of the model while many speak
   streamer key alice >> keys
   streamer serve --host 0.0.0.0 --keys keys --tls-cert cert.pem   for other machines, with a key
   streamer serve --triton gpu1:8001,gpu2:8001                     in front of Tritons that run already
@@ -69,6 +70,9 @@ def run(options: argparse.Namespace) -> int:
         if settings.repository and settings.triton:
             named = configuration.named("repository")
             raise PortPolicyError(f"{named} is only for the embedded Triton: it cannot be combined with --triton.")
+        if isinstance(settings.instances, InstanceBounds) and settings.triton:
+            named = configuration.named("instances")
+            raise PortPolicyError(f"{named} can be a range only for the embedded Triton, not with --triton.")
         models = _models(configuration)
     except (SettingsError, PortPolicyError, TritonError) as error:
         for sentence in str(error).splitlines():
@@ -93,14 +97,26 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
     from streamer.triton.server import TritonServer
 
     triton = tracing = None
+    bounds = settings.instances if isinstance(settings.instances, InstanceBounds) else None
+    instances = settings.instances if bounds is None else bounds.fewest
+    if bounds is not None and isinstance(settings.sessions, str):
+        instances = bounds.most  # how many sessions the processors carry is measured with all of them
     hurrying: list[asyncio.Future[None]] = []
     if not settings.triton:
         folder = settings.repository or asr_repository()
         slots = settings.slots or _slots(settings)
         folders = {served.model: served.folder for served in models.values() if served.folder is not None}
         names = [served.model for served in models.values()]
+        if bounds is not None:
+            _check_memory([folders.get(name, folder / name) for name in names], folder, bounds, slots)
         triton = TritonServer(
-            folder, models=names, folders=folders, instances=settings.instances, slots=slots, private=True
+            folder,
+            models=names,
+            folders=folders,
+            instances=instances,
+            slots=slots,
+            resizable=bounds is not None,
+            private=True,
         )
         triton.start()
     try:
@@ -120,7 +136,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
         if isinstance(settings.sessions, str):
             measured = models[DEFAULT_MODEL]
             if triton is not None:
-                known = circumstances(measured.folder or folder / measured.model, settings.instances, slots)
+                known = circumstances(measured.folder or folder / measured.model, instances, slots)
             else:
                 known = None
             sessions = Finding(known)
@@ -145,6 +161,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
             tracing=tracing,
             models={name: served.model for name, served in models.items()},
             resolve_s=settings.resolve_every,
+            instances=bounds,
         )
 
         async def stay(supervisor: SupervisorMessages) -> None:
@@ -229,7 +246,20 @@ def _slots(settings: ServeSettings) -> int | None:
         return None
     if isinstance(settings.sessions, str):
         return SLOTS
-    return slots_for(settings.sessions, settings.instances or 1)
+    most = settings.instances.most if isinstance(settings.instances, InstanceBounds) else settings.instances
+    return slots_for(settings.sessions, most or 1)
+
+
+def _check_memory(models: Sequence[Path], repository: Path, bounds: InstanceBounds, slots: int | None) -> None:
+    """Raise TritonError if the most instances of a model do not fit in the memory, or their number cannot change."""
+    from streamer.capacity.instance_limit import check_instances
+    from streamer.graphs.model_folder import holds_graphs
+    from streamer.triton.model_config import model_config, set_apart
+
+    for model in models:
+        if not holds_graphs(model):
+            set_apart(model_config(model), bounds.most)
+        check_instances(model, repository, bounds.most, slots)
 
 
 def _fail(reason: object) -> int:

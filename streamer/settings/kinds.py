@@ -12,8 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from streamer.limits import InstanceBounds
+
 LONGEST_SHOWN: Final = 80
+MOST_INSTANCES: Final = 1024
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
+_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 # A password in an address, and an API key given by mistake where a file is expected.
 _SECRETS: Final = ((re.compile(r"://[^/@\s]*@"), "://…@"), (re.compile(r"\bstreamer_[\w-]{20,}"), "streamer_…"))
 
@@ -168,6 +172,33 @@ class Whole(Number):
 
     kind = int
     name = "a whole number"
+
+
+class Instances(Kind):
+    """A number of instances, or how few and how many there may be, as in 1-4."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a number from 1 to {MOST_INSTANCES}, or a range such as 1-4", "N|N-M")
+
+    def of_text(self, text: str) -> int | InstanceBounds:
+        """Read a number or a range. A range of one number is that number."""
+        found = _RANGE.fullmatch(text)
+        fewest, most = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= fewest <= most <= MOST_INSTANCES:
+            raise self.wrong(shown_text(text))
+        return InstanceBounds(fewest, most) if fewest < most else fewest
+
+    def of_toml(self, value: object, folder: Path) -> int | InstanceBounds:
+        """Read a number, or a range as a string."""
+        if type(value) is int and 1 <= value <= MOST_INSTANCES:
+            return value
+        if type(value) is not str or not _RANGE.fullmatch(value):
+            raise self.wrong(shown_toml(value))
+        return self.of_text(value)
+
+    def to_toml(self, value: Any) -> str:
+        """Write a number, or a range as a string."""
+        return toml_string(str(value)) if isinstance(value, InstanceBounds) else str(value)
 
 
 class Switch(Kind):

@@ -32,8 +32,9 @@ from streamer.limits import (
     SHORTEST_LIMIT_S,
     START_LIMIT_S,
     UPLOAD_BOUNDS,
+    InstanceBounds,
 )
-from streamer.settings.kinds import COUNT, PORT, Choice, FilePath, ListOf, Number, Switch, Text, Whole
+from streamer.settings.kinds import COUNT, PORT, Choice, FilePath, Instances, ListOf, Number, Switch, Text, Whole
 from streamer.settings.served_models import ModelList, ServedModel
 from streamer.settings.setting import Setting, setting, settings_of
 from streamer.triton import MODEL
@@ -87,12 +88,13 @@ class ServeSettings:
         unset="the repository shipped with Streamer",
         example='"/srv/models"',
     )
-    instances: int | None = setting(
-        COUNT,
+    instances: int | InstanceBounds | None = setting(
+        Instances(),
         _RECOGNISER,
-        "The number of instances of each model; each is a process.",
+        "The number of instances of each model; each is a process. With a range such as 1-4 the number follows the "
+        "load (docs/how-to/operations.md).",
         unset="as in the model's config.pbtxt",
-        example="2",
+        example='"1-4"',
     )
     slots: int | None = setting(
         COUNT,

@@ -77,6 +77,30 @@ def configured(
     return changed
 
 
+def set_apart(config: ModelConfig, instances: int) -> ModelConfig:
+    """Copy a configuration so that each instance is a group of its own: MODEL_0, MODEL_1 and so on.
+
+    If only the groups of a loaded model change, Triton keeps the instances whose group stays, with their sequences.
+    Groups that differ only in their name are the same to Triton, and then it chooses itself which instance goes. So
+    each has another priority, which Triton uses for nothing else unless it limits the rate (`--rate-limit`).
+    """
+    changed = configured(config, instances=1) if len(config.instance_group) < 2 else configured(config)
+    if changed.HasField("ensemble_scheduling"):
+        raise TritonError(f"{config.name} is an ensemble: the number of its instances cannot follow the load")
+    own = _messages().ModelInstanceGroup()
+    own.CopyFrom(changed.instance_group[0])
+    del changed.instance_group[:]
+    for number in range(instances):
+        own.name, own.rate_limiter.priority = group_name(config.name, number), number + 1
+        changed.instance_group.add().CopyFrom(own)
+    return changed
+
+
+def group_name(model: str, number: int) -> str:
+    """Return the name of a group of instances. Triton adds `_` and a number for each instance in it."""
+    return f"{model}_{number}"
+
+
 def instance_kind(config: ModelConfig) -> str:
     """Return where the instances compute, in Triton's words: KIND_AUTO (a GPU if available), KIND_CPU or KIND_GPU."""
     kinds = {group.kind for group in config.instance_group} or {0}

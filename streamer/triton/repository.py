@@ -9,9 +9,10 @@ from pathlib import Path
 from streamer.graphs.model_folder import holds_graphs
 from streamer.shipped import shipped
 from streamer.triton import MODEL, TritonError
-from streamer.triton.model_config import CONFIG, config_text, configured, model_config
+from streamer.triton.model_config import CONFIG, config_text, configured, model_config, set_apart
 
 VERSION = "1"
+COMPILED = "__pycache__"
 BUNDLE = "bundle"  # the parameter that names the folder with the weights
 _ADAPTER = "from streamer.adapters.public_model import TritonPythonModel as TritonPythonModel\n"
 
@@ -96,6 +97,33 @@ def linked_model(
         if path.name != CONFIG:
             (copy / path.name).symlink_to(path)
     (copy / CONFIG).write_text(config_text(changed), encoding="utf-8")
+
+
+def make_resizable(copy: Path, instances: int) -> None:
+    """Change a model of links so that the number of its instances can be changed while it runs.
+
+    Triton keeps the instances of a loaded model only if nothing in its folder has changed. Python would create a folder
+    for compiled modules there, so a file stands in its place.
+    """
+    config = set_apart(model_config(copy), instances)
+    _unlink_folder(copy, CONFIG)
+    for version in list(copy.iterdir()):
+        if version.is_dir() and version.name.isdecimal():
+            _unlink_folder(version, COMPILED)
+            (version / COMPILED).touch()
+    (copy / CONFIG).write_text(config_text(config), encoding="utf-8")
+
+
+def _unlink_folder(link: Path, without: str) -> None:
+    """Replace a link to a folder by a folder of links to its files, except one of them."""
+    if not link.is_symlink():
+        return
+    folder = link.resolve()
+    link.unlink()
+    link.mkdir()
+    for path in folder.iterdir():
+        if path.name != without:
+            (link / path.name).symlink_to(path)
 
 
 def _public_model(folder: Path, copy: Path, *, instances: int | None, slots: int | None) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from streamer.shipped import PACKAGE
 from streamer.triton import TritonError, server_folder
 from streamer.triton.installation import Installation, find_tritonserver
-from streamer.triton.repository import linked_copy, linked_model, models_in
+from streamer.triton.repository import linked_copy, linked_model, make_resizable, models_in
 from streamer.triton.server_process import NEVER_READY, Endpoints, ServerProcess, loopback_ports, sockets_in, words_of
 
 __all__ = ["TritonError", "TritonServer", "find_tritonserver"]
@@ -52,6 +52,7 @@ class TritonServer:
         folders: Mapping[str, Path] | None = None,
         instances: int | None = None,
         slots: int | None = None,
+        resizable: bool = False,
         private: bool = False,
         ready_timeout: float = 60.0,
         grace: float = 5.0,
@@ -60,6 +61,7 @@ class TritonServer:
         """Load `models` (by default all of the repository). `folders` has the models that are elsewhere, by name.
 
         `instances` and `slots` (sequences of an instance) replace the numbers in the models' config.pbtxt.
+        `resizable`: the number of instances can be changed while the server runs.
         `private`: only our user can connect, at sockets in its folder. Otherwise all users of this machine can, at its
         ports. `grace`: how long stop() waits for requests in flight and open sequences. `log`: a file to append to.
         """
@@ -67,6 +69,8 @@ class TritonServer:
         self._models = tuple(models) if models is not None else models_in(self._repository)
         self._folders = folders or {}
         self._instances, self._slots, self._private = instances, slots, private
+        # The present number of instances of each model, if it can be changed.
+        self._resizable, self._resized = resizable, dict.fromkeys(self._models, instances or 1)
         self._ready_timeout, self._grace, self._log = ready_timeout, grace, log
         self._running: ServerProcess | None = None
         self._lock = threading.Lock()  # over changes of _running
@@ -144,15 +148,33 @@ class TritonServer:
             raise TritonError(f"there is no model {model} in {self._repository}")
         if self._is_copied:
             self._link(folder, running.folder / COPY / model)
+            self._make_resizable(running.folder / COPY / model)
         running.control(model, "load")
         server_folder.close_regions(running.folder)
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
+        self._resized[model] = self.instances(model) or 1
+
+    def instances(self, model: str) -> int | None:
+        """Return how many instances a start would give this model; None if that cannot be changed."""
+        if not self._resizable:
+            return None
+        # A model that replaces another one while the server runs needs as many.
+        return self._resized.get(model) or max(self._resized.values(), default=1)
+
+    def note_instances(self, model: str, instances: int) -> None:
+        """Note that the number was changed, for another start."""
+        self._resized[model] = instances
+
+    def close_regions(self) -> None:
+        """Close the shared memory of new instances to other users. Usually it is closed already."""
+        server_folder.close_regions(self._started().folder)
 
     def unload(self, model: str) -> None:
         """Unload a model while the server runs. Its sequences are lost. TritonError if it stays loaded."""
         with self._lock:
             self._models = tuple(other for other in self._models if other != model)
+        self._resized.pop(model, None)
         self._started().control(model, "unload")
 
     # If a port is taken, the server starts again on others. So the addresses are final once wait_ready() has returned.
@@ -224,7 +246,7 @@ class TritonServer:
     @property
     def _is_copied(self) -> bool:
         """Whether the server gets a repository of links instead of the given one."""
-        return bool(self._folders) or self._instances is not None or self._slots is not None
+        return bool(self._folders) or self._resizable or self._instances is not None or self._slots is not None
 
     def _link(self, model: Path, copy: Path) -> None:
         linked_model(model.resolve(), copy, instances=self._instances, slots=self._slots)
@@ -237,7 +259,13 @@ class TritonServer:
         linked_copy(self._repository, copy, self._models, instances=self._instances, slots=self._slots)
         for name, model in self._folders.items():
             self._link(model, copy / name)
+        for name in self._models:
+            self._make_resizable(copy / name)
         return copy
+
+    def _make_resizable(self, copy: Path) -> None:
+        if (instances := self.instances(copy.name)) is not None:
+            make_resizable(copy, instances)
 
 
 def _command(

@@ -93,6 +93,10 @@ MESSAGES: Final = (
 # Why the port cut off a connection: too many were opening, its TLS failed, or it sent or read too slowly.
 DROPS: Final = ("not_read", "proxy_header", "tls", "too_many", "too_slow")
 
+# What became of the number of a model's instances.
+RAISED, LOWERED, FAILED = "raised", "lowered", "failed"
+CHANGES: Final = (RAISED, LOWERED, FAILED)
+
 # The parts of the service in which unexpected failures are counted.
 HTTP, SESSION, CONTROL, EVENT_LOOP = "http", "session", "control", "event_loop"
 PARTS: Final = (CONTROL, EVENT_LOOP, HTTP, SESSION)
@@ -116,6 +120,10 @@ class LiveSession(Protocol):
     @property
     def protocol(self) -> str:
         """One of PROTOCOLS."""
+
+    @property
+    def model(self) -> str:
+        """The public name of its model."""
 
     @property
     def state(self) -> str:
@@ -169,6 +177,8 @@ class Metrics:
         registry.register(_Sessions(self.live))
         # How many sequences sessions hold, by public name and Triton model. The operator chooses these names.
         self.held: Callable[[], Mapping[str, Mapping[str, int]]] = dict
+        # How many instances each public model has and should have, if the number follows the load.
+        self.instances: Callable[[], Mapping[str, tuple[int, int]]] = dict
         registry.register(_Models(self))
         # How many connections there are in each state.
         self.connections: Callable[[], Mapping[str, int]] = dict
@@ -201,6 +211,8 @@ class Metrics:
         self.sequences = gauge("sequences", "Sequences that sessions hold: one each, or one for each channel.")
         self.recognisers = gauge("recognisers", "Tritons that the service knows.")
         self.recognisers_ready = gauge("recognisers_ready", "Tritons where every model passed a probe just now.")
+        text = "Changes of the number of a model's instances."
+        self.instance_changes = words("instance_changes", text, "change", CHANGES)
         # How sessions began and ended.
         self.sessions_opened = counter("sessions_opened", "Sessions that became ready.")
         self.sessions_ended = words("sessions_ended", "Sessions that ended after they were ready.", "reason", REASONS)
@@ -284,6 +296,12 @@ class _Models(Collector):
             for model, number in models.items():
                 held.add_metric([name, model], number)
         yield held
+        loaded = GaugeMetricFamily("streamer_instances", "Instances of a model that are loaded.", labels=["name"])
+        wanted = GaugeMetricFamily("streamer_instances_wanted", "Instances that the load asks for.", labels=["name"])
+        for name, numbers in self._metrics.instances().items():
+            for family, number in zip((loaded, wanted), numbers, strict=True):
+                family.add_metric([name], number)
+        yield from (loaded, wanted)
 
 
 class _Connections(Collector):

@@ -48,6 +48,11 @@ class SessionMetrics:
         metrics.live.add(self)
 
     @property
+    def model(self) -> str:
+        """The public name of its model."""
+        return self.session.start.model
+
+    @property
     def state(self) -> str:
         """The state of its client's side, or that the client is parked."""
         return PARKED if self.session.parked else self.session.state.value

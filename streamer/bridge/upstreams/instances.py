@@ -16,7 +16,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[impo
 
 from streamer.triton.dialer import Dialer
 from streamer.triton.link import Link, LinkError, Overdue, Sequence
-from streamer.wire.model_events import ModelEvent
+from streamer.wire.model_events import ModelEvent, Opened
 
 _DEAD: Final = re.compile(r"Stub process '([^']*)' is not healthy")
 MOST_AT_ONCE: Final = 256
@@ -26,6 +26,11 @@ CONFIG_LIMIT_S: Final = 5.0
 SILENT_LIMIT_S: Final = 30.0
 LONGEST_SILENT_LIMIT_S: Final = 300.0
 _starting: set[asyncio.Task[None]] = set()  # tasks that end sequences which are not needed any more
+
+
+def instance_of(events: Iterable[ModelEvent]) -> str:
+    """Return the name of the instance that opened a sequence; empty if the model does not report names."""
+    return next((event.instance or "" for event in events if isinstance(event, Opened)), "")
 
 
 def has_died(error: LinkError) -> bool:
@@ -40,6 +45,7 @@ class Instances:
         self.dead: set[str] = set()
         self.dead_since: float | None = None  # when that was noticed
         self._known: set[str] = set()
+        self._leaving: dict[str, float] = {}  # the groups of those that are being removed, and until when
 
     def answered(self, names: Iterable[str]) -> None:
         """Note that these instances live."""
@@ -48,17 +54,68 @@ class Instances:
         if not self.dead:
             self.dead_since = None
 
+    def remove(self, groups: Iterable[str], until: float) -> None:
+        """Note that Triton removes the instances of these groups. Their sequences must have left them by then."""
+        self._leaving.update(dict.fromkeys(groups, until))
+        self._known = {name for name in self._known if self.leaves_at(name) is None}
+        self.dead = {name for name in self.dead if self.leaves_at(name) is None}
+        if not self.dead:
+            self.dead_since = None
+
+    def bring(self, groups: Iterable[str]) -> None:
+        """Note that these groups get instances, perhaps again."""
+        for group in groups:
+            self._leaving.pop(group, None)
+
+    def leaves_at(self, name: str) -> float | None:
+        """Return until when the sequences of this instance must have left it; None if it stays."""
+        return self._leaving.get(name.rpartition("_")[0])
+
     def failed(self, message: str) -> bool:
         """Note a failed request. Returns whether its message means that an instance has died while others live.
 
         The instances of another step of an ensemble cannot take its place.
         """
         found = _DEAD.search(message)
+        if found and self.leaves_at(found[1]) is not None:
+            return True
         if found is None:
             return False
         self.dead.add(found[1])
         self._known.add(found[1])
         return any(_model(name) == _model(found[1]) for name in self._known - self.dead)
+
+
+class Places:
+    """The holders of slots, and the instance that has the sequence of each."""
+
+    def __init__(self) -> None:
+        self.instances: dict[object, str] = {}  # empty until it is known
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    def add(self, holder: object) -> None:
+        """Add a holder."""
+        self.instances[holder] = ""
+        self._none.clear()
+
+    def place(self, holder: object, instance: str) -> None:
+        """Note the instance of a holder, if it has not left meanwhile."""
+        if holder in self.instances:
+            self.instances[holder] = instance
+
+    def discard(self, holder: object) -> None:
+        """Remove a holder. It may be called again."""
+        self.instances.pop(holder, None)
+        if not self.instances:
+            self._none.set()
+
+    async def gone(self) -> None:
+        """Wait until there are no holders."""
+        await self._none.wait()
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,26 @@ class UpstreamPool:
         return None if upstream is None else Reservation(upstream, options, self._choose)
 
     @property
+    def instances(self) -> int | None:
+        """How many instances the model has at the embedded Triton; None if their number cannot be changed."""
+        return next((number for upstream in self._present if (number := _instances(upstream)) is not None), None)
+
+    @property
+    def leaving(self) -> int:
+        """How many sequences have not left an instance that is being removed."""
+        return sum(upstream.leaving for upstream in self._present)
+
+    async def resize(self, instances: int, limit_s: float = RETIRE_LIMIT_S) -> None:
+        """Change that number. TritonError or LinkError if that fails; then it stays as it was.
+
+        The streams of an instance that goes move at their next cut, or after the limit as if the Triton had failed.
+        """
+        async with self._changing:
+            for upstream in self._present:
+                if _instances(upstream) is not None:
+                    await upstream.resize(instances, limit_s)
+
+    @property
     def _present(self) -> list[Upstream]:
         return list(self._upstreams.values())
 
@@ -202,6 +222,10 @@ class UpstreamPool:
         async with self._changing:
             if not self._in_use(model):  # otherwise a roll has brought it back meanwhile
                 await upstream.supervisor.unload(model)
+
+
+def _instances(upstream: Upstream) -> int | None:
+    return upstream.supervisor.instances(upstream.model)
 
 
 async def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.upstreams.instances import begin_past_the_dead
+from streamer.bridge.upstreams.instances import begin_past_the_dead, instance_of
 from streamer.triton.link import Link, LinkError
-from streamer.wire.model_events import Heard, ModelEvent, Opened
+from streamer.wire.model_events import Heard, ModelEvent
 
 log = Log("streamer.bridge")
 
@@ -28,8 +28,8 @@ class Probe:
     def __init__(self, link: Link, instances: int = 1) -> None:
         self.failure: LinkError | None = None  # the error of the last probe, if it failed
         self.reached: set[str] = set()  # the instances that answered the last successful probe
+        self.instances = instances
         self._link = link
-        self._instances = instances
         self._succeeded_at = float("-inf")
 
     @property
@@ -41,7 +41,7 @@ class Probe:
         """Send sequences through the model. False if one of them failed or was not answered in time."""
         # Triton gives a new sequence to the instance with the lowest free slot. So as many sequences at once as there
         # are instances reach all of them, except busy ones, whose sessions notice a failure themselves.
-        sequences = [self._link.sequence() for _ in range(self._instances)]
+        sequences = [self._link.sequence() for _ in range(self.instances)]
         try:
             first = await asyncio.gather(*(sequence.send(_AUDIO, timeout=limit_s) for sequence in sequences))
             last = await asyncio.gather(*(sequence.send(end=True, timeout=limit_s) for sequence in sequences))
@@ -53,7 +53,7 @@ class Probe:
             self.failure = error
         else:
             self.failure = None
-            self.reached = {_instance(events) for events in first}
+            self.reached = {instance_of(events) for events in first}
             self._succeeded_at = time.monotonic()
         finally:
             for sequence in sequences:
@@ -72,14 +72,9 @@ class Probe:
         except LinkError as error:
             self.failure = error
             return False
-        self.reached = {_instance(first)}
+        self.reached = {instance_of(first)}
         self._succeeded_at = time.monotonic()
         return True
-
-
-def _instance(events: Sequence[ModelEvent]) -> str:
-    """Return the name of the instance that answered; empty if the model does not report names."""
-    return next((event.instance or "" for event in events if isinstance(event, Opened)), "")
 
 
 def _check(events: Sequence[ModelEvent]) -> None:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from streamer.bridge.states import States
-from streamer.bridge.upstreams.instances import begin_past_the_dead
+from streamer.bridge.upstreams.instances import begin_past_the_dead, instance_of
 from streamer.bridge.upstreams.patience import PREPARING_S
 from streamer.bridge.upstreams.upstream import Upstream
 from streamer.triton.link import ConnectionLost, LinkError, Overdue
@@ -49,8 +49,9 @@ class Reservation:
 
     @property
     def leaving(self) -> bool:
-        """Whether the stream must move elsewhere as soon as it can, and another upstream has room."""
-        return self._upstream.retiring and self._choose(self._upstream) is not None
+        """Whether the stream must move elsewhere as soon as it can, and there is room for it."""
+        upstream = self._upstream
+        return upstream.sheds(self) or (upstream.retiring and self._choose(upstream) is not None)
 
     async def begin(self, options: Mapping[str, Any]) -> list[ModelEvent]:
         """Start a sequence and return its first events. A later sequence goes elsewhere if possible. LinkError.
@@ -72,6 +73,8 @@ class Reservation:
         # Closing a link ends its sequences. That must look like a lost connection, not like a mistake of the caller.
         if not link.alive:
             raise ConnectionLost("the link was closed")
+        if upstream.overstays(self):
+            raise ConnectionLost("its instance is being removed")
         asked, patience_s = time.monotonic(), upstream.answer_limit_s
         opening = self._states.now is not SlotState.ACCEPTED and not (audio or flush or end)
         preparing = opening and bool(self._sequence_options.get("hotwords"))
@@ -88,6 +91,8 @@ class Reservation:
             upstream.doubt(link, error, certain=silent)
             raise
         now = time.monotonic()
+        if opening:
+            upstream.place(self, instance_of(events))
         if self._states.now is not SlotState.ACCEPTED:
             self._states.become(SlotState.ACCEPTED)
         if not preparing:  # the time for preparation says nothing about other answers

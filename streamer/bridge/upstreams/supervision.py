@@ -21,6 +21,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[impo
 from streamer.bridge.telemetry.logs import Log
 from streamer.triton import TritonError
 from streamer.triton.dialer import PLAIN, Dialer
+from streamer.triton.model_config import set_apart
 from streamer.triton.server import TritonServer
 
 log = Log("streamer.bridge")
@@ -52,6 +53,15 @@ class Supervisor(Protocol):
 
     async def load(self, model: str) -> bool:
         """Load this model. Returns whether it was not loaded before. TritonError if that fails."""
+
+    def instances(self, model: str) -> int | None:
+        """Return how many instances the model has; None if that cannot be changed."""
+
+    async def resize(self, model: str, instances: int) -> None:
+        """Change that number while the model runs. TritonError if that fails; then nothing has changed.
+
+        Sequences stay with their instance. One that is removed gets no new sequences, and ends when it has none left.
+        """
 
     async def unused(self, model: str, limit_s: float) -> bool:
         """Wait until nothing uses the model there. False if that is not so, or not known, after the limit."""
@@ -95,6 +105,14 @@ class RemoteTriton:
             )
         log.info("model loaded", triton=self._address, model=model)
         return True
+
+    def instances(self, model: str) -> int | None:
+        """Return None, because it is up to its operator."""
+        return None
+
+    async def resize(self, model: str, instances: int) -> None:
+        """Refuse."""
+        raise TritonError(f"the number of instances at {self._address} is up to its operator")
 
     async def unused(self, model: str, limit_s: float) -> bool:
         """Wait until its statistics do not change, because other bridges may use the model too."""
@@ -165,6 +183,20 @@ class EmbeddedTriton:
         await asyncio.to_thread(self._server.load, model)
         log.info("model loaded", triton="own", model=model)
         return True
+
+    def instances(self, model: str) -> int | None:
+        """Return how many instances the model has, or gets at the next start."""
+        return self._server.instances(model)
+
+    async def resize(self, model: str, instances: int) -> None:
+        """Change the number in place."""
+        async with _asked(self._server.grpc_address, self.dial, f"has not changed the instances of {model}") as stub:
+            # The present configuration and not the file: after a reload they differ, and Triton would load the model
+            # again because of it.
+            config = (await stub.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=ASK_LIMIT_S)).config
+            await _load(stub, model, set_apart(config, instances))
+        self._server.note_instances(model, instances)
+        await asyncio.to_thread(self._server.close_regions)
 
     async def unused(self, model: str, limit_s: float) -> bool:
         """Return True, because no other bridge uses it."""
@@ -250,6 +282,11 @@ async def _reload(stub: Any, model: str) -> None:
     # Triton does not load an unchanged model again, so this changes a parameter that is not used. Unloading the model
     # first would leave a moment in which a request for it crashes the whole server.
     config.parameters["reloaded"].string_value = secrets.token_hex(8)
+    await _load(stub, model, config)
+
+
+async def _load(stub: Any, model: str, config: Any) -> None:
+    """Load a model with this configuration."""
     request = service_pb2.RepositoryModelLoadRequest(model_name=model)
     request.parameters["config"].string_param = MessageToJson(config, preserving_proto_field_name=True)
     await stub.RepositoryModelLoad(request, timeout=LOAD_LIMIT_S)

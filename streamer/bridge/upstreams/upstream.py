@@ -17,12 +17,13 @@ from enum import Enum
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams import probe
-from streamer.bridge.upstreams.instances import Instances, OpeningFailures, has_died, model_size
+from streamer.bridge.upstreams.instances import Instances, OpeningFailures, Places, has_died, model_size
 from streamer.bridge.upstreams.patience import Patience
 from streamer.bridge.upstreams.probe import Probe
 from streamer.bridge.upstreams.supervision import Supervisor
 from streamer.triton import MODEL, TritonError
 from streamer.triton.link import ConnectionLost, Link, LinkError
+from streamer.triton.model_config import group_name
 from streamer.wire.failures import FailureCode
 
 log = Log("streamer.bridge")
@@ -76,7 +77,7 @@ class Upstream:
         self._link: Link | None = None
         self._opened: _Opened | None = None  # what is known since the last opening
         self._opening = OpeningFailures()
-        self._holders = _Holders()
+        self._holders = Places()
         self._doubts = _Doubts()
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -135,6 +136,47 @@ class Upstream:
     def give_back(self, holder: object) -> None:
         """Free a slot. It may be called again."""
         self._holders.discard(holder)
+
+    def place(self, holder: object, instance: str) -> None:
+        """Note which instance has the sequence in a slot."""
+        self._holders.place(holder, instance)
+
+    def sheds(self, holder: object) -> bool:
+        """Whether the holder's sequence must move, because its instance is being removed and others here have room."""
+        return self.well and self._leaves_at(holder) is not None and self.taken <= self.most
+
+    def overstays(self, holder: object) -> bool:
+        """Whether the holder's sequence should have left its instance by now."""
+        until = self._leaves_at(holder)
+        return until is not None and time.monotonic() > until
+
+    @property
+    def leaving(self) -> int:
+        """How many sequences are still at instances that are being removed."""
+        return sum(self._leaves_at(holder) is not None for holder in self._holders.instances)
+
+    async def resize(self, instances: int, limit_s: float) -> None:
+        """Change the number of the model's instances. TritonError or LinkError if that fails; then nothing has changed.
+
+        The sequences of one that goes move at their next cut, or after the limit as if the Triton had failed.
+        """
+        link, opened, before = self._link, self._opened, self.supervisor.instances(self.model)
+        if not self.well or link is None or opened is None or before is None:
+            raise TritonError(f"the instances of {self.model} cannot be changed while its Triton is away")
+        low, high = sorted((before, instances))
+        groups = [group_name(self.model, number) for number in range(low, high)]
+        if instances > before:  # before the first sequence can be there
+            opened.instances.bring(groups)
+        await self.supervisor.resize(self.model, instances)
+        if instances > before:
+            trial = Probe(link, opened.probe.instances * instances // before)
+            if not await trial.probe(probe.ANSWER_LIMIT_S):
+                await self.supervisor.resize(self.model, before)
+                opened.instances.remove(groups, time.monotonic() + limit_s)
+                raise TritonError(f"with {instances} instances, {self.model} does not answer: {trial.failure}")
+        else:
+            opened.instances.remove(groups, time.monotonic() + limit_s)
+        opened.scale(before, instances)
 
     async def emptied(self, limit_s: float) -> None:
         """Wait until no slot is held any more, the link is lost, or the limit has passed."""
@@ -220,6 +262,10 @@ class Upstream:
         for task in self._leaving:
             task.cancel()
         await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    def _leaves_at(self, holder: object) -> float | None:
+        place = self._holders.instances.get(holder, "")
+        return None if self._opened is None else self._opened.instances.leaves_at(place)
 
     def _worsen(self, health: Health) -> None:
         """Change to this health if it is worse than the present one."""
@@ -326,32 +372,10 @@ class _Opened:
         # Probes need one slot of each instance, even if all others are taken.
         return (self._number - len(self.instances.dead)) * max(0, self._slots - 1)
 
-
-class _Holders:
-    """The holders of slots."""
-
-    def __init__(self) -> None:
-        self._holders: set[object] = set()
-        self._none = asyncio.Event()
-        self._none.set()
-
-    def __len__(self) -> int:
-        return len(self._holders)
-
-    def add(self, holder: object) -> None:
-        """Add a holder."""
-        self._holders.add(holder)
-        self._none.clear()
-
-    def discard(self, holder: object) -> None:
-        """Remove a holder. It may be called again."""
-        self._holders.discard(holder)
-        if not self._holders:
-            self._none.set()
-
-    async def gone(self) -> None:
-        """Wait until there are no holders."""
-        await self._none.wait()
+    def scale(self, before: int, after: int) -> None:
+        """Note that the model had so many groups of instances before, and has so many now. All are equal."""
+        self._number = self._number * after // before
+        self.probe.instances = self.probe.instances * after // before
 
 
 class _Doubts:

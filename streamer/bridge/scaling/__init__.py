@@ -1,0 +1,1 @@
+"""The number of a model's instances, if it follows the load."""

@@ -1,0 +1,152 @@
+"""The number of a model's instances at the embedded Triton, which follows the load: one change at a time.
+
+Another instance takes sequences as soon as it has answered one. One that goes gets no new sequences, and its present
+ones move to others at their next cut, so no word is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from streamer.bridge.scaling import count_rule
+from streamer.bridge.scaling.count_rule import CountRule, Load, Wish
+from streamer.bridge.states import States
+from streamer.bridge.telemetry.logs import Log
+from streamer.bridge.telemetry.metrics import FAILED, LOWERED, RAISED, REAL_TIME, LiveSession, Metrics
+from streamer.bridge.upstreams.pool import UpstreamPool
+from streamer.limits import InstanceBounds
+
+log = Log("streamer.bridge")
+
+LOOK_S: Final = 1.0  # between two looks at the load
+LAGGING_SHARE: Final = 0.25  # of the sessions
+
+
+class CountState(Enum):
+    """What happens to the number of instances."""
+
+    STEADY = "steady"  # nothing; it is changed when the load asks for it
+    RAISING = "raising"  # another instance is being loaded and tested
+    LOWERING = "lowering"  # the sequences of an instance that goes are moving to others
+    HELD = "held"  # the last change failed, so none is made for a while
+
+
+TRANSITIONS: Mapping[CountState, tuple[CountState, ...]] = {
+    CountState.STEADY: (CountState.RAISING, CountState.LOWERING),
+    CountState.RAISING: (CountState.STEADY, CountState.HELD),
+    CountState.LOWERING: (CountState.STEADY, CountState.HELD),
+    CountState.HELD: (CountState.STEADY,),
+}
+
+
+class Numbers(NamedTuple):
+    """How many instances there are, and how many there should be."""
+
+    loaded: int
+    wanted: int
+
+
+class _Change(NamedTuple):
+    """A change of the number, and the load that asked for it."""
+
+    before: int
+    wish: Wish
+    load: Load
+
+    @property
+    def raises(self) -> bool:
+        return self.wish.instances > self.before
+
+
+class InstanceCount:
+    """The number of one public model's instances."""
+
+    def __init__(self, pool: UpstreamPool, bounds: InstanceBounds, metrics: Metrics) -> None:
+        self._pool = pool
+        self._rule = CountRule(bounds)
+        self._metrics = metrics
+        self._states = States("instances", CountState.STEADY, TRANSITIONS, name=pool.name)
+        self._change: _Change | None = None  # the one that is not complete
+
+    @property
+    def name(self) -> str:
+        """The public name of the model."""
+        return self._pool.name
+
+    @property
+    def state(self) -> CountState:
+        """What happens to it now."""
+        return self._states.now
+
+    @property
+    def numbers(self) -> Numbers:
+        """The present numbers. An instance that is leaving still counts as loaded."""
+        if self._change is not None:
+            return Numbers(self._change.before, self._change.wish.instances)
+        instances = self._pool.instances or 0
+        return Numbers(instances, instances)
+
+    async def follow(self) -> None:
+        """Follow the load until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look(self.load())
+
+    async def look(self, load: Load) -> None:
+        """Look at the load, and begin or complete a change."""
+        now, instances = time.monotonic(), self._pool.instances
+        if instances is None or not self._pool.well:
+            return
+        if self._change is not None:
+            if not self._pool.leaving:
+                self._complete(self._change)
+            return
+        if self._states.now is CountState.HELD and not self._rule.waits(now):
+            self._states.become(CountState.STEADY)
+        wish = self._rule.wish(instances, load, now)
+        if wish is not None and self._states.now is CountState.STEADY:
+            await self._begin(_Change(instances, wish, load))
+
+    async def _begin(self, change: _Change) -> None:
+        """Raise the number, or begin to lower it."""
+        self._states.become(CountState.RAISING if change.raises else CountState.LOWERING)
+        self._change = change
+        try:
+            await self._pool.resize(change.wish.instances)
+        except Exception as error:  # whatever has failed, the service goes on with the instances that it has
+            self._change = None
+            self._rule.failed(time.monotonic())
+            self._states.become(CountState.HELD)
+            self._metrics.instance_changes.labels(FAILED).inc()
+            log.warning("instances not changed", **self._about(change), detail=str(error), again_s=count_rule.RETRY_S)
+        else:
+            if change.raises:
+                self._complete(change)
+
+    def _complete(self, change: _Change) -> None:
+        self._change = None
+        self._rule.changed(time.monotonic())
+        self._states.become(CountState.STEADY)
+        self._metrics.instance_changes.labels(RAISED if change.raises else LOWERED).inc()
+        log.info("instances raised" if change.raises else "instances lowered", **self._about(change))
+
+    def _about(self, change: _Change) -> dict[str, object]:
+        """Return what the log says about a change: the load that asked for it."""
+        load, wish = change.load, change.wish
+        model = {"name": self.name, "model": self._pool.model, "instances": wish.instances}
+        return {**model, "because": wish.reason.value, "taken": load.taken, "slots": load.most, "lag_s": load.lag_s}
+
+    def load(self) -> Load:
+        """Return the present load."""
+        taken = sum(self._pool.held.values())
+        return Load(taken, self._pool.room, lag_of(self._metrics.live, self.name))
+
+
+def lag_of(sessions: Iterable[LiveSession], name: str) -> float:
+    """Return how far a quarter of the live sessions with this public model are behind, at least. 0 without sessions."""
+    lags = sorted(each.lag_s for each in sessions if each.model == name and each.pace == REAL_TIME)
+    return round(lags[int((1 - LAGGING_SHARE) * len(lags))], 3) if lags else 0.0
