@@ -30,6 +30,13 @@ def metric(triton: TritonServer, name: str) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name + "{"))
 
 
+def reported(triton: TritonServer, label: str, value: str) -> dict[str, float]:
+    """The samples that have this label, by name."""
+    with urllib.request.urlopen(f"http://{triton.metrics_address}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.partition("{")[0]: float(line.split()[-1]) for line in lines if f'{label}="{value}"' in line}
+
+
 def live_streams(triton: TritonServer) -> float:
     """How many streams are open, according to the model."""
     return metric(triton, "streamer_slots_live")

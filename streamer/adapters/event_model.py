@@ -74,8 +74,11 @@ class EventModel(ABC):
 
     def execute(self, requests: list[Any]) -> None:
         """Answer every request with one message: its events or its error. The answer to START may come later."""
+        self._metrics.in_flight(self._held.requests + len(requests))
         with self._turns.step():
+            self._metrics.begin(requests)
             self._answer(requests)
+            self._metrics.in_flight(self._held.requests)
             if not self._slices:  # there is no time between steps
                 self._prepare()
             self._slices = 0
@@ -117,7 +120,8 @@ class EventModel(ABC):
             for request in owed.values():
                 self._fail(request, error)
         samples = sum(len(chunk.samples) for chunk in chunks.values())
-        self._metrics.batch(len(chunks), samples / self._recogniser.model.sample_rate)
+        self._metrics.batch(len(chunks))
+        self._metrics.audio(samples / self._recogniser.model.sample_rate)
         self._report()
 
     def _hold(self, request: Any) -> bool:

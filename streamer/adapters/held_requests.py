@@ -23,6 +23,11 @@ class HeldRequests(Generic[Request]):
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def requests(self) -> int:
+        """How many requests are held for all streams."""
+        return sum(len(theirs) for theirs in self._held.values())
+
     def __contains__(self, stream: int) -> bool:
         return stream in self._held
 

@@ -1,21 +1,87 @@
-"""What an instance reports at Triton's /metrics: the slots that are held, and the batches that it computed."""
+"""What an instance reports at Triton's /metrics: the slots that are held, and the batches that it computed.
+
+Triton itself reports queues and batches by model only, so each instance reports its own.
+"""
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
 from streamer.adapters.instance import Instance
 
+SENT_AT = "sent_at_us"  # the parameter of a request with the time when its client sent it, if it tells
+# A request waits for the batch that is being computed, and a session that is too much for the machine for seconds.
+WAITS_S = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5, 10, 30)
+BATCH_SIZES = (1, 2, 4, 8, 16, 24, 32, 64, 128)
 
-class InstanceMetrics:
-    """What this instance reports at Triton's /metrics."""
+
+class BatchMetrics:
+    """What an instance of any model reports: what it computes now, and how large and how old its batches are."""
 
     def __init__(self, instance: Instance) -> None:
         self._labels = {"model": instance.model, "version": instance.version, "instance": instance.name}
-        gauge, counter = pb_utils.MetricFamily.GAUGE, pb_utils.MetricFamily.COUNTER
         self._families: list[Any] = []
+        gauge, counter = pb_utils.MetricFamily.GAUGE, pb_utils.MetricFamily.COUNTER
+        self._in_flight = self._metric("streamer_requests_in_flight", "Requests that are being computed or held", gauge)
+        self._batches = self._metric("streamer_batches_total", "Batches computed", counter)
+        self._requests = self._metric("streamer_batched_requests_total", "Requests in these batches", counter)
+        self._sizes = self._histogram("streamer_batch_size", "Requests in a batch", BATCH_SIZES)
+        self._waits = self._histogram("streamer_batch_wait_seconds", "Age of the oldest request of a batch", WAITS_S)
+        self._told: dict[int, float] = {}  # the last value of each gauge
+
+    @contextmanager
+    def computing(self, requests: Sequence[Any]) -> Iterator[None]:
+        """Report a batch that is answered when this ends."""
+        self.in_flight(len(requests))
+        self.begin(requests)
+        try:
+            yield
+        finally:
+            self.in_flight(0)
+            self.batch(len(requests))
+
+    def in_flight(self, requests: int) -> None:
+        """Report how many requests the instance has and has not answered."""
+        self._set(self._in_flight, requests)
+
+    def begin(self, requests: Sequence[Any]) -> None:
+        """Report how long the oldest of these requests has waited. One number, as each call takes a while."""
+        if sent := [at for request in requests if (at := _sent_at(request)) is not None]:
+            self._waits.observe(max(0.0, time.time() - min(sent)))  # clocks of different machines may differ
+
+    def batch(self, requests: int) -> None:
+        """Count a batch of this many requests."""
+        self._batches.increment(1)
+        self._requests.increment(requests)
+        self._sizes.observe(requests)
+
+    def _metric(self, name: str, description: str, kind: Any, **more: Any) -> Any:
+        family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
+        self._families.append(family)  # a family that is garbage-collected takes its metrics with it
+        return family.Metric(labels=self._labels, **more)
+
+    def _histogram(self, name: str, description: str, buckets: Sequence[float]) -> Any:
+        return self._metric(name, description, pb_utils.MetricFamily.HISTOGRAM, buckets=list(buckets))
+
+    def _set(self, gauge: Any, value: float) -> None:
+        """Set a gauge if its value changes: each call goes to another process and takes a while."""
+        if self._told.get(id(gauge)) != value:
+            self._told[id(gauge)] = value
+            gauge.set(value)
+
+
+class InstanceMetrics(BatchMetrics):
+    """What an instance with slots reports besides."""
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        gauge, counter = pb_utils.MetricFamily.GAUGE, pb_utils.MetricFamily.COUNTER
         self._slots = self._metric("streamer_slots", "Slots of the instance", gauge)
         self._live = self._metric("streamer_slots_live", "Slots held by a live stream", gauge)
         self._preparing = self._metric(
@@ -24,26 +90,27 @@ class InstanceMetrics:
         self._expired = self._metric(
             "streamer_streams_expired_total", "Streams dropped because they got no audio", counter
         )
-        self._batches = self._metric("streamer_batches_total", "Batches computed", counter)
-        self._requests = self._metric("streamer_batched_requests_total", "Requests in these batches", counter)
         self._seconds = self._metric("streamer_audio_seconds_total", "Seconds of audio received", counter)
         self._slots.set(instance.slots)
         self._told_expired = 0
 
     def streams(self, live: int, expired: int, preparing: int = 0) -> None:
         """Report how many slots are held now, and how many streams were dropped so far."""
-        self._live.set(live)
-        self._preparing.set(preparing)
-        self._expired.increment(expired - self._told_expired)
-        self._told_expired = expired
+        self._set(self._live, live)
+        self._set(self._preparing, preparing)
+        if expired > self._told_expired:
+            self._expired.increment(expired - self._told_expired)
+            self._told_expired = expired
 
-    def batch(self, requests: int, seconds: float = 0.0) -> None:
-        """Count a batch of this many requests with this much audio."""
-        self._batches.increment(1)
-        self._requests.increment(requests)
+    def audio(self, seconds: float) -> None:
+        """Count audio that was received."""
         self._seconds.increment(seconds)
 
-    def _metric(self, name: str, description: str, kind: Any) -> Any:
-        family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
-        self._families.append(family)  # a family that is garbage-collected takes its metrics with it
-        return family.Metric(labels=self._labels)
+
+def _sent_at(request: Any) -> float | None:
+    """When the client sent this request, in seconds; None if it does not tell."""
+    try:
+        sent = json.loads(request.parameters() or "{}").get(SENT_AT)
+    except ValueError:
+        return None
+    return sent / 1e6 if isinstance(sent, int) else None

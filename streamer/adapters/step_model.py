@@ -37,12 +37,12 @@ class StepModel(ABC):
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer every request."""
-        responses = [
-            pb_utils.InferenceResponse([_tensor(name, value) for name, value in outputs.items()])
-            for outputs in self.compute(requests)
-        ]
+        with self._metrics.computing(requests):
+            responses = [
+                pb_utils.InferenceResponse([_tensor(name, value) for name, value in outputs.items()])
+                for outputs in self.compute(requests)
+            ]
         self._streams.expire()
-        self._metrics.batch(len(requests))
         self._metrics.streams(self._streams.live, self._streams.expired)
         return responses
 

@@ -118,10 +118,10 @@ class Service:
         else:
             self._server.admission.open(self.models, sessions)
         if self._instances is not None:
-            self._follow_load(self._instances)
+            self._follow_load(self._instances, sessions)
 
-    def _follow_load(self, bounds: InstanceBounds) -> None:
-        counts = [InstanceCount(pool, bounds, self.metrics) for pool in self.models.pools.values()]
+    def _follow_load(self, bounds: InstanceBounds, sessions: int | None) -> None:
+        counts = [InstanceCount(pool, bounds, self.metrics, sessions) for pool in self.models.pools.values()]
         self.metrics.instances = lambda: {count.name: count.numbers for count in counts}
         for count in counts:
             self._exit.push_async_callback(_cancelled, asyncio.create_task(count.follow()))

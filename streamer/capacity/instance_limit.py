@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +28,18 @@ class Sizes:
     parts: Sequence[Part]
     memory: Memory
 
-    def largest(self, slots: int, most: int) -> int:
-        """Return how many instances with so many slots fit, but no more than `most`."""
+    def fitting(self, largest: Size) -> int:
+        """Return how many of the instances of this size fit."""
         usable = self.memory.usable()
-        fitting = (number for number in range(most, 0, -1) if usable.holds(self.needed(slots, number)))
-        return next(fitting, 0)
-
-    def needed(self, slots: int, instances: int) -> Memory:
-        """Return how much so many instances take, with a stream in every slot that sessions may have."""
-        return Size(instances, slots, instances * (slots - 1)).needed(self.parts)
+        sizes = (replace(largest, instances=number) for number in range(largest.instances, 0, -1))
+        return next((size.instances for size in sizes if usable.holds(size.needed(self.parts))), 0)
 
 
-def check_instances(model: Path, repository: Path, most: int, slots: int | None) -> None:
+def check_instances(model: Path, repository: Path, most: int, slots: int | None, sessions: int | None) -> None:
     """Raise TritonError if the memory has no room for so many instances of a model in this folder.
 
-    If that cannot be found out, as for a model that is not a bundle, a warning says so. None: the model's own slots.
+    If that cannot be found out, as for a model that is not a bundle, a warning says so. `slots`: None for the model's
+    own; `sessions`: None for as many as there are slots.
     """
     try:
         config = model_config(model)
@@ -53,15 +50,16 @@ def check_instances(model: Path, repository: Path, most: int, slots: int | None)
             f"it is not known whether {most} instances of {model.name} fit in the memory: {error}", logging.WARNING
         )
         return
-    fitting = sizes.largest(slots, most)
-    if fitting < most:
-        needed, usable = sizes.needed(slots, most), sizes.memory.usable()
-        place, of = ("main memory", (needed.main, usable.main))
-        if needed.main <= usable.main:
-            place, of = "memory of the GPU", (needed.gpu or 0, usable.gpu or 0)
+    streams = most * (slots - 1)
+    largest = Size(most, slots, streams if sessions is None else min(streams, sessions))
+    if (fitting := sizes.fitting(largest)) < most:
+        needed, usable = largest.needed(sizes.parts), sizes.memory.usable()
+        place, asked, there = "main memory", needed.main, usable.main
+        if asked <= there:
+            place, asked, there = "memory of the GPU", needed.gpu or 0, usable.gpu or 0
         raise TritonError(
-            f"{most} instances of {model.name} with {slots} slots need up to {of[0] / GIGABYTE:.1f} GB of {place}, and "
-            f"{of[1] / GIGABYTE:.1f} GB may be used: there is room for {fitting}. Give a smaller range with "
+            f"{most} instances of {model.name} with {slots} slots need up to {asked / GIGABYTE:.1f} GB of {place}, and "
+            f"{there / GIGABYTE:.1f} GB may be used: there is room for {fitting}. Give a smaller range with "
             "--instances, or fewer --slots."
         )
 
@@ -76,9 +74,12 @@ def _sizes(model: Path, repository: Path, batch: int, kind: str) -> Sizes:
         logs.say("measuring how much memory an instance takes; this takes about ten seconds")
         measured = model_memory(version_folder(model), batch, kind)
         parts, gpu = [*server_parts(repository), *measured.parts], measured.gpu_memory
-        told = [[part.name, part.scope.value, part.main, part.gpu, part.most] for part in parts]
-        capacities.remember(known, {"parts": told, "gpu_memory": gpu})
+        capacities.remember(known, {"parts": [_told(part) for part in parts], "gpu_memory": gpu})
     return Sizes(parts, Memory(machine_memory().size, gpu))
+
+
+def _told(part: Part) -> list[Any]:
+    return [part.name, part.scope.value, part.main, part.gpu, part.most]
 
 
 def _part(told: Sequence[Any]) -> Part:

@@ -108,7 +108,9 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
         folders = {served.model: served.folder for served in models.values() if served.folder is not None}
         names = [served.model for served in models.values()]
         if bounds is not None:
-            _check_memory([folders.get(name, folder / name) for name in names], folder, bounds, slots)
+            _check_memory(
+                [folders.get(name, folder / name) for name in names], folder, bounds, slots, settings.sessions
+            )
         triton = TritonServer(
             folder,
             models=names,
@@ -240,26 +242,27 @@ async def _controlled(service: Service, given: Path | None) -> AsyncIterator[Non
 
 def _slots(settings: ServeSettings) -> int | None:
     """How many slots each instance needs for the sessions, and one for the probe. None if the model decides."""
-    from streamer.capacity.session_limit import SLOTS, slots_for
+    from streamer.capacity.session_limit import SLOTS, USUAL_SLOTS, slots_for
 
+    bounds = settings.instances if isinstance(settings.instances, InstanceBounds) else None
     if settings.sessions is None:
         return None
     if isinstance(settings.sessions, str):
-        return SLOTS
-    most = settings.instances.most if isinstance(settings.instances, InstanceBounds) else settings.instances
-    return slots_for(settings.sessions, most or 1)
+        return SLOTS if bounds is None else max(USUAL_SLOTS, SLOTS // bounds.most)
+    return slots_for(settings.sessions, bounds.most if bounds is not None else settings.instances or 1)
 
 
-def _check_memory(models: Sequence[Path], repository: Path, bounds: InstanceBounds, slots: int | None) -> None:
+def _check_memory(
+    models: Sequence[Path], repository: Path, bounds: InstanceBounds, slots: int | None, sessions: int | str | None
+) -> None:
     """Raise TritonError if the most instances of a model do not fit in the memory, or their number cannot change."""
     from streamer.capacity.instance_limit import check_instances
-    from streamer.graphs.model_folder import holds_graphs
-    from streamer.triton.model_config import model_config, set_apart
+    from streamer.triton.model_config import CONFIG, model_config, set_apart
 
     for model in models:
-        if not holds_graphs(model):
+        if (model / CONFIG).is_file():  # a public model has none, and gets the shipped one
             set_apart(model_config(model), bounds.most)
-        check_instances(model, repository, bounds.most, slots)
+        check_instances(model, repository, bounds.most, slots, sessions if isinstance(sessions, int) else None)
 
 
 def _fail(reason: object) -> int:

@@ -37,6 +37,7 @@ from streamer.wire.model_events import Again, Heard, ModelEvent, parse
 # When so many requests of all sequences wait to be written, no new sequence starts. Existing sequences go on, since
 # each of them has at most one request under way.
 QUEUE_LIMIT = 4096
+SENT_AT = "sent_at_us"  # tells a model when a request was sent, for its metrics (docs/reference/triton.md)
 START_SHARE = 0.9  # the share of a request's time after which Triton itself gives up a START that got no slot
 # An answer may seem overdue because this process was suspended. So for this long, answers that have arrived are read.
 SECOND_LOOK_S = 0.5
@@ -336,6 +337,7 @@ class Sequence:
         request.inputs.add(name="OPTIONS", datatype="BYTES", shape=[1, 1])
         request.raw_input_contents.extend((pcm, len(text).to_bytes(4, "little") + text))
         request.parameters["sequence_id"].int64_param = self.id
+        request.parameters[SENT_AT].int64_param = time.time_ns() // 1000
         if not self._started:
             request.parameters["sequence_start"].bool_param = True
             # Without this limit, Triton's backlog of sequences without a slot could grow without a bound.

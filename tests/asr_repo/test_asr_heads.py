@@ -19,8 +19,9 @@ from tests.asr_repo.faulty_heads import HEAD, Fault, failed, faulty_repository, 
 from tests.asr_repo.model_client import STEP, plain, recognise, text
 from tests.bridge.service_client import Event, disturbed, eventually, lasting
 from tests.bridge.service_client import recognise as session_events
+from tests.deploy.known_metrics import OF_TRITON
 from tests.samples import pcm
-from tests.triton_processes import metric, stubs
+from tests.triton_processes import metric, reported, stubs
 
 ENSEMBLE, KEYWORDS = "asr_heads", "asr_keywords"
 IDLE_S = 8.0  # long enough for a busy machine: a probe must not be forgotten
@@ -75,6 +76,19 @@ async def test_the_words_are_those_of_the_whole_model(
             expected = await recognise(one, AUDIO, iter(sizes * 100), **given)
             assert without_names(await recognise(parts, AUDIO, iter(sizes * 100), **given)) == without_names(expected)
             assert len(text(expected).split()) > 8
+
+
+async def test_every_step_reports_by_instance(service: Service, heads: TritonServer) -> None:
+    """Each step has batches, their sizes and how long they waited; nothing stays in flight; Triton tells its queue."""
+    await session_events(service.url, AUDIO[:40_000])
+    for step in ("speech_encoder", "feature_router", "activity_head", "transcript_head"):
+        of_instance = reported(heads, "instance", f"{step}_0_0")
+        assert of_instance["streamer_batch_size_count"] == of_instance["streamer_batches_total"] > 0
+        assert of_instance["streamer_batch_size_sum"] == of_instance["streamer_batched_requests_total"]
+        assert of_instance["streamer_batch_wait_seconds_count"] > 0
+        assert "streamer_requests_in_flight" in of_instance
+        assert set(reported(heads, "model", step)) >= OF_TRITON
+    await eventually(lambda: metric(heads, "streamer_requests_in_flight") == 0)
 
 
 async def refusal(sequence: Sequence, audio: bytes) -> LinkError | None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streamer.bridge import driver
+from streamer.bridge.scaling import instance_count
 from streamer.bridge.session import backlog, presence, replay, session, stream
 from streamer.bridge.states import StateError, States
 from streamer.bridge.telemetry.logs import Text
@@ -85,6 +86,7 @@ TABLES: dict[str, tuple[Mapping[Any, Collection[Any]], Enum]] = {
     "admission": (admission.TRANSITIONS, admission.AdmissionState.STARTING),
     "model": (pool.TRANSITIONS, pool.ModelOrigin.GIVEN),
     "reservation": (reservation.TRANSITIONS, reservation.SlotState.RESERVED),
+    "instances": (instance_count.TRANSITIONS, instance_count.CountState.STEADY),
     "health": (upstream.TRANSITIONS, upstream.Health.AWAY),
 }
 

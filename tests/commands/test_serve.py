@@ -219,6 +219,16 @@ def test_models_that_cannot_be(models: str, words: str) -> None:
     assert words in done.stderr
 
 
+def test_a_range_that_cannot_be() -> None:
+    """A range of instances is only for the embedded Triton, and not for an ensemble; nothing is started."""
+    done = streamer("serve", "--instances", "1-2", "--triton", "localhost:1")
+    assert done.returncode == 2
+    assert done.stderr == "streamer: --instances can be a range only for the embedded Triton, not with --triton.\n"
+    done = streamer("serve", "--instances", "1-2", "--model", "asr_heads", "--port", "0")
+    assert done.returncode == 1
+    assert "asr_heads is an ensemble: the number of its instances cannot follow the load" in done.stderr
+
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -15,11 +15,15 @@ from tests.project import ROOT
 
 MODEL = (ROOT / "streamer/adapters/metrics.py").read_text(encoding="utf-8")
 
+# Triton's own figures for each model, which the dashboard shows. tests/asr_repo/test_asr_heads.py looks for them.
+OF_TRITON = {"nv_inference_queue_duration_us", "nv_inference_request_success"}
+
 
 def families() -> list[Metric]:
     """The metrics of a service that has just started, without the times at which its counters began."""
     metrics = Metrics()
     metrics.held = lambda: {"default": {"streaming_asr": 0}}
+    metrics.instances = lambda: {"default": (1, 1)}
     metrics.connections = lambda: ConnectionCounts().numbers
     told = text_string_to_metric_families(metrics.exposition().decode())
     return [family for family in told if not family.name.endswith("_created")]
@@ -33,8 +37,9 @@ def samples() -> dict[str, dict[str, set[str]]]:
             labels = found.setdefault(sample.name, defaultdict(set))
             for name, value in sample.labels.items():
                 labels[name].add(value)
-    for name in re.findall(r'self\._metric\(\s*"(\w+)"', MODEL):
-        found[name] = {label: set() for label in ("model", "version", "instance")}
+    for kind, name in re.findall(r'self\._(metric|histogram)\(\s*"(\w+)"', MODEL):
+        for ending in ("_bucket", "_count", "_sum") if kind == "histogram" else ("",):
+            found[name + ending] = {label: set() for label in ("model", "version", "instance")}
     return found
 
 

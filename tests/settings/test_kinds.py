@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from streamer.settings.kinds import Choice, FilePath, Kind, ListOf, Number, Switch, Text, Whole, WrongValueError
+from streamer.limits import InstanceBounds
+from streamer.settings.kinds import (
+    Choice,
+    FilePath,
+    Instances,
+    Kind,
+    ListOf,
+    Number,
+    Switch,
+    Text,
+    Whole,
+    WrongValueError,
+)
 
 HERE = Path("/etc/streamer")
 AUTO = Whole(1, word="auto")
@@ -28,6 +40,9 @@ UPPER = ListOf(Text("in capitals", accept=lambda text: text if text.isupper() el
         (Switch(), "0", False, False),
         (UPPER, "A, B", ["A", "B"], ("A", "B")),
         (FilePath(), "/srv/a", "/srv/a", Path("/srv/a")),
+        (Instances(), "3", 3, 3),
+        (Instances(), "1-4", "1-4", InstanceBounds(1, 4)),
+        (Instances(), "2-2", "2-2", 2),
     ],
 )
 def test_what_is_right(kind: Kind, text: str, toml: Any, value: Any) -> None:
@@ -52,6 +67,11 @@ def test_what_is_right(kind: Kind, text: str, toml: Any, value: Any) -> None:
         (Switch(), "maybe", "must be true or false, not 'maybe'"),
         (UPPER, "A,b", "must be in capitals, not 'b'"),
         (FilePath(), "", "must be a path, not ''"),
+        (Instances(), "0", "must be a number from 1 to 1024, or a range such as 1-4, not 0"),
+        (Instances(), "4-1", "must be a number from 1 to 1024, or a range such as 1-4, not '4-1'"),
+        (Instances(), "0-4", "must be a number from 1 to 1024, or a range such as 1-4, not '0-4'"),
+        (Instances(), "1-", "must be a number from 1 to 1024, or a range such as 1-4, not '1-'"),
+        (Instances(), "1-5000", "must be a number from 1 to 1024, or a range such as 1-4, not '1-5000'"),
         (Whole(1), "http://me:secret@host", "must be 1 or more, not 'http://…@host'"),
         (Whole(1), "streamer_" + 30 * "k", "must be 1 or more, not 'streamer_…'"),
         (Whole(1), 200 * "x", f"must be 1 or more, not '{79 * 'x'}…'"),
@@ -78,6 +98,8 @@ def test_text_that_is_wrong(kind: Kind, text: str, sentence: str) -> None:
         (UPPER, ["A", 1], "must be in capitals, not 1"),
         (Text("a URL"), {"a": 1}, "must be a URL, not a table"),
         (FilePath(), ["a"], "must be a path, not a list"),
+        (Instances(), 1.5, "must be a number from 1 to 1024, or a range such as 1-4, not 1.5"),
+        (Instances(), True, "must be a number from 1 to 1024, or a range such as 1-4, not true"),
     ],
 )
 def test_toml_that_is_wrong(kind: Kind, toml: Any, sentence: str) -> None:

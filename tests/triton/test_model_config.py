@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from streamer.triton import TritonError
-from streamer.triton.model_config import CONFIG, config_text, configured, instance_kind, model_config
+from streamer.triton.model_config import (
+    CONFIG,
+    config_text,
+    configured,
+    group_name,
+    instance_kind,
+    model_config,
+    set_apart,
+)
 from streamer.triton.repository import asr_repository
 
 SHIPPED = asr_repository() / "streaming_asr"
@@ -54,6 +62,27 @@ def test_what_is_written_says_the_same(folder: Path) -> None:
     (folder / CONFIG).write_text(config_text(config), encoding="utf-8")
     assert model_config(folder) == config
     assert "größer" in (folder / CONFIG).read_text(encoding="utf-8")
+
+
+def test_instances_of_their_own(folder: Path) -> None:
+    """Each instance is a group with a name and a priority that no other has; nothing else changes."""
+    config = configured(model_config(folder), instances=5)
+    for before in (config, set_apart(config, 2)):
+        apart = set_apart(before, 3)
+        assert [(group.name, group.count) for group in apart.instance_group] == [
+            (group_name("probe", number), 1) for number in range(3)
+        ]
+        assert len({group.rate_limiter.priority for group in apart.instance_group}) == 3
+        assert {group.kind for group in apart.instance_group} == {config.instance_group[0].kind}
+        del apart.instance_group[:]
+        apart.instance_group.extend(config.instance_group)
+        assert apart == config
+
+
+def test_an_ensemble_has_no_instances() -> None:
+    """Its steps have some, but their numbers cannot follow the load."""
+    with pytest.raises(TritonError, match="asr_heads is an ensemble"):
+        set_apart(model_config(asr_repository() / "asr_heads"), 2)
 
 
 def test_the_shipped_model() -> None:

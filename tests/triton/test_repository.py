@@ -11,7 +11,15 @@ from streamer import shipped
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import TritonError
 from streamer.triton.model_config import CONFIG, model_config
-from streamer.triton.repository import asr_repository, linked_copy, linked_model, models_alone, models_in, steps_in
+from streamer.triton.repository import (
+    asr_repository,
+    linked_copy,
+    linked_model,
+    make_resizable,
+    models_alone,
+    models_in,
+    steps_in,
+)
 
 TEXT = """
 # count and max_candidate_sequences
@@ -80,6 +88,21 @@ def test_a_wrong_setting_leaves_the_former_copy(repository: Path, tmp_path: Path
     with pytest.raises(TritonError, match="instances must be 1 or more, not 0"):
         linked_model(repository / "left", copy, instances=0)
     assert numbers(copy) == ("left", 2, 512)
+
+
+@pytest.mark.parametrize("slots", [None, 7])
+def test_a_folder_in_which_nothing_changes(repository: Path, tmp_path: Path, slots: int | None) -> None:
+    """Nothing can be compiled into a copy whose number of instances may change; the original is not touched."""
+    (repository / "left" / "1" / "__pycache__").mkdir()
+    copy = tmp_path / "left"
+    linked_model(repository / "left", copy, slots=slots)
+    for instances in (1, 3):
+        make_resizable(copy, instances)
+        assert len(model_config(copy).instance_group) == instances
+    assert (copy / "1" / "__pycache__").is_file()
+    assert (copy / "1" / "model.py").readlink() == repository / "left" / "1" / "model.py"
+    assert (repository / "left" / CONFIG).read_text() == 'name: "left"' + TEXT
+    assert sorted(path.name for path in (repository / "left" / "1").iterdir()) == ["__pycache__", "model.py"]
 
 
 def test_a_folder_without_models_is_refused(tmp_path: Path) -> None:

@@ -8,17 +8,24 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
+from streamer.adapters.instance import Instance
+from streamer.adapters.metrics import BatchMetrics
+
 
 class TritonPythonModel:
     """One instance. It keeps nothing of any stream."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Read which copies are wanted."""
+        self._metrics = BatchMetrics(Instance(args))
         self._outputs = [each["name"] for each in json.loads(args["model_config"])["output"]]
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Copy the inputs of every request."""
-        return [pb_utils.InferenceResponse([_copy(request, name) for name in self._outputs]) for request in requests]
+        with self._metrics.computing(requests):
+            return [
+                pb_utils.InferenceResponse([_copy(request, name) for name in self._outputs]) for request in requests
+            ]
 
 
 def _copy(request: Any, name: str) -> Any:

@@ -7,6 +7,7 @@ ones move to others at their next cut, so no word is lost.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -65,8 +66,12 @@ class _Change(NamedTuple):
 class InstanceCount:
     """The number of one public model's instances."""
 
-    def __init__(self, pool: UpstreamPool, bounds: InstanceBounds, metrics: Metrics) -> None:
+    def __init__(
+        self, pool: UpstreamPool, bounds: InstanceBounds, metrics: Metrics, sessions: int | None = None
+    ) -> None:
+        """`sessions`: the most that the service takes, which all instances together are there for."""
         self._pool = pool
+        self._share = None if sessions is None else sessions / bounds.most
         self._rule = CountRule(bounds)
         self._metrics = metrics
         self._states = States("instances", CountState.STEADY, TRANSITIONS, name=pool.name)
@@ -142,8 +147,10 @@ class InstanceCount:
 
     def load(self) -> Load:
         """Return the present load."""
-        taken = sum(self._pool.held.values())
-        return Load(taken, self._pool.room, lag_of(self._metrics.live, self.name))
+        most, taken = self._pool.room, sum(self._pool.held.values())
+        if self._share is not None:  # there may be many more slots than an instance can compute in time
+            most = min(most, math.ceil(self._share * (self._pool.instances or 0)))
+        return Load(taken, most, lag_of(self._metrics.live, self.name))
 
 
 def lag_of(sessions: Iterable[LiveSession], name: str) -> float:
