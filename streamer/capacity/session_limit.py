@@ -51,7 +51,8 @@ class Capacities:
 
     def recall(self, circumstances: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return all that was measured under these circumstances; empty if it is not known."""
-        return self._read().get(_key(circumstances), {})
+        found: dict[str, Any] = self._read().get(_key(circumstances), {})
+        return found
 
     def remember(self, circumstances: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
         """Remember what was measured. False if the file cannot be written."""

@@ -97,10 +97,7 @@ def _serve(settings: ServeSettings, models: Mapping[str, ServedModel], policy: P
     from streamer.triton.server import TritonServer
 
     triton = tracing = None
-    bounds = settings.instances if isinstance(settings.instances, InstanceBounds) else None
-    instances = settings.instances if bounds is None else bounds.fewest
-    if bounds is not None and isinstance(settings.sessions, str):
-        instances = bounds.most  # how many sessions the processors carry is measured with all of them
+    bounds, instances = _instances(settings)
     hurrying: list[asyncio.Future[None]] = []
     if not settings.triton:
         folder = settings.repository or asr_repository()
@@ -244,12 +241,21 @@ def _slots(settings: ServeSettings) -> int | None:
     """How many slots each instance needs for the sessions, and one for the probe. None if the model decides."""
     from streamer.capacity.session_limit import SLOTS, USUAL_SLOTS, slots_for
 
-    bounds = settings.instances if isinstance(settings.instances, InstanceBounds) else None
+    bounds, instances = _instances(settings)
     if settings.sessions is None:
         return None
     if isinstance(settings.sessions, str):
         return SLOTS if bounds is None else max(USUAL_SLOTS, SLOTS // bounds.most)
-    return slots_for(settings.sessions, bounds.most if bounds is not None else settings.instances or 1)
+    return slots_for(settings.sessions, (instances or 1) if bounds is None else bounds.most)
+
+
+def _instances(settings: ServeSettings) -> tuple[InstanceBounds | None, int | None]:
+    """The bounds of a number of instances that follows the load, and the number to start with."""
+    given = settings.instances
+    if not isinstance(given, InstanceBounds):
+        return None, given
+    # How many sessions the processors carry is measured with all instances.
+    return given, given.most if isinstance(settings.sessions, str) else given.fewest
 
 
 def _check_memory(

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from streamer.bridge.scaling import count_rule
 from streamer.bridge.scaling.count_rule import CountRule, Load, Wish
@@ -104,7 +104,7 @@ class InstanceCount:
     async def look(self, load: Load) -> None:
         """Look at the load, and begin or complete a change."""
         now, instances = time.monotonic(), self._pool.instances
-        if instances is None or not self._pool.well:
+        if instances is None or not self._pool.whole:  # a failure is mended first
             return
         if self._change is not None:
             if not self._pool.leaving:
@@ -139,7 +139,7 @@ class InstanceCount:
         self._metrics.instance_changes.labels(RAISED if change.raises else LOWERED).inc()
         log.info("instances raised" if change.raises else "instances lowered", **self._about(change))
 
-    def _about(self, change: _Change) -> dict[str, object]:
+    def _about(self, change: _Change) -> dict[str, Any]:
         """Return what the log says about a change: the load that asked for it."""
         load, wish = change.load, change.wish
         model = {"name": self.name, "model": self._pool.model, "instances": wish.instances}

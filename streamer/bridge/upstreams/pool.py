@@ -73,6 +73,11 @@ class UpstreamPool:
         return any(upstream.well for upstream in self._present)
 
     @property
+    def whole(self) -> bool:
+        """Whether an upstream is well, with all of its instances."""
+        return any(upstream.well and not upstream.limps for upstream in self._present)
+
+    @property
     def most(self) -> int:
         """How many slots there are if all upstreams are well."""
         return sum(upstream.most for upstream in self._present)
