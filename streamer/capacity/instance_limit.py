@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,13 @@ class Sizes:
     memory: Memory
 
     def fitting(self, largest: Size) -> int:
-        """Return how many of the instances of this size fit."""
-        usable = self.memory.usable()
-        sizes = (replace(largest, instances=number) for number in range(largest.instances, 0, -1))
-        return next((size.instances for size in sizes if usable.holds(size.needed(self.parts))), 0)
+        """Return how many of the instances of this size fit. Fewer of them have fewer streams."""
+        usable, slots = self.memory.usable(), largest.slots
+        for number in range(largest.instances, 0, -1):
+            size = Size(number, slots, min(largest.streams, number * (slots - 1)))
+            if usable.holds(size.needed(self.parts)):
+                return number
+        return 0
 
 
 def check_instances(model: Path, repository: Path, most: int, slots: int | None, sessions: int | None) -> None:

@@ -32,6 +32,11 @@ def test_how_many_fit(memory: Memory, fitting: int) -> None:
     assert Sizes(PARTS, memory).fitting(Size(4, 26, 100)) == fitting
 
 
+def test_fewer_have_fewer_streams() -> None:
+    """Some of a thousand instances fit, although the streams of all of them would not."""
+    assert Sizes(PARTS, Memory(10 * GB)).fitting(Size(1000, 26, 25_000)) == 5
+
+
 def test_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence has the numbers and what to do. The sizes are measured once."""
     model, asked = add_exact_model(tmp_path / "repository", slots=26), []
