@@ -22,9 +22,9 @@ from tests.triton_processes import stubs
 
 BUSY, QUIET = Load(3, 3, 0.0), Load(0, 6, 0.0)
 PHRASES = [(f"{word} one", f"{word} two", f"{word} three") for word in ("alpha", "beta", "gamma", "delta", "epsilon")]
-# A model that cannot be loaded while there is a certain file. The file is not in the folder of the model, because
-# Triton would load a model again if its folder changes.
-LOADS_OR_NOT = """
+# A model that has a fault if there is a certain file when it is loaded. The file is not in the folder of the model,
+# because Triton would load a model again if its folder changes.
+FAULTY = """
 from pathlib import Path
 
 from streamer.testing.exact_adapter import adapter
@@ -32,9 +32,17 @@ from streamer.testing.exact_adapter import adapter
 
 class TritonPythonModel(adapter(__file__)):
     def initialize(self, args):
-        if Path({file!r}).exists():
+        self._fault = Path({file!r}).read_text()
+        if self._fault == "loading":
             raise RuntimeError("no memory is left")
         super().initialize(args)
+
+    def execute(self, requests):
+        if self._fault != "answering":
+            super().execute(requests)
+            return
+        for request in requests:
+            self._fail(request, RuntimeError("nothing is heard"))
 """
 
 
@@ -102,24 +110,26 @@ async def test_up_and_down(tmp_path: Path) -> None:
         assert value(service, "streamer_recoveries_total") == 0
 
 
-async def test_an_instance_that_cannot_be_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("fault", "words"), [("loading", "no memory is left"), ("answering", "nothing is heard")])
+async def test_an_instance_that_fails(fault: str, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The number stays, sessions do not notice, the log says why, and it is not tried again at once."""
     fails = tmp_path / "fails"
+    fails.touch()
     repository = exact_repository(tmp_path / "repository")
-    (repository / "streaming_asr" / "1" / "model.py").write_text(LOADS_OR_NOT.format(file=str(fails)))
+    (repository / "streaming_asr" / "1" / "model.py").write_text(FAULTY.format(file=str(fails)))
     triton = TritonServer(repository, instances=1, slots=4, resizable=True)
     async with Service(triton, port=0) as service, session(service.url) as websocket:
         await websocket.send(say("abc").tobytes())
         count = InstanceCount(service.models.default, InstanceBounds(1, 2), service.metrics)
-        fails.touch()
+        fails.write_text(fault)
         for _ in range(3):
             await count.look(BUSY)
             assert count.state is CountState.HELD
         assert value(service, 'streamer_instance_changes_total{change="failed"}') == 1
         [line] = [record for record in caplog.records if record.msg == "instances not changed"]
-        assert "no memory is left" in str(vars(line))
+        assert words in str(vars(line))
         assert (count.numbers, service.models.default.most) == (Numbers(1, 1), 3)
-        fails.unlink()
+        await eventually(lambda: len(list(stubs(triton.pid))) == 1)
         await websocket.send(say(" de").tobytes())
         await websocket.send('{"type":"stop"}')
         assert text(await rest(websocket)) == "abc de"
