@@ -102,6 +102,7 @@ class Link:
         self._outgoing: asyncio.Queue[Any] = asyncio.Queue()  # bounded by _put(); None ends the writing
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._open: set[Sequence] = set()  # started and not ended
+        self._ends: set[str] = set()  # requests that end a sequence, whose answer nobody awaits
         self._count = 0
         self.answered_at = float("-inf")  # time.monotonic() of the last answer to any request
         self._lost: str | None = None
@@ -146,6 +147,11 @@ class Link:
     def in_flight(self) -> int:
         """The number of requests whose answer is awaited."""
         return len(self._waiting)
+
+    @property
+    def ending(self) -> int:
+        """The number of discarded sequences that have not ended yet."""
+        return len(self._ends)
 
     async def lost(self) -> None:
         """Wait until the link has ended, for whatever reason."""
@@ -204,6 +210,7 @@ class Link:
         try:
             while (message := await self._call.read()) is not grpc.aio.EOF:
                 self.answered_at = time.monotonic()
+                self._ends.discard(message.infer_response.id)
                 future = self._waiting.pop(message.infer_response.id, None)
                 if future is not None:  # otherwise the answer is not awaited any more
                     _settle(future, message)
@@ -312,6 +319,7 @@ class Sequence:
             request = self._request(b"", {}, end=True)
             with suppress(LinkError):  # Triton frees the slot after its idle limit
                 self._post(request, end=True)
+                self._link._ends.add(request.id)
             self._link._open.discard(self)
             self._link._forget(request)
 

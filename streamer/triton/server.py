@@ -153,7 +153,7 @@ class TritonServer:
         server_folder.close_regions(running.folder)
         with self._lock:
             self._models = (*(other for other in self._models if other != model), model)
-        self._resized[model] = self.instances(model) or 1
+            self._resized[model] = self.instances(model) or 1
 
     def instances(self, model: str) -> int | None:
         """Return how many instances a start would give this model; None if that cannot be changed."""
@@ -174,7 +174,7 @@ class TritonServer:
         """Unload a model while the server runs. Its sequences are lost. TritonError if it stays loaded."""
         with self._lock:
             self._models = tuple(other for other in self._models if other != model)
-        self._resized.pop(model, None)
+            self._resized.pop(model, None)
         self._started().control(model, "unload")
 
     # If a port is taken, the server starts again on others. So the addresses are final once wait_ready() has returned.

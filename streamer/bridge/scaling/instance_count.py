@@ -102,42 +102,33 @@ class InstanceCount:
             await self.look(self.load())
 
     async def look(self, load: Load) -> None:
-        """Look at the load, and begin or complete a change."""
+        """Look at the load, and make the change that it asks for, if any."""
         now, instances = time.monotonic(), self._pool.instances
         if instances is None or not self._pool.whole:  # a failure is mended first
-            return
-        if self._change is not None:
-            if not self._pool.leaving:
-                self._complete(self._change)
             return
         if self._states.now is CountState.HELD and not self._rule.waits(now):
             self._states.become(CountState.STEADY)
         wish = self._rule.wish(instances, load, now)
         if wish is not None and self._states.now is CountState.STEADY:
-            await self._begin(_Change(instances, wish, load))
+            await self._make(_Change(instances, wish, load))
 
-    async def _begin(self, change: _Change) -> None:
-        """Raise the number, or begin to lower it."""
+    async def _make(self, change: _Change) -> None:
         self._states.become(CountState.RAISING if change.raises else CountState.LOWERING)
         self._change = change
         try:
             await self._pool.resize(change.wish.instances)
         except Exception as error:  # whatever has failed, the service goes on with the instances that it has
-            self._change = None
             self._rule.failed(time.monotonic())
             self._states.become(CountState.HELD)
             self._metrics.instance_changes.labels(FAILED).inc()
             log.warning("instances not changed", **self._about(change), detail=str(error), again_s=count_rule.RETRY_S)
         else:
-            if change.raises:
-                self._complete(change)
-
-    def _complete(self, change: _Change) -> None:
-        self._change = None
-        self._rule.changed(time.monotonic())
-        self._states.become(CountState.STEADY)
-        self._metrics.instance_changes.labels(RAISED if change.raises else LOWERED).inc()
-        log.info("instances raised" if change.raises else "instances lowered", **self._about(change))
+            self._rule.changed(time.monotonic())
+            self._states.become(CountState.STEADY)
+            self._metrics.instance_changes.labels(RAISED if change.raises else LOWERED).inc()
+            log.info("instances raised" if change.raises else "instances lowered", **self._about(change))
+        finally:
+            self._change = None
 
     def _about(self, change: _Change) -> dict[str, Any]:
         """Return what the log says about a change: the load that asked for it."""

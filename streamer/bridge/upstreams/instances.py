@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -55,15 +56,20 @@ class Instances:
             self.dead_since = None
 
     def remove(self, groups: Iterable[str], until: float) -> None:
-        """Note that Triton removes the instances of these groups. Their sequences must have left them by then."""
+        """Note that the instances of these groups will be removed. Their sequences must have left them by then."""
         self._leaving.update(dict.fromkeys(groups, until))
         self._known = {name for name in self._known if self.leaves_at(name) is None}
         self.dead = {name for name in self.dead if self.leaves_at(name) is None}
         if not self.dead:
             self.dead_since = None
 
-    def bring(self, groups: Iterable[str]) -> None:
-        """Note that these groups get instances, perhaps again."""
+    @property
+    def leave(self) -> bool:
+        """Whether some will be removed."""
+        return bool(self._leaving)
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Note that these groups have no instances any more, or that theirs stay."""
         for group in groups:
             self._leaving.pop(group, None)
 
@@ -84,6 +90,39 @@ class Instances:
         self.dead.add(found[1])
         self._known.add(found[1])
         return any(_model(name) == _model(found[1]) for name in self._known - self.dead)
+
+
+class Openings:
+    """The beginnings of sequences. They wait while an instance is removed, as none may be there then."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._allowed, self._none = asyncio.Event(), asyncio.Event()
+        self._allowed.set()
+        self._none.set()
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """Begin sequences, when that is allowed."""
+        await self._allowed.wait()
+        self._number += 1
+        self._none.clear()
+        try:
+            yield
+        finally:
+            self._number -= 1
+            if not self._number:
+                self._none.set()
+
+    @asynccontextmanager
+    async def none(self) -> AsyncIterator[None]:
+        """Let no sequence begin. Those that have begun are waited for, within the limit of their answers."""
+        self._allowed.clear()
+        try:
+            await self._none.wait()
+            yield
+        finally:
+            self._allowed.set()
 
 
 class Places:
@@ -174,9 +213,11 @@ class OpeningFailures:
 
 
 async def begin_past_the_dead(
-    link: Link, options: Mapping[str, Any], taken: int, timeout: float
+    link: Link, options: Mapping[str, Any], taken: int, timeout: float, avoids: Callable[[str], bool]
 ) -> tuple[Sequence, list[ModelEvent]]:
     """Start a sequence at a living instance. Returns it with its first events. LinkError if no instance lives.
+
+    `avoids`: whether an instance with this name is used only if there is no other, because it will be removed.
 
     Triton gives a new sequence the lowest free slot of any instance. If `taken` slots are held at the living instances,
     one more sequence than that gets past the slots of the dead ones. Sequences that fail are not ended: they hold their
@@ -188,15 +229,20 @@ async def begin_past_the_dead(
     sequences = [link.sequence(first) for _ in range(min(taken + 2, MOST_AT_ONCE))]
     asked = {asyncio.create_task(_begun(sequence, timeout)): sequence for sequence in sequences}
     waiting, error = set(asked), LinkError("unavailable", "no instance lives")
+    spare: asyncio.Task[list[ModelEvent] | LinkError] | None = None
     try:
         while waiting:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 answer = task.result()
-                if not isinstance(answer, LinkError):
-                    sequence = asked.pop(task)
-                    return sequence, await _prepared(sequence, options, timeout) if costly else answer
-                error = answer
+                if isinstance(answer, LinkError):
+                    error = answer
+                elif avoids(instance_of(answer)):
+                    spare = task
+                else:
+                    return await _kept(asked, task, options if costly else None, timeout)
+        if spare is not None:
+            return await _kept(asked, spare, options if costly else None, timeout)
         raise error
     finally:
         for task, sequence in asked.items():
@@ -205,9 +251,25 @@ async def begin_past_the_dead(
             ending.add_done_callback(_starting.discard)
 
 
-async def _prepared(sequence: Sequence, options: Mapping[str, Any], timeout: float) -> list[ModelEvent]:
+async def all_begun() -> None:
+    """Wait until all sequences were answered that begin_past_the_dead has started and did not keep."""
+    while _starting:
+        await asyncio.wait(_starting)
+
+
+async def _kept(
+    asked: dict[asyncio.Task[list[ModelEvent] | LinkError], Sequence],
+    task: asyncio.Task[list[ModelEvent] | LinkError],
+    options: Mapping[str, Any] | None,
+    timeout: float,
+) -> tuple[Sequence, list[ModelEvent]]:
+    """Take one of the sequences that were asked for. With options, it begins anew with these."""
+    sequence, events = asked.pop(task), task.result()
+    assert not isinstance(events, LinkError)
+    if options is None:
+        return sequence, events
     try:
-        return await sequence.begin_anew(options, timeout=timeout)
+        return sequence, await sequence.begin_anew(options, timeout=timeout)
     except BaseException:
         sequence.discard()
         raise

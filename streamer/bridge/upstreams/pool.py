@@ -173,7 +173,7 @@ class UpstreamPool:
         return sum(upstream.leaving for upstream in self._present)
 
     async def resize(self, instances: int, limit_s: float = RETIRE_LIMIT_S) -> None:
-        """Change that number. TritonError or LinkError if that fails; then it stays as it was.
+        """Change that number. TritonError if that fails; then it stays as it was.
 
         The streams of an instance that goes move at their next cut, or after the limit as if the Triton had failed.
         """

@@ -1,4 +1,4 @@
-"""Checks readiness with short real sequences through the model, at regular intervals."""
+"""Checks readiness with short real sequences through the model, at regular intervals, and what is known from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from streamer.bridge.session.backlog import BYTES_PER_S, SAMPLE_BYTES
 from streamer.bridge.telemetry.logs import Log
-from streamer.bridge.upstreams.instances import begin_past_the_dead, instance_of
+from streamer.bridge.upstreams.instances import Instances, begin_past_the_dead, instance_of
+from streamer.bridge.upstreams.patience import Patience
 from streamer.triton.link import Link, LinkError
 from streamer.wire.model_events import Heard, ModelEvent
 
@@ -63,7 +64,7 @@ class Probe:
     async def probe_living(self, taken: int, limit_s: float = ANSWER_LIMIT_S) -> bool:
         """Test whether a living instance serves a sequence, although another is dead. `taken`: slots that are held."""
         try:
-            sequence, first = await begin_past_the_dead(self._link, {}, taken, limit_s)
+            sequence, first = await begin_past_the_dead(self._link, {}, taken, limit_s, lambda _: False)
             try:
                 _check(await sequence.send(_AUDIO, timeout=limit_s))
                 await sequence.send(end=True, timeout=limit_s)
@@ -75,6 +76,31 @@ class Probe:
         self.reached = {instance_of(first)}
         self._succeeded_at = time.monotonic()
         return True
+
+
+class Opened:
+    """What is known of an upstream since it was opened."""
+
+    def __init__(self, address: str, probing: Probe, number: int, slots: int) -> None:
+        """`number` instances of the model have `slots` each."""
+        self.address = address  # of the process that the link goes to
+        self.probe = probing
+        self.instances = Instances()
+        self.instances.answered(probing.reached)
+        self.patience = Patience()
+        self._number = number
+        self._slots = slots
+
+    @property
+    def most(self) -> int:
+        """The number of slots for sessions."""
+        # Probes need one slot of each instance, even if all others are taken.
+        return (self._number - len(self.instances.dead)) * max(0, self._slots - 1)
+
+    def scale(self, before: int, after: int) -> None:
+        """Note that the model had so many groups of instances before, and has so many now. All are equal."""
+        self._number = self._number * after // before
+        self.probe.instances = self.probe.instances * after // before
 
 
 def _check(events: Sequence[ModelEvent]) -> None:

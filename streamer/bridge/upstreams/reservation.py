@@ -81,9 +81,10 @@ class Reservation:
         if preparing:
             patience_s = max(patience_s, PREPARING_S)
         try:
-            if upstream.limps and opening:
-                options, taken = self._sequence_options, upstream.taken
-                self._sequence, events = await begin_past_the_dead(link, options, taken, patience_s)
+            if opening:
+                async with upstream.openings.one():
+                    events = await self._begin(patience_s)
+                    upstream.place(self, instance_of(events))
             else:
                 events = await self._sequence.send(audio, flush=flush, end=end, timeout=patience_s)
         except LinkError as error:
@@ -91,8 +92,6 @@ class Reservation:
             upstream.doubt(link, error, certain=silent)
             raise
         now = time.monotonic()
-        if opening:
-            upstream.place(self, instance_of(events))
         if self._states.now is not SlotState.ACCEPTED:
             self._states.become(SlotState.ACCEPTED)
         if not preparing:  # the time for preparation says nothing about other answers
@@ -103,6 +102,15 @@ class Reservation:
         """End the sequence if it is open, and give the slot back. It may be called again."""
         self._sequence.discard()
         self._upstream.give_back(self)
+
+    async def _begin(self, patience_s: float) -> list[ModelEvent]:
+        upstream = self._upstream
+        if not upstream.chooses:
+            return await self._sequence.send(timeout=patience_s)
+        self._sequence, events = await begin_past_the_dead(
+            self._link, self._sequence_options, upstream.taken, patience_s, upstream.avoids
+        )
+        return events
 
     def _open(self, upstream: Upstream, options: Mapping[str, Any]) -> None:
         self._upstream, self._link = upstream, upstream.hold(self)

@@ -60,7 +60,7 @@ class Supervisor(Protocol):
     async def resize(self, model: str, instances: int) -> None:
         """Change that number while the model runs. TritonError if that fails; then nothing has changed.
 
-        Sequences stay with their instance. One that is removed gets no new sequences, and ends when it has none left.
+        Sequences stay with their instance. One that is removed must have none: Triton 2.51 may crash otherwise.
         """
 
     async def unused(self, model: str, limit_s: float) -> bool:

@@ -17,9 +17,9 @@ from enum import Enum
 from streamer.bridge.states import States
 from streamer.bridge.telemetry.logs import Log
 from streamer.bridge.upstreams import probe
-from streamer.bridge.upstreams.instances import Instances, OpeningFailures, Places, has_died, model_size
-from streamer.bridge.upstreams.patience import Patience
-from streamer.bridge.upstreams.probe import Probe
+from streamer.bridge.upstreams.instances import OpeningFailures, Openings, Places, all_begun, has_died, model_size
+from streamer.bridge.upstreams.patience import Doubts, Patience
+from streamer.bridge.upstreams.probe import Opened, Probe
 from streamer.bridge.upstreams.supervision import Supervisor
 from streamer.triton import MODEL, TritonError
 from streamer.triton.link import ConnectionLost, Link, LinkError
@@ -36,8 +36,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
 EAGER_S, EAGER_PAUSE_S = 30.0, 2.0
 # If an instance is dead while others have sessions, mending waits for so long, because it ends all sequences there.
 LIMP_LIMIT_S = 300.0
-# Two doubts within this time count as a failure, whatever a probe says: it may have missed the failing instance.
-DOUBT_S = 60.0
+# For the model to end the sequences that were ended without waiting for it.
+ENDING_S = 0.5
 
 
 class Health(Enum):
@@ -75,10 +75,11 @@ class Upstream:
         self._loads = loads
         self._health = States("health", Health.AWAY, TRANSITIONS, triton=name, model=model)
         self._link: Link | None = None
-        self._opened: _Opened | None = None  # what is known since the last opening
+        self._opened: Opened | None = None  # what is known since the last opening
         self._opening = OpeningFailures()
         self._holders = Places()
-        self._doubts = _Doubts()
+        self.openings = Openings()  # of sequences
+        self._doubts = Doubts()
         self._leaving: set[asyncio.Task[None]] = set()
 
     @property
@@ -110,6 +111,15 @@ class Upstream:
     def limps(self) -> bool:
         """Whether some of its model's instances have died, so that it goes on with the others and fewer slots."""
         return self._opened is not None and bool(self._opened.instances.dead)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether not every instance may get a sequence: some are dead, or will be removed."""
+        return self.limps or (self._opened is not None and self._opened.instances.leave)
+
+    def avoids(self, instance: str) -> bool:
+        """Whether an instance gets no new sequences, because it will be removed."""
+        return self._opened is not None and self._opened.instances.leaves_at(instance) is not None
 
     @property
     def taken(self) -> int:
@@ -156,27 +166,56 @@ class Upstream:
         return sum(self._leaves_at(holder) is not None for holder in self._holders.instances)
 
     async def resize(self, instances: int, limit_s: float) -> None:
-        """Change the number of the model's instances. TritonError or LinkError if that fails; then nothing has changed.
+        """Change the number of the model's instances. TritonError if that fails; then it is as before.
 
-        The sequences of one that goes move at their next cut, or after the limit as if the Triton had failed.
+        The sequences of one that goes move first: at their next cut, or after the limit as if the Triton had failed.
         """
-        link, opened, before = self._link, self._opened, self.supervisor.instances(self.model)
-        if not self.well or link is None or opened is None or before is None:
+        opened, before = self._opened, self.supervisor.instances(self.model)
+        if not self.well or opened is None or before is None:
             raise TritonError(f"the instances of {self.model} cannot be changed while its Triton is away")
-        low, high = sorted((before, instances))
-        groups = [group_name(self.model, number) for number in range(low, high)]
-        if instances > before:  # before the first sequence can be there
-            opened.instances.bring(groups)
-        await self.supervisor.resize(self.model, instances)
         if instances > before:
-            trial = Probe(link, opened.probe.instances * instances // before)
-            if not await trial.probe(probe.ANSWER_LIMIT_S):
-                await self.supervisor.resize(self.model, before)
-                opened.instances.remove(groups, time.monotonic() + limit_s)
-                raise TritonError(f"with {instances} instances, {self.model} does not answer: {trial.failure}")
-        else:
-            opened.instances.remove(groups, time.monotonic() + limit_s)
+            await self._raise(opened, before, instances)
+            return
+        groups = [group_name(self.model, number) for number in range(instances, before)]
+        opened.instances.remove(groups, time.monotonic() + limit_s)
         opened.scale(before, instances)
+        try:
+            await self._remove(opened, instances, time.monotonic() + limit_s + LEAVE_LIMIT_S)
+        except TritonError:
+            opened.scale(instances, before)
+            raise
+        finally:
+            opened.instances.forget(groups)
+
+    async def _raise(self, opened: Opened, before: int, instances: int) -> None:
+        assert self._link is not None
+        trial = Probe(self._link, opened.probe.instances * instances // before)
+        try:
+            await self.supervisor.resize(self.model, instances)
+            async with self.openings.one():
+                if not await trial.probe(probe.ANSWER_LIMIT_S):
+                    raise TritonError(f"with {instances} instances, {self.model} does not answer: {trial.failure}")
+        except TritonError:
+            with suppress(TritonError):  # it may have been loaded, but too late
+                await self.supervisor.resize(self.model, before)
+            raise
+        opened.scale(before, instances)
+
+    async def _remove(self, opened: Opened, instances: int, deadline: float) -> None:
+        """Remove instances when they have no sequences. Triton 2.51 may crash when it removes one that has some."""
+        while True:
+            if self._opened is not opened or not self.well:
+                raise TritonError(f"the Triton failed before {self.model} had fewer instances")
+            if time.monotonic() > deadline:
+                raise TritonError(f"sequences at an instance of {self.model} have not ended")
+            if not self.leaving:
+                async with self.openings.none():
+                    await all_begun()
+                    await asyncio.sleep(ENDING_S)
+                    if not self.leaving and self._link is not None and not self._link.ending:
+                        await self.supervisor.resize(self.model, instances)
+                        return
+            await asyncio.sleep(ENDING_S)
 
     async def emptied(self, limit_s: float) -> None:
         """Wait until no slot is held any more, the link is lost, or the limit has passed."""
@@ -229,7 +268,7 @@ class Upstream:
         except BaseException:
             await link.close(CLOSE_LIMIT_S)
             raise
-        self._link, self._opened = link, _Opened(address, probing, size.instances, size.slots)
+        self._link, self._opened = link, Opened(address, probing, size.instances, size.slots)
         self._opening = OpeningFailures()
         self.answered(time.monotonic() - started, time.monotonic())
         self._doubts.raised.clear()
@@ -315,7 +354,9 @@ class Upstream:
         probing, instances = self._opened.probe, self._opened.instances
         started = time.monotonic()
         limit_s = min(self.answer_limit_s, probe.ANSWER_LIMIT_S)
-        if await probing.probe(limit_s):
+        async with self.openings.one():
+            passed = await probing.probe(limit_s)
+        if passed:
             instances.answered(probing.reached)
             return True
         failure = probing.failure
@@ -351,41 +392,3 @@ class Upstream:
             task = asyncio.create_task(link.close(LEAVE_LIMIT_S))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
-
-
-class _Opened:
-    """What is known of an upstream since it was opened."""
-
-    def __init__(self, address: str, probing: Probe, number: int, slots: int) -> None:
-        """`number` instances of the model have `slots` each."""
-        self.address = address  # of the process that the link goes to
-        self.probe = probing
-        self.instances = Instances()
-        self.instances.answered(probing.reached)
-        self.patience = Patience()
-        self._number = number
-        self._slots = slots
-
-    @property
-    def most(self) -> int:
-        """The number of slots for sessions."""
-        # Probes need one slot of each instance, even if all others are taken.
-        return (self._number - len(self.instances.dead)) * max(0, self._slots - 1)
-
-    def scale(self, before: int, after: int) -> None:
-        """Note that the model had so many groups of instances before, and has so many now. All are equal."""
-        self._number = self._number * after // before
-        self.probe.instances = self.probe.instances * after // before
-
-
-class _Doubts:
-    """Whether requests have raised doubts about an upstream, and when a doubt last counted."""
-
-    def __init__(self) -> None:
-        self.raised = asyncio.Event()
-        self._at = float("-inf")
-
-    def again(self) -> bool:
-        """Count a doubt. Returns whether the one before was within DOUBT_S."""
-        last, self._at = self._at, time.monotonic()
-        return self._at - last < DOUBT_S

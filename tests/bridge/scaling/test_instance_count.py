@@ -145,9 +145,10 @@ async def test_what_does_not_reach_a_cut(tmp_path: Path) -> None:
                 await websocket.send(say("abc").tobytes())
                 while (await receive(websocket))["type"] != "partial":
                     pass
-            await pool.resize(1, 0.5)
-            assert (pool.instances, pool.most, pool.leaving) == (1, 3, 1)
-            await eventually(lambda: pool.leaving == 0)
+            resizing = asyncio.create_task(pool.resize(1, 0.5))
+            await eventually(lambda: (pool.instances, pool.most, pool.leaving) == (2, 3, 1))
+            await resizing
+            assert (pool.instances, pool.most, pool.leaving) == (1, 3, 0)
             await eventually(lambda: len(list(stubs(triton.pid))) == 1)
             for websocket in (one, other):
                 await websocket.send(say(" de").tobytes())
