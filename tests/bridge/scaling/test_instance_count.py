@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from tests.bridge.upstreams.speaking_sessions import value
 from tests.triton_processes import stubs
 
 BUSY, QUIET = Load(3, 3, 0.0), Load(0, 6, 0.0)
-PHRASES = [(f"{word} one", f"{word} two", f"{word} three") for word in ("alpha", "beta", "gamma", "delta", "epsilon")]
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
+PHRASES = [(f"{word} one", f"{word} two", f"{word} three") for word in WORDS]
 # A model that has a fault if there is a certain file when it is loaded. The file is not in the folder of the model,
 # because Triton would load a model again if its folder changes.
 FAULTY = """
@@ -75,8 +77,8 @@ async def speak(url: str, parts: list[bytes], gates: list[asyncio.Event]) -> lis
 
 
 async def test_up_and_down(tmp_path: Path) -> None:
-    """Three sessions fill an instance, and a second one comes. It goes when only a session of its own is left."""
-    triton = TritonServer(exact_repository(tmp_path), instances=1, slots=4, resizable=True)
+    """Six sessions fill an instance, and a second one comes. It goes when only a session of its own is left."""
+    triton = TritonServer(exact_repository(tmp_path), instances=1, slots=8, resizable=True)
     async with Service(triton, port=0, instances=InstanceBounds(1, 2)) as service:
         wholes = [await recognise(service.url, b"".join(audio_of(phrases))) for phrases in PHRASES]
         raised, lowering, lowered, free = (asyncio.Event() for _ in range(4))
@@ -85,17 +87,17 @@ async def test_up_and_down(tmp_path: Path) -> None:
         def speaking(number: int, *gates: asyncio.Event) -> asyncio.Task[list[Event]]:
             return asyncio.create_task(speak(service.url, audio_of(PHRASES[number]), list(gates)))
 
-        first = [speaking(number, raised, free, free) for number in range(3)]
+        first = [speaking(number, raised, free, free) for number in range(6)]
         await eventually(lambda: value(service, "streamer_instances{") == 2)
-        assert service.models.default.most == 6
-        # Triton gives the next ones to the new instance, which has most free slots.
-        one, last = speaking(3, raised, free, free), speaking(4, raised, lowering, lowered)
-        await eventually(lambda: service.models.default.held == {"streaming_asr": 5})
+        assert service.models.default.most == 14
+        # Triton gives the next one to the new instance, even if probes have some slots there.
+        last = speaking(6, raised, lowering, lowered)
+        await eventually(lambda: service.models.default.held == {"streaming_asr": 7})
         raised.set()
-        said = await asyncio.gather(*first, one)
+        said = await asyncio.gather(*first)
         await eventually(lambda: value(service, "streamer_instances_wanted{") == 1)
         assert value(service, "streamer_instances{") == 2
-        assert (service.models.default.most, service.models.default.held) == (3, {"streaming_asr": 1})
+        assert (service.models.default.most, service.models.default.held) == (7, {"streaming_asr": 1})
         lowering.set()  # the last session waits in the middle of a word: now it reaches a cut
         await eventually(lambda: value(service, "streamer_instances{") == 1)
         await eventually(lambda: len(list(stubs(triton.pid))) == 1)
@@ -106,7 +108,7 @@ async def test_up_and_down(tmp_path: Path) -> None:
             assert lasting(copy.deepcopy(events)) == lasting(copy.deepcopy(whole))
         assert value(service, 'streamer_instance_changes_total{change="raised"}') == 1
         assert value(service, 'streamer_instance_changes_total{change="lowered"}') == 1
-        assert value(service, "streamer_moves_total") == 1
+        assert value(service, "streamer_moves_total") >= 1
         assert value(service, "streamer_recoveries_total") == 0
 
 
@@ -137,25 +139,27 @@ async def test_an_instance_that_fails(fault: str, words: str, tmp_path: Path, ca
 
 async def test_what_does_not_reach_a_cut(tmp_path: Path) -> None:
     """A session without a cut leaves its instance after the limit, with a replay; the server keeps the number."""
-    triton = TritonServer(exact_repository(tmp_path), instances=2, slots=4, resizable=True)
+    triton = TritonServer(exact_repository(tmp_path), instances=2, slots=8, resizable=True)
     async with Service(triton, port=0) as service:
         pool = service.models.default
-        async with session(service.url, endpoint="off") as one, session(service.url, endpoint="off") as other:
-            for websocket in (one, other):
+        async with AsyncExitStack() as stack:
+            # More than probes can push to one of the instances.
+            open_ones = [await stack.enter_async_context(session(service.url, endpoint="off")) for _ in range(5)]
+            for websocket in open_ones:
                 await websocket.send(say("abc").tobytes())
                 while (await receive(websocket))["type"] != "partial":
                     pass
             resizing = asyncio.create_task(pool.resize(1, 0.5))
-            await eventually(lambda: (pool.instances, pool.most, pool.leaving) == (2, 3, 1))
+            await eventually(lambda: (pool.instances, pool.most) == (2, 7))
             await resizing
-            assert (pool.instances, pool.most, pool.leaving) == (1, 3, 0)
+            assert (pool.instances, pool.most, pool.leaving) == (1, 7, 0)
             await eventually(lambda: len(list(stubs(triton.pid))) == 1)
-            for websocket in (one, other):
+            for websocket in open_ones:
                 await websocket.send(say(" de").tobytes())
                 await websocket.send('{"type":"stop"}')
                 assert text(await rest(websocket)) == "abc de"
-        await eventually(lambda: value(service, "streamer_recoveries_total") == 1)
+        assert 0 < value(service, "streamer_recoveries_total") < len(open_ones)
         triton.kill()
         await eventually(lambda: not pool.well)
         await eventually(lambda: pool.well)
-        assert (pool.instances, pool.most, len(list(stubs(triton.pid)))) == (1, 3, 1)
+        assert (pool.instances, pool.most, len(list(stubs(triton.pid)))) == (1, 7, 1)

@@ -16,6 +16,7 @@ from streamer.bridge.upstreams.instances import (
     SILENT_LIMIT_S,
     Instances,
     OpeningFailures,
+    Openings,
 )
 from streamer.testing.exact_repository import add_exact_model
 from streamer.triton.link import LinkError, Overdue
@@ -45,6 +46,46 @@ async def serving(repository: Path, *, own: bool) -> AsyncIterator[tuple[Service
     with triton:
         async with Service(triton.grpc_address, port=0) as service:
             yield service, triton
+
+
+def test_an_instance_that_will_be_removed() -> None:
+    """It is known by its group until it is gone, and its death is no failure of the model."""
+    instances = Instances()
+    instances.answered({"a_0_0", "a_1_0"})
+    assert not instances.leave
+    instances.remove(["a_1"], 7.0)
+    assert instances.leave
+    assert (instances.leaves_at("a_1_0"), instances.leaves_at("a_0_0"), instances.leaves_at("")) == (7.0, None, None)
+    assert instances.failed("Stub process 'a_1_0' is not healthy.")
+    assert not instances.dead
+    instances.forget(["a_1"])
+    assert (instances.leave, instances.leaves_at("a_1_0")) == (False, None)
+
+
+async def test_no_sequence_begins() -> None:
+    """Beginnings are waited for, and later ones wait."""
+    openings, order = Openings(), list[str]()
+    begun, answered = asyncio.Event(), asyncio.Event()
+
+    async def begin(name: str) -> None:
+        async with openings.one():
+            begun.set()
+            await answered.wait()
+            order.append(name)
+
+    async def remove() -> None:
+        async with openings.none():
+            order.append("removed")
+
+    first = asyncio.create_task(begin("first"))
+    await begun.wait()
+    removing = asyncio.create_task(remove())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(begin("second"))
+    await asyncio.sleep(0)
+    answered.set()
+    await asyncio.gather(first, removing, second)
+    assert order == ["first", "removed", "second"]
 
 
 def test_what_openings_tell() -> None:
