@@ -167,11 +167,6 @@ class UpstreamPool:
         """How many instances the model has at the embedded Triton; None if their number cannot be changed."""
         return next((number for upstream in self._present if (number := _instances(upstream)) is not None), None)
 
-    @property
-    def leaving(self) -> int:
-        """How many sequences have not left an instance that is being removed."""
-        return sum(upstream.leaving for upstream in self._present)
-
     async def resize(self, instances: int, limit_s: float = RETIRE_LIMIT_S) -> None:
         """Change that number. TritonError if that fails; then it stays as it was.
 
