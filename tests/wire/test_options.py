@@ -160,7 +160,9 @@ def test_the_recogniser_has_the_same_options() -> None:
     """Names and defaults are the same on the wire and in the recogniser."""
     told = Start().model_options()
     # These come only from the bridge: the caller of a stream, and the state from which a replay goes on.
-    assert {*told, "caller", "speaking", "begins", "context"} == {field.name for field in fields(engine.StreamOptions)}
+    assert {*told, "caller", "speaking", "told", "begins", "context"} == {
+        field.name for field in fields(engine.StreamOptions)
+    }
     assert recognised(told) == engine.StreamOptions()
     assert recognised({**told, "endpoint": {}}) == engine.StreamOptions()
 
