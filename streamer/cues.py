@@ -2,15 +2,17 @@
 
 A cue has at most two lines of 42 characters, and 7 seconds. Of all ways to divide a final, the one with the lowest cost
 is taken: breaks are at marks, at pauses and between phrases, and cues that are too short or a single word are avoided.
+Chinese and Japanese characters count twice, because they are twice as wide and say more.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import Any, Final
+
+from streamer.text.joining import columns, joined, separator, words_of
 
 SessionEvent = Mapping[str, Any]
 _Group = tuple[Sequence[SessionEvent], Sequence[str]]  # the words of a cue, and its lines
@@ -38,8 +40,8 @@ with without from into for in on at by to of
 _TIED_TO_NEXT: Final = frozenset(_WORDS_TIED_TO_NEXT.split())
 _PHRASE_STARTERS: Final = frozenset(_PHRASE_STARTING_WORDS.split())
 
-_SENTENCE_ENDS: Final = (".", "?", "!")
-_OTHER_MARKS: Final = (",", ":", ";")
+_SENTENCE_ENDS: Final = (".", "?", "!", "。", "？", "！")
+_OTHER_MARKS: Final = (",", ":", ";", "，", "、", "：", "；")
 
 # The costs of a division. The unit is the cost of one more cue.
 _ONE_MORE_CUE: Final = 1.0
@@ -151,34 +153,47 @@ def _lines(words: Sequence[SessionEvent], taken: int) -> list[str]:
 
     Two lines have about the same length, and are divided at a good point.
     """
-    text = " ".join(word["word"] for word in words)
-    if len(text) <= LINE_CHARACTERS - taken:
+    text = joined(word["word"] for word in words)
+    if columns(text) <= LINE_CHARACTERS - taken:
         return [text]
-    if len(text) > CUE_LINES * LINE_CHARACTERS:
+    if columns(text) > CUE_LINES * LINE_CHARACTERS:
         return _wrapped(text, taken)
     best: tuple[float, list[str]] | None = None
     length = 0
     for word, following in pairwise(words):
-        length += len(word["word"]) + 1
-        first, second = text[: length - 1], text[length:]
-        if len(first) > LINE_CHARACTERS - taken:
+        length += len(word["word"])
+        first = text[:length]
+        length += len(separator(word["word"], following["word"]))
+        second = text[length:]
+        if columns(first) > LINE_CHARACTERS - taken:
             break
-        if len(second) <= LINE_CHARACTERS:
-            cost = _break_cost(word, following) + _UNEVEN * abs(len(first) - len(second)) / LINE_CHARACTERS
+        if columns(second) <= LINE_CHARACTERS:
+            cost = _break_cost(word, following) + _UNEVEN * abs(columns(first) - columns(second)) / LINE_CHARACTERS
             if best is None or cost < best[0]:
                 best = cost, [first, second]
     return best[1] if best else _wrapped(text, taken)
 
 
 def _wrapped(text: str, taken: int) -> list[str]:
-    """Simply wrapped lines, also for words longer than a line."""
-    blank = "\0" * taken
-    wrapped = textwrap.wrap(blank + text, LINE_CHARACTERS, break_on_hyphens=False)
-    return [line.removeprefix(blank) for line in wrapped]
+    """Simply wrapped lines. A word that is longer than a line begins in the line before it."""
+    lines = [""]
+    for word in words_of(text):
+        room = LINE_CHARACTERS - taken * (len(lines) == 1)
+        gap = separator(lines[-1], word)
+        if columns(lines[-1] + gap + word) > room and (
+            columns(word) <= LINE_CHARACTERS or columns(lines[-1] + gap) >= room
+        ):
+            lines += [""] * bool(lines[-1])
+            gap = ""
+        for letter in gap + word:
+            if columns(lines[-1] + letter) > LINE_CHARACTERS - taken * (len(lines) == 1):
+                lines.append("")
+            lines[-1] += letter
+    return lines
 
 
 def _readable_ms(lines: Sequence[str]) -> int:
-    characters = len(" ".join(lines))
+    characters = columns(joined(lines))
     return min(LONGEST_CUE_MS, max(SHORTEST_CUE_MS, 1000 * characters // CHARACTERS_A_SECOND))
 
 
@@ -190,12 +205,12 @@ def _timed_words(segment: SessionEvent) -> Sequence[SessionEvent]:
     """The words with their times. If a session left words out, the time of the segment is divided by length."""
     if segment.get("words"):
         return [word for word in segment["words"] if word["word"].strip()]  # a dictated line break is no word
-    pieces = segment["text"].split()
+    pieces = words_of(segment["text"])
     scale = (segment["end_ms"] - segment["start_ms"]) / max(1, sum(map(len, pieces)))
     timed = []
     passed = 0
     for piece in pieces:
-        start = segment["start_ms"] + round(passed * scale)
+        start = segment["start_ms"] + int(passed * scale + 0.5)  # rounded as in JavaScript
         passed += len(piece)
-        timed.append({"word": piece, "start_ms": start, "end_ms": segment["start_ms"] + round(passed * scale)})
+        timed.append({"word": piece, "start_ms": start, "end_ms": segment["start_ms"] + int(passed * scale + 0.5)})
     return timed

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streamer.cues import Cue, SessionEvent, channel_label, make_cues
+from streamer.text.joining import joined
 
 FORMATS: Final = ("text", "json", "jsonl", "srt", "vtt")
 # These formats can be written while words arrive. The others are one document for a whole recording.
@@ -51,7 +52,7 @@ class Transcript:
     @property
     def text(self) -> str:
         """The whole text in one line."""
-        return " ".join(segment["text"] for segment in self.segments)
+        return joined(segment["text"] for segment in self.segments)
 
     def render(self, format: str) -> str:
         """The transcript as one document (json, srt, vtt), or a line for each final (text)."""

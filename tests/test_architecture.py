@@ -18,17 +18,18 @@ from tests.project import ROOT
 ANYWHERE = ("streamer.distribution", "streamer.shipped")
 ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.limits": (),
-    "streamer.wire": ("streamer.limits", "streamer.transcript"),
+    "streamer.text": (),
+    "streamer.wire": ("streamer.limits", "streamer.text", "streamer.transcript"),
     "streamer.temporary_folder": (),
     "streamer.fetching": (),
     "streamer.audio": ("streamer.fetching", "streamer.limits", "streamer.temporary_folder"),
     "streamer.graphs": (),
-    "streamer.engine": ("streamer.graphs", "streamer.limits"),
+    "streamer.engine": ("streamer.graphs", "streamer.limits", "streamer.text"),
     "streamer.distribution": (),
     "streamer.shipped": (),
     "streamer.timing": (),
-    "streamer.cues": (),
-    "streamer.transcript": ("streamer.cues",),
+    "streamer.cues": ("streamer.text",),
+    "streamer.transcript": ("streamer.cues", "streamer.text"),
     "streamer.address": ("streamer.wire",),
     "streamer.triton": ("streamer.graphs", "streamer.temporary_folder", "streamer.wire"),
     "streamer.library": ("streamer.fetching", "streamer.graphs", "streamer.triton"),
@@ -82,7 +83,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("streamer.address", "streamer.audio", "streamer.chosen_service", "streamer.client"),
         *("streamer.library", "streamer.temporary_folder", "streamer.timing", "streamer.triton"),
     ),
-    "streamer.evaluate": ("streamer.audio", "streamer.client", "streamer.evaluate.engine_runner"),
+    "streamer.evaluate": ("streamer.audio", "streamer.client", "streamer.evaluate.engine_runner", "streamer.text"),
     "streamer.evaluate.engine_runner": (
         *("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.graphs", "streamer.triton"),
     ),
@@ -109,7 +110,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
 PURE = {
     "streamer.wire": {"base64", "hashlib", "json", "math", "re"},
     "streamer.bridge.session": {"numpy"},
-    "streamer.cues": {"textwrap"},
+    "streamer.cues": set(),
+    "streamer.text": {"re", "unicodedata"},
 }
 HARMLESS = {"__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "typing"}
 

@@ -8,6 +8,7 @@ from typing import Any
 from streamer.bridge.service import Service
 from streamer.client import transcribe
 from streamer.cues import make_cues
+from streamer.text.joining import words_of
 from tests.transcript_events import final, speech, word
 
 
@@ -152,3 +153,17 @@ def test_a_dictated_line_break_is_no_word() -> None:
     """It is not shown, and has no cue of its own."""
     broken = final(word("Dear", 0, 300), word("Ada,", 300, 700), word("\n\n", 700, 1200), word("hello", 1200, 1500))
     assert texts(broken) == ["Dear Ada, hello"]
+
+
+def test_chinese_and_japanese_have_shorter_lines() -> None:
+    """Their characters have no spaces in between and count twice, and lines break after their marks."""
+    said = "今日は東京にいる。明日は京都へ行く、" * 4
+    words = [word(each, 120 * place, 120 * place + 100) for place, each in enumerate(words_of(said))]
+    result = make_cues([final(*words)])
+    lines = [line for cue in result for line in cue.lines]
+    assert "".join(lines) == said
+    assert max(map(len, lines)) <= 21
+    assert all(line[-1] in "。、" for line in lines)
+    assert [cue.lines for cue in make_cues([{**final(*words), "words": None, "text": said}])] == [
+        cue.lines for cue in result
+    ]

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from typing import Final
 
+from streamer.text.joining import words_of
+
 # Characters that are used for an apostrophe.
 _APOSTROPHES: Final = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4\u0060\uff07", "'"))
 # Letters and digits of any script, and apostrophes. Everything else separates words.
@@ -17,10 +19,14 @@ _UNDERSCORE: Final = "_"
 
 
 def normalise(text: str) -> list[str]:
-    """The words of a text: lower case, apostrophes kept, other punctuation a space, digits left as they are."""
+    """The words of a text: lower case, apostrophes kept, other punctuation a space, digits left as they are.
+
+    In scripts without spaces, each character is a word.
+    """
     # Apostrophes first: NFKC would split a lone accent into a space and a mark.
     text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).lower().replace(_UNDERSCORE, " ")
-    return [word for found in _WORD.findall(text) if (word := _unquoted(found))]
+    runs = (word for run in _WORD.findall(text) for word in words_of(run))
+    return [word for found in runs if (word := _unquoted(found))]
 
 
 def _unquoted(word: str) -> str:

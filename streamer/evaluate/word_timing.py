@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamer.evaluate.normalise import normalise
+from streamer.text.joining import joined, words_of
 
 
 class TimedEvent(NamedTuple):
@@ -79,8 +80,9 @@ def words_of_event(event: Mapping[str, Any], time: TimePoint) -> ShownWords:
     """The words that a partial or final shows. Those of a final are all stable."""
     text: str = event["text"]
     stable = event.get("stable", 0) if event["type"] == "partial" else len(text)
-    splits_word = 0 < stable < len(text) and " " not in text[stable - 1 : stable + 1]  # in the middle of a word
-    return ShownWords(text.split(), len(text[:stable].split()) - splits_word, time)
+    words, surely = words_of(text), words_of(text[:stable])
+    splits_word = bool(surely) and surely[-1] != words[len(surely) - 1]  # in the middle of a word
+    return ShownWords(words, len(surely) - splits_word, time)
 
 
 def shown_over_time(events: Sequence[TimedEvent]) -> Iterator[tuple[Mapping[str, Any], ShownWords]]:
@@ -113,7 +115,7 @@ def timed_finals(events: Sequence[TimedEvent]) -> list[TimedFinal]:
                     now.time,
                     token.span,
                     token.confidence,
-                    " ".join(token.shown) if place == len(token.spoken) else "",
+                    joined(token.shown) if place == len(token.spoken) else "",
                 )
                 for place, word in enumerate(token.spoken, 1)
             ]
@@ -126,16 +128,16 @@ def _tokens(event: Mapping[str, Any]) -> list[FinalToken]:
     """The tokens of a final. In the written form a token may stand for several words, without times of their own."""
     text: str = event["text"]
     words: Sequence[Mapping[str, Any]] = event.get("words") or ()
-    if words and " ".join(word["word"] for word in words) == text:
+    if words and joined(word["word"] for word in words) == text:
         found = []
         for word in words:
             spoken = normalise(word.get("spoken", word["word"]))
             span = WordSpan(word["start_ms"], word["end_ms"]) if len(spoken) == 1 else None
-            found.append(FinalToken(word["word"].split(), spoken, span, word.get("confidence")))
+            found.append(FinalToken(words_of(word["word"]), spoken, span, word.get("confidence")))
         return found
     if "spoken" in event:
-        return [FinalToken(text.split(), normalise(event["spoken"]))]
-    return [FinalToken([word], normalise(word)) for word in text.split()]
+        return [FinalToken(words_of(text), normalise(event["spoken"]))]
+    return [FinalToken([word], normalise(word)) for word in words_of(text)]
 
 
 def _since(position: int, words: list[str], earlier: Sequence[ShownWords]) -> TimePoint | None:

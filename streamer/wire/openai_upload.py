@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
+from streamer.text.joining import is_spaceless, separator
 from streamer.wire.errors import WireError, bad, shown
 from streamer.wire.events import Final as FinalMessage
 from streamer.wire.events import Partial, ServerMessage
@@ -129,12 +130,8 @@ class OpenAIUpload(UploadFormat):
         if len(text) <= len(self._segment):
             return b""
         new = text[len(self._segment) :]
-        if not self._segment and self._told:
-            self._told += " "
-            delta = f" {new}"
-        else:
-            delta = new
-        self._told += new
+        delta = new if self._segment else separator(self._told, new) + new
+        self._told += delta
         self._segment = text
         return _data({"type": "transcript.text.delta", "delta": delta})
 
@@ -156,12 +153,13 @@ def untranslated() -> Problem:
 
 def _segment(number: int, segment: dict[str, Any]) -> dict[str, Any]:
     """A segment with all fields that OpenAI's clients require, also those that mean nothing here."""
+    text: str = segment["text"]
     return {
         "id": number,
         "seek": 0,
         "start": segment["start_ms"] / 1000,
         "end": segment["end_ms"] / 1000,
-        "text": f" {segment['text']}",
+        "text": text if is_spaceless(text[:1]) else f" {text}",  # as the words of Whisper begin
         "tokens": [],
         "temperature": 0.0,
         "avg_logprob": round(math.log(max(_LEAST_CONFIDENCE, segment["confidence"])), 4),

@@ -17,6 +17,7 @@ from streamer.evaluate.normalise import normalise
         ("don\u2019t won\u2018t can\u00b4t", ["don't", "won't", "can't"]),
         ("Room 42, 3.5 percent", ["room", "42", "3", "5", "percent"]),
         ("caf\u00e9 cafe\u0301 _na\u00efve_", ["caf\u00e9", "caf\u00e9", "na\u00efve"]),
+        ("他说“你好”， 2024年 ＯＫ", ["他", "说", "你", "好", "2024", "年", "ok"]),
         ("\t. - ' \n", []),
     ],
 )

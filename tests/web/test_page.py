@@ -20,6 +20,8 @@ CONTROLS = ("history-open", "options-open", "keys-open", "programs-open", "file"
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 # The division of lines depends on which words these are.
 COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
+# Words of scripts without spaces, with marks and figures, and what is around them.
+SPACELESS = (*"今日は東京にいる", "他。", "“你", "好”，", "「は", "い」", "2024", "年", "— (", "．")
 # Every visible text with too little contrast: WCAG AA requires 4.5, or 3 for large text.
 FAINT = """() => {
     const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
@@ -393,6 +395,8 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
         at = 0
         for final in each:
             at = shift(final, at + dice.choice([0, 40, 900, 4000]))
+            if dice.random() < 0.2:
+                final["words"] = None
     found = await page.evaluate(
         """async (sheets) => {
             const {FORMATS} = await import("/page/transcript/formats.js");
@@ -417,7 +421,7 @@ def segment(dice: random.Random, number: int) -> dict[str, Any]:
     for _ in range(dice.randint(1, 40)):
         length = dice.choice([40, 200, 300, 700, 2500])
         word = dice.choice(
-            ["a", "<b>", "r&d", "naïve", "extraordinarily", "3:30 PM", "seven-hundred", "x" * 50, *COMMON]
+            ["a", "<b>", "r&d", "naïve", "extraordinarily", "3:30 PM", "seven-hundred", "x" * 50, *COMMON, *SPACELESS]
         )
         words.append({"word": word, "start_ms": at, "end_ms": at + length, "confidence": 0.5})
         at += length + dice.choice([0, 0, 0, 20, 400, 1600])

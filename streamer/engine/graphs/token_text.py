@@ -9,13 +9,12 @@ from __future__ import annotations
 import codecs
 import math
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from streamer.engine.search.search import HypothesisWord
-from streamer.engine.text.scripts import is_spaceless
+from streamer.text.joining import Place, WordReader
 
 SPACE: Final = " "
 _WORD_BEGINS: Final = "▁"
@@ -54,9 +53,9 @@ class TokenText:
         """Whether the tokens are pieces of bytes."""
         single = [match and int(match[1], 16) for match in map(_BYTE.fullmatch, tokens)]
         has_bytes = set(range(256)) <= set(single)
-        # A table without small letters says nothing about capitals.
-        letters = "".join(names)
-        self._small = not in_bytes and letters.upper() == letters
+        # A table without small letters says nothing about capitals. In pieces of bytes only these letters are letters.
+        letters = "".join(re.findall("[A-Za-z]", "".join(names)) if in_bytes else names)
+        self._small = bool(letters) and letters.upper() == letters
         self.bytes = [
             bytes([byte]) if has_bytes and byte is not None else _of_piece(token, in_bytes=in_bytes)
             for token, byte in zip(tokens, single, strict=True)
@@ -95,19 +94,12 @@ def _of_piece(token: str, *, in_bytes: bool) -> bytes:
 def _parts(characters: Iterator[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """The words among the characters, each with the first and the last of its tokens."""
     found: list[tuple[str, int, int]] = []
-    running = False  # whether the next letter belongs to the last word
+    reader = WordReader()
     for character, first, last in characters:
-        if character.isspace():
-            running = False
-        elif found and (_is_mark(character) or (running and not is_spaceless(character))):
+        place = reader.read(character)
+        if place is Place.BEGINS:
+            found.append((character, first, last))
+        elif place is Place.CONTINUES:
             text, began, _ = found[-1]
             found[-1] = text + character, began, last
-        else:
-            found.append((character, first, last))
-            running = not is_spaceless(character)
     return found
-
-
-def _is_mark(character: str) -> bool:
-    """Whether this is a mark that belongs to the word before it."""
-    return unicodedata.category(character) in ("Po", "Pe", "Pf")

@@ -15,11 +15,11 @@ from streamer.engine.text.sentence_marks import Asking, SegmentWords, SentenceMa
 from streamer.engine.text.written_form import (
     Form,
     WrittenToken,
-    joined,
     read_tokens,
     settled_tokens,
     written_tokens,
 )
+from streamer.text.joining import joined
 
 
 @dataclass(frozen=True)

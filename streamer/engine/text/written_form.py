@@ -18,7 +18,6 @@ from streamer.engine.text.abbreviations import TITLES, abbreviation_at
 from streamer.engine.text.dictated_marks import LINE_BREAKS, SENTENCE_ENDS, dictated_mark_at
 from streamer.engine.text.figures import figures_at
 from streamer.engine.text.hotword_spelling import NO_SPELLINGS, Spellings
-from streamer.engine.text.scripts import separator
 from streamer.engine.text.spoken_numbers import TrackedWords
 
 UNMARKED = MarkedWord(Mark.NONE, Case.LOWER)
@@ -116,15 +115,6 @@ def settled_tokens(read: Sequence[ReadToken], stable: int, decided: int | None =
             break
         count += 1
     return count
-
-
-def joined(texts: Sequence[str]) -> str:
-    """The text of these tokens: with spaces in between, except beside a line break and in scripts without spaces."""
-    text = ""
-    for each in texts:
-        bare = not text or text.endswith("\n") or each in LINE_BREAKS
-        text += each if bare else separator(text, each) + each
-    return text
 
 
 def cased(word: str, case: Case) -> str:

@@ -8,6 +8,8 @@ from typing import Final
 
 from rapidfuzz.distance import Levenshtein
 
+from streamer.text.joining import joined
+
 RIGHT: Final = "right"
 SUBSTITUTED: Final = "substituted"
 DELETED: Final = "deleted"
@@ -74,14 +76,14 @@ def pair_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Word
 
 
 def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorCounts:
-    """The errors of one utterance. Characters are those of the words, joined by single spaces."""
+    """The errors of one utterance. Characters are those of the words and of the spaces between them."""
     kinds = [pair.kind for pair in pair_words(reference, hypothesis)]
-    letters = " ".join(reference)
+    letters = joined(reference)
     return ErrorCounts(
         words=len(reference),
         substitutions=kinds.count(SUBSTITUTED),
         insertions=kinds.count(INSERTED),
         deletions=kinds.count(DELETED),
         characters=len(letters),
-        character_errors=Levenshtein.distance(letters, " ".join(hypothesis)),
+        character_errors=Levenshtein.distance(letters, joined(hypothesis)),
     )

@@ -19,6 +19,7 @@ from streamer.evaluate.reports.table import LINE, table
 from streamer.evaluate.reports.word_sections import confidence_text, delays_text, partials_text, times_text, words_json
 from streamer.evaluate.results import EvaluationRun
 from streamer.evaluate.word_timing import TimedWord
+from streamer.text.joining import joined
 
 _NOTHING: Final = "***"
 
@@ -120,8 +121,8 @@ def hypothesis_line(result: ScoredUtterance, timed_words: Sequence[TimedWord] = 
         "name": utterance.name,
         "corpus": utterance.corpus,
         "speaker": utterance.speaker,
-        "reference": " ".join(utterance.words),
-        "hypothesis": " ".join(result.hypothesis),
+        "reference": joined(utterance.words),
+        "hypothesis": joined(result.hypothesis),
         **asdict(errors),
         "failure": result.failure or None,
     }

@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
+from streamer.text.joining import joined
 from streamer.wire.dialects.deepgram_live import DeepgramLive
 from streamer.wire.dialects.deepgram_options import DeepgramOptions
 from streamer.wire.dialects.deepgram_results import alternative, model_info, seconds, uuid_of
@@ -116,7 +117,7 @@ class DeepgramRecorded(UploadFormat):
     def _alternative(self, channel: int) -> dict[str, Any]:
         finals = [final for final in self._finals if (final.channel or 0) == channel]
         words = [word for final in finals for word in final.words or ()]
-        text = " ".join(final.text for final in finals)
+        text = joined(final.text for final in finals)
         return alternative(text, _confidence(words), words, punctuated=self._options.punctuated)
 
     def _utterance(self, number: int, final: FinalMessage) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from streamer.engine.graphs.token_text import Token, TokenText
-from streamer.engine.text.written_form import joined
+from streamer.text.joining import joined
 from tests.engine.graphs.byte_characters import STANDS_FOR
 
 
@@ -66,3 +66,21 @@ def test_pieces_of_bytes() -> None:
     pieces = ["".join(STANDS_FOR[byte] for byte in part) for part in ("好".encode()[:2], "好".encode()[2:])]
     table = ["<blk>", *pieces, "▁" + "".join(STANDS_FOR[byte] for byte in b"ok"), STANDS_FOR[255]]
     assert words(table, [*pieces, table[3]]) == [("好", 0, 4), ("ok", 6, 7)]
+
+
+def test_a_character_in_parts() -> None:
+    """After every token, only whole characters are shown, and all words but the last one stay as they are."""
+    text = "他说“你好”，OK"
+    table = [STANDS_FOR[byte] for byte in range(256)]
+    reader, spoken = TokenText(table), tokens(list(text.encode()))
+    shown = [[word.text for word in reader.words(spoken[:count])] for count in range(len(spoken) + 1)]
+    assert shown[-1] == ["他", "说", "“你", "好”，", "OK"]
+    assert all("".join(found) in text for found in shown)
+    assert all(found[:-1] == shown[-1][: max(0, len(found) - 1)] for found in shown)
+
+
+def test_capitals_among_pieces_of_bytes() -> None:
+    """The pieces that stand for letters say whether a table knows small ones."""
+    pieces = ["".join(STANDS_FOR[byte] for byte in part.encode()) for part in ("OK", "好", "é", "ok")]
+    assert [word for word, *_ in words([*pieces[:3], STANDS_FOR[255]], pieces[:3])] == ["ok", "好", "é"]
+    assert [word for word, *_ in words([*pieces, STANDS_FOR[255]], pieces[:1])] == ["OK"]

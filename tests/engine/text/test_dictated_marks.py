@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.engine.text.written_form import Form, joined, read_tokens, settled_tokens, written_tokens
+from streamer.engine.text.written_form import Form, read_tokens, settled_tokens, written_tokens
+from streamer.text.joining import joined
 
 DICTATED = Form(dictation=True)
 

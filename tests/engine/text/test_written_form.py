@@ -15,11 +15,11 @@ from streamer.engine.text.hotword_spelling import spellings_of
 from streamer.engine.text.written_form import (
     Form,
     WrittenToken,
-    joined,
     read_tokens,
     settled_tokens,
     written_tokens,
 )
+from streamer.text.joining import joined
 from tests.engine.text.plain_form import settled, written
 from tests.engine.text.written_form_table import ROWS
 

@@ -46,6 +46,13 @@ def test_the_answer_byte_for_byte() -> None:
     )
 
 
+def test_scripts_without_spaces() -> None:
+    """Segments in Chinese or Japanese are joined without spaces."""
+    finals = tuple(Final(0, text, 0, 600, 1280, 0.9, (), cut_ms=920) for text in ("你好。", "“再见”", "OK"))
+    [channel] = json.loads(answered(finals=finals))["results"]["channels"]
+    assert channel["alternatives"][0]["transcript"] == "你好。“再见” OK"
+
+
 def test_utterances_if_they_are_asked_for() -> None:
     """In the order in which they were spoken, each with its channel and a name of its own."""
     finals = (

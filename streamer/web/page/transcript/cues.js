@@ -1,5 +1,7 @@
 // Divides the words of finals into cues, which are readable subtitles, by the rules of streamer/cues.py. Pure.
 
+import {columns, joined, separator, wordsOf} from "./joining.js";
+
 const LINE_CHARACTERS = 42;
 const CUE_LINES = 2;
 const LONGEST_CUE_MS = 7000;
@@ -50,7 +52,7 @@ export function cues(segments) {
 /** The words with their times. If a session left words out, the time of the segment is divided by length. */
 export function timedWords(segment) {
     if (segment.words?.length) return segment.words;
-    const pieces = segment.text.split(/\s+/).filter(Boolean);
+    const pieces = wordsOf(segment.text);
     const letters = pieces.reduce((sum, piece) => sum + length(piece), 0);
     const scale = (segment.end_ms - segment.start_ms) / Math.max(1, letters);
     let passed = 0;
@@ -59,11 +61,6 @@ export function timedWords(segment) {
         passed += length(word);
         return {word, start_ms, end_ms: segment.start_ms + Math.round(passed * scale)};
     });
-}
-
-/** @param {{word: string}[]} words @returns {string} their text: with spaces in between, except beside a line break */
-export function joined(words) {
-    return words.map(({word}) => word).join(" ").replace(/ ?(\n+) ?/g, "$1");
 }
 
 /** Divides the words of a segment into cues at the lowest cost. `nextMs` is the start of the next segment. */
@@ -109,22 +106,24 @@ function breakCost(word, following) {
     let cost = -PAUSE * Math.min(1, Math.max(0, pause) / HALF_SECOND_MS);
     const tied = Number(TIED_TO_NEXT.has(last.replace(/\.+$/, ""))); // also Mr. and Dr.
     const starts = Number(PHRASE_STARTERS.has(first));
-    if (!tied && /[.?!]$/.test(last)) cost -= AFTER_SENTENCE;
-    else if (/[,:;]$/.test(last)) cost -= AFTER_COMMA;
+    if (!tied && /[.?!。？！]$/.test(last)) cost -= AFTER_SENTENCE;
+    else if (/[,:;，、：；]$/.test(last)) cost -= AFTER_COMMA;
     return cost + SPLITS_TIED_WORDS * tied - BEFORE_PHRASE * starts;
 }
 
 /** The words in lines. Two lines have about the same length, and are divided at a good point. */
 function linesOf(words) {
-    const text = words.map(({word}) => word).join(" ");
-    const whole = length(text);
+    const pieces = words.map(({word}) => word);
+    const text = joined(pieces);
+    const whole = columns(text);
     if (whole <= LINE_CHARACTERS) return [text];
     if (whole > CUE_LINES * LINE_CHARACTERS) return wrapped(text);
     let best = null;
-    let first = -1;
+    let [first, gap] = [0, ""];
     for (let index = 1; index < words.length; index++) {
-        first += 1 + length(words[index - 1].word);
-        const second = whole - first - 1;
+        first += gap.length + columns(pieces[index - 1]);
+        gap = separator(pieces[index - 1], pieces[index]);
+        const second = whole - first - gap.length;
         if (first > LINE_CHARACTERS) break;
         if (second > LINE_CHARACTERS) continue;
         const uneven = (UNEVEN * Math.abs(first - second)) / LINE_CHARACTERS;
@@ -132,33 +131,30 @@ function linesOf(words) {
         if (best === null || cost < best.cost) best = {cost, index};
     }
     if (best === null) return wrapped(text);
-    return [words.slice(0, best.index), words.slice(best.index)].map((half) => half.map(({word}) => word).join(" "));
+    return [joined(pieces.slice(0, best.index)), joined(pieces.slice(best.index))];
 }
 
-/** Simply wrapped lines. A word that is longer than a line is divided as in Python's textwrap. */
+/** Simply wrapped lines. A word that is longer than a line begins in the line before it. */
 function wrapped(text) {
-    const lines = [];
-    for (const piece of text.split(/\s+/).filter(Boolean)) {
+    const lines = [""];
+    for (const word of wordsOf(text)) {
         const last = lines.at(-1);
-        const room = last === undefined ? -1 : LINE_CHARACTERS - length(last) - 1;
-        if (length(piece) <= room) {
-            lines[lines.length - 1] = `${last} ${piece}`;
-            continue;
+        let gap = separator(last, word);
+        const fits = columns(last + gap + word) <= LINE_CHARACTERS;
+        if (!fits && (columns(word) <= LINE_CHARACTERS || columns(last + gap) >= LINE_CHARACTERS)) {
+            if (last) lines.push("");
+            gap = "";
         }
-        let letters = [...piece];
-        if (letters.length > LINE_CHARACTERS && room > 0) {
-            lines[lines.length - 1] = `${last} ${letters.slice(0, room).join("")}`;
-            letters = letters.slice(room);
-        }
-        for (let at = 0; at < letters.length; at += LINE_CHARACTERS) {
-            lines.push(letters.slice(at, at + LINE_CHARACTERS).join(""));
+        for (const letter of gap + word) {
+            if (columns(lines.at(-1) + letter) > LINE_CHARACTERS) lines.push("");
+            lines[lines.length - 1] += letter;
         }
     }
     return lines;
 }
 
 function readableMs(lines) {
-    const milliseconds = Math.floor((1000 * length(lines.join(" "))) / CHARACTERS_A_SECOND);
+    const milliseconds = Math.floor((1000 * columns(joined(lines))) / CHARACTERS_A_SECOND);
     return Math.min(LONGEST_CUE_MS, Math.max(SHORTEST_CUE_MS, milliseconds));
 }
 

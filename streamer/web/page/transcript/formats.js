@@ -1,6 +1,7 @@
 // A transcript in every format in which it can be saved, the same as from streamer/transcript.py. Pure.
 
 import {cues} from "./cues.js";
+import {joined} from "./joining.js";
 
 export const FORMATS = {
     text: {ending: "txt", type: "text/plain", write: text},
@@ -20,7 +21,7 @@ export function json({file, durationMs, segments}) {
         const always = {start_ms, end_ms, text, confidence, words};
         return spoken === undefined ? always : {...always, spoken};
     });
-    const all = segments.map((segment) => segment.text).join(" ");
+    const all = joined(segments.map((segment) => segment.text));
     return `${JSON.stringify({file, text: all, duration_ms: durationMs, segments: kept})}\n`;
 }
 

@@ -1,6 +1,7 @@
 // A sheet: the text so far and its sound, of one recording, or of everything that was spoken into the microphone. Pure.
 
-import {joined, timedWords} from "./cues.js";
+import {timedWords} from "./cues.js";
+import {joined} from "./joining.js";
 
 const RATE = 16000;
 // Up to this length, the sound of speech is kept to be played and sent again: 58 MB.
@@ -61,7 +62,7 @@ export class Sheet {
     /** What the history stores in addition to the segments. @returns {import("../history/history.js").Kept} */
     get record() {
         const {id, name, file, beganAt, durationMs, open} = this;
-        const beginning = this.segments.slice(0, 8).map(({text}) => text).join(" ").slice(0, 120);
+        const beginning = joined(this.segments.slice(0, 8).map(({text}) => text)).slice(0, 120);
         const textBytes = this.segments.reduce((sum, {text, words}) => sum + text.length + WORD * (words?.length ?? 0), 0);
         const facts = {id, name, file, beganAt, changedAt: Date.now(), durationMs, open, beginning, textBytes};
         return {...facts, partial: this.#partial, ...this.kept};
@@ -108,7 +109,7 @@ export class Sheet {
         const words = timedWords(before).map((word) => ({...word}));
         if (text) words[index] = {...words[index], word: text, confidence: 1};
         else words.splice(index, 1);
-        this.segments[number] = {...before, words, text: joined(words)};
+        this.segments[number] = {...before, words, text: joined(words.map(({word}) => word))};
         return before;
     }
 

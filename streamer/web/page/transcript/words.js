@@ -1,7 +1,8 @@
 // The words on the page: grey while they may still change, then black, each with its time and confidence.
 
-import {joined, timedWords} from "./cues.js";
+import {timedWords} from "./cues.js";
 import {shortClock} from "./formats.js";
+import {joined, separator, wordsOf} from "./joining.js";
 
 // A word with a lower confidence is marked.
 export const DOUBTFUL = 0.6;
@@ -50,19 +51,22 @@ export class Words extends EventTarget {
 
     /** Shows a partial. Its first `stable` characters will not change. */
     showPartial({text, stable, start_ms, words}) {
-        const timed = words && joined(words) === text && !text.includes("\n");
-        const pieces = timed ? words : text.split(" ").map((word) => ({word}));
+        const timed = words && joined(words.map(({word}) => word)) === text && !text.includes("\n");
+        const pieces = timed ? words : piecesOf(text).map((word) => ({word}));
         const place = this.#partial.querySelector(".words") ?? this.#openPartial();
         this.#partial.querySelector(".at").textContent = shortClock(start_ms);
         const elements = [...place.children];
-        let end = -1;
+        let end = 0;
         for (const [index, piece] of pieces.entries()) {
             const element = elements[index] ?? place.appendChild(wordElement());
             if (element.textContent !== piece.word) element.textContent = piece.word;
-            end += 1 + [...piece.word].length;
+            const gap = index ? separator(pieces[index - 1].word, piece.word) : "";
+            end += gap.length + [...piece.word].length;
             element.classList.toggle("open", end > stable);
             describe(element, piece);
-            if (index && element.previousSibling?.nodeType !== Node.TEXT_NODE) element.before(" ");
+            const before = element.previousSibling;
+            if (before?.nodeType === Node.TEXT_NODE) before.nodeValue = gap;
+            else if (gap) element.before(gap);
         }
         for (const left of elements.slice(pieces.length)) {
             if (left.previousSibling?.nodeType === Node.TEXT_NODE) left.previousSibling.remove();
@@ -238,16 +242,20 @@ function wordElement() {
 
 /** @returns {{element: HTMLElement, startMs: number, endMs: number}[]} the words of a final, after adding them there */
 function spell(place, final) {
-    return timedWords(final).map((word, index) => {
+    return timedWords(final).map((word, index, words) => {
         const element = wordElement();
         element.textContent = word.word;
         element.tabIndex = -1;
         element.classList.toggle("doubtful", word.confidence < DOUBTFUL);
         describe(element, word);
-        if (index) place.append(" ");
-        place.append(element);
+        place.append(separator(words[index - 1]?.word ?? "", word.word), element);
         return {element, startMs: word.start_ms, endMs: word.end_ms};
     });
+}
+
+/** The words of a partial. A dictated line break stays where it is. @param {string} text @returns {string[]} */
+function piecesOf(text) {
+    return text.split(" ").flatMap((part) => (/\s/.test(part) ? [part] : wordsOf(part)));
 }
 
 function describe(element, {start_ms, end_ms, confidence, spoken, word}) {

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from streamer.limits import LONGEST_SEGMENT_MS, STEP_MS, WITHOUT_TEXT_MS
+from streamer.text.joining import separator
 from streamer.wire.dialects.openai_realtime.mistakes import COMMIT_EMPTY, Mistake
 from streamer.wire.dialects.openai_realtime.server_events import ServerEvents
 from streamer.wire.dialects.openai_realtime.settings import TurnDetection
@@ -169,8 +170,9 @@ class Turns:
             item = self._open = self._open or self._new(self._end_ms)
         if item is None or len(text) <= len(item.segment):
             return
-        gap = " " if item.text and not item.segment else ""
-        new = gap + text[len(item.segment) :]
+        new = text[len(item.segment) :]
+        if not item.segment:
+            new = separator(item.text, new) + new
         item.segment = text
         item.text += new
         self._say(self._events.delta(item.name, new))

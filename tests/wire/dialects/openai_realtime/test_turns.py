@@ -172,6 +172,8 @@ def test_segments_of_an_item_are_joined() -> None:
     ]
     talk.commit(11_000)
     assert talk.take(Flushed(11_000)) == [("completed", 1, "One. Two.")]
+    chinese = Talk()
+    assert chinese.take(final("一。", 0, 900, 1500), final("二。", 9000, 9900, 10_000))[1:] == [("delta", 1, "二。")]
 
 
 def test_a_commit_ends_a_turn() -> None:

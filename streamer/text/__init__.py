@@ -1,0 +1,1 @@
+"""Text in any script: where its words begin, and what stands between two of them."""
