@@ -12,7 +12,7 @@ from pathlib import Path
 from streamer.distribution import install_command
 from streamer.limits import DEFAULT_MODEL
 from streamer.timing import Timing
-from streamer.triton import MODEL, TritonError, check_name
+from streamer.triton import MODEL, TritonError, model_name
 from streamer.triton.repository import asr_repository
 from streamer.triton.server import TritonServer
 
@@ -23,7 +23,7 @@ class Embedded:
     def __init__(self, timing: Timing, folder: Path | None = None) -> None:
         """`folder`: the model, if it is not the shipped one."""
         self._timing = timing
-        self._model = check_name(folder.resolve().name) if folder else MODEL
+        self._model = model_name(folder) if folder else MODEL
         folders = {self._model: folder} if folder else {}
         # A second instance would only slow the start: both would share the processor.
         self._triton = TritonServer(asr_repository(), models=[self._model], folders=folders, instances=1, private=True)

@@ -1,6 +1,6 @@
 """How much memory each part of a service takes: the model, Triton, and the bridge, each measured in its own process.
 
-The model is measured by `streamer.engine.memory.report`, because this part of Streamer works without torch.
+The model is measured by a program of `streamer.engine.memory`, because this part of Streamer loads no engine.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from streamer.capacity.plan import Part, Scope
 from streamer.capacity.session_limit import SPEECH
 from streamer.distribution import install_command
 from streamer.shipped import PACKAGE, shipped
+from streamer.triton.repository import is_public
 from streamer.triton.server import REGION_BYTES, TritonServer
 
 _REPORT: Final = "streamer.engine.memory.report"
+_GRAPH_REPORT: Final = "streamer.engine.memory.graph_report"  # of a public model, which needs no torch
 _PATIENCE_S: Final = 300.0  # for one measurement; a busy machine with a slow disk needs a minute to load torch
 _BRIDGE: Final = "import streamer.bridge.service, time; print(open('/proc/self/status').read())"
 
@@ -55,7 +57,7 @@ def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
     if importlib.util.find_spec("torch") is None:
         raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
     speech = read_audio(shipped(SPEECH)).tobytes()
-    command = ["-m", _REPORT, str(folder), "--batch", str(batch), "--kind", where]
+    command = ["-m", _GRAPH_REPORT if is_public(folder) else _REPORT, str(folder), "--batch", str(batch), "--kind", where]
     told = json.loads(_run(command, speech) or "{}")
     if "error" in told:
         raise MeasuringError(f"the memory of this model cannot be measured: {told['error']}")
@@ -77,7 +79,12 @@ def server_parts(repository: Path) -> list[Part]:
 
 
 def version_folder(model: Path) -> Path:
-    """Return the folder of the newest version of a model, which is the one that Triton loads."""
+    """Return the folder of the newest version of a model, which is the one that Triton loads.
+
+    A public model has no versions.
+    """
+    if is_public(model):
+        return model
     versions = [path for path in model.iterdir() if path.is_dir() and path.name.isdecimal()]
     if not versions:
         raise MeasuringError(f"{model} has no folder of a version, such as {model / '1'}")
@@ -88,9 +95,9 @@ def _parts(told: dict[str, Any], batch: int) -> list[Part]:
     shared, instance, slot, stream = told["shared"], told["instance"], told["slot"], told["stream"]
     hotwords, most = told["hotwords"]["stream"], told["hotwords"]["streams"]
     return [
-        Part("libraries of Python and torch, shared by all instances", Scope.SERVICE, shared["libraries"]),
+        Part("libraries of Python and of the engine, shared by all instances", Scope.SERVICE, shared["libraries"]),
         Part("tables of the model, shared by all instances", Scope.SERVICE, shared["tables"]),
-        Part("Python and torch", Scope.INSTANCE, **_sizes(instance["process"])),
+        Part("Python and the libraries of the engine", Scope.INSTANCE, **_sizes(instance["process"])),
         Part("weights and tables of its own", Scope.INSTANCE, **_sizes(instance["model"])),
         Part(f"while it computes a batch of {batch}", Scope.INSTANCE, **_sizes(instance["batch"])),
         Part("encoder", Scope.SLOT, **_sizes(slot["encoder"])),
@@ -98,7 +105,7 @@ def _parts(told: dict[str, Any], batch: int) -> list[Part]:
         Part("search", Scope.SLOT, **_sizes(slot["search"])),
         Part("words and their marks", Scope.STREAM, **_sizes(stream["words"])),
         Part("audio of the longest segment", Scope.STREAM, **_sizes(stream["audio"])),
-        Part("hotwords, if clients send many", Scope.STREAM, **_sizes(hotwords), most=most),
+        *([Part("hotwords, if clients send many", Scope.STREAM, **_sizes(hotwords), most=most)] if most else []),
     ]
 
 

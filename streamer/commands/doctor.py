@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from streamer import __version__
@@ -23,6 +24,7 @@ examples:
   streamer doctor                             all checks; the last one recognises a recording
   streamer doctor --quick                     without that check and without torch; starts nothing
   streamer doctor --server wss://example.org  also checks whether that service can be used from here
+  streamer doctor --model FOLDER              checks and tries a public model in the place of the shipped one
   streamer doctor --json > doctor.json        for a bug report
 
 Keys are not shown, and the home folder is shown as ~. Nothing is changed."""
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON object, for a program or a bug report")
     add("--quick", action="store_true", help="only checks that take no longer than a second")
     add("--server", metavar="URL", type=server, help="a service to check, as ws://host:port or host:port")
+    add("--model", metavar="FOLDER", type=Path, help="the folder of a public model to check (docs/how-to/models.md)")
     add_key_argument(parser)
 
 
@@ -41,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Check everything. Returns 1 if there is a problem, else 0."""
     colour = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
-    examination = Examination(options.server, quick=options.quick)
+    examination = Examination(options.server, options.model, quick=options.quick)
     found = []
     for finding in examination.findings():
         found.append(finding)

@@ -17,8 +17,8 @@ from streamer.commands.arguments.parser import USAGE, argument, count
 from streamer.settings.kinds import FilePath, Number
 from streamer.settings.served_models import ModelList, ServedModel, missing_folder
 from streamer.triton import MODEL, TritonError
-from streamer.triton.model_config import configured, instance_kind, model_config
-from streamer.triton.repository import asr_repository, models_in
+from streamer.triton.model_config import configured, instance_kind
+from streamer.triton.repository import asr_repository, config_of, models_in
 
 if TYPE_CHECKING:
     from streamer.capacity.model_memory import ModelMemory
@@ -138,7 +138,7 @@ def _planned(model: _Model, options: argparse.Namespace) -> tuple[Plan, Subject]
     from streamer.capacity.model_memory import MeasuringError, model_memory, server_parts, version_folder
     from streamer.capacity.plan_text import Subject
 
-    config = model_config(model.folder)
+    config = config_of(model.folder)
     configured(config, instances=options.instances or 1, slots=FEWEST_SLOTS)  # TritonError if it has no such numbers
     kind = instance_kind(config)
     print("streamer: measuring how much memory the model takes", file=sys.stderr)

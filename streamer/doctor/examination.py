@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
+from pathlib import Path
 
 from streamer.address import is_ready
 from streamer.distribution import install_command
@@ -12,10 +14,14 @@ from streamer.doctor.finding import WARNING, WRONG, Finding
 
 
 class Examination:
-    """The checks of this machine, and of a service that the user named. `quick`: start nothing, and leave out torch."""
+    """The checks of this machine, and of a service that the user named. `quick`: start nothing, and leave out torch.
 
-    def __init__(self, server: str | None = None, *, quick: bool = False) -> None:
+    `folder`: of a public model, which is checked and tried in the place of the shipped one.
+    """
+
+    def __init__(self, server: str | None = None, folder: Path | None = None, *, quick: bool = False) -> None:
         self._server = server
+        self._folder = folder
         self._quick = quick
         self._light = packages.is_light()
 
@@ -27,7 +33,7 @@ class Examination:
             packages.packages,
             *([] if self._quick else [packages.torch]),
             packages.triton,
-            model.model_files,
+            partial(model.public_model, self._folder) if self._folder else model.model_files,
             public_models.public_models,
             machine.shared_memory,
             machine.temporary_files,
@@ -49,7 +55,7 @@ class Examination:
         elif wrong and not self._quick:
             yield Finding("trial", WARNING, "not tried: repair the problems above first")
         elif not self._quick:
-            yield from service.trial()
+            yield from service.trial(self._folder)
 
     def conclusion(self, found: Sequence[Finding]) -> str:
         """A sentence or two for people."""

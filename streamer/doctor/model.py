@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
+from streamer.graphs.layout import FRAME_SHIFT
+from streamer.graphs.model_folder import ModelFolderError, read_model_folder
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
 
@@ -64,6 +66,21 @@ def model_files(repository: Path | None = None) -> Iterator[Finding]:
     if complete:
         name = json.loads((folder / "1" / "model.json").read_text(encoding="utf-8")).get("name", "without a name")
         yield Finding("model files", FINE, f"{name}, {len(NEEDED)} files, {size / 1e6:.0f} MB, all complete; {folder}")
+
+
+def public_model(folder: Path) -> Iterator[Finding]:
+    """Yield what the folder of a public model says about itself, or what is wrong with it."""
+    try:
+        found = read_model_folder(folder)
+    except ModelFolderError as error:
+        yield Finding("model files", WRONG, str(error))
+        return
+    graphs = [found.encoder, *([found.transducer.predictor, found.transducer.joiner] if found.transducer else [])]
+    size = sum(graph.path.stat().st_size for graph in graphs) / 1e6
+    layout = found.layout
+    step, ahead = (samples * 10 // FRAME_SHIFT for samples in (layout.step_samples, layout.ahead_samples))
+    said = f"{found.family.value}, {len(found.tokens)} tokens, {size:.1f} MB, complete"
+    yield Finding("model files", FINE, f"{said}; steps of {step} ms, which read {ahead} ms ahead; {folder.resolve()}")
 
 
 def _check(path: Path) -> None:

@@ -8,6 +8,7 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from streamer.address import DEFAULT_HOST, DEFAULT_PORT, is_ready
@@ -16,6 +17,7 @@ from streamer.doctor.finding import FINE, WARNING, WRONG, Finding
 from streamer.library import SHIPPED
 from streamer.library.model_library import ModelLibrary
 from streamer.shipped import PACKAGE
+from streamer.text.joining import joined, words_of
 from streamer.timing import Timing
 from streamer.triton import TritonError
 
@@ -54,18 +56,21 @@ def named(url: str) -> Iterator[Finding]:
     yield asyncio.run(_heard("service", url, shown(url)))
 
 
-def trial() -> Iterator[Finding]:
-    """Start a service, transcribe a recording and stop it, as `streamer FILE` does."""
+def trial(folder: Path | None = None) -> Iterator[Finding]:
+    """Start a service, transcribe a recording and stop it, as `streamer FILE` does. `folder`: of a public model.
+
+    The recording is English, so a public model need not find words in it.
+    """
     from streamer.chosen_service import chosen_service
 
     began = time.monotonic()
     try:
-        with chosen_service(EMBEDDED, Timing()) as ready_service:
+        with chosen_service(EMBEDDED, Timing(), folder) as ready_service:
 
             async def work() -> Finding:
                 async with ready_service() as url:
                     ready = time.monotonic() - began
-                    return await _heard("trial", url, f"a service was started in {ready:.1f} s")
+                    return await _heard("trial", url, f"a service was started in {ready:.1f} s", silent=folder is not None)
 
             yield asyncio.run(work())
     except TritonError as error:
@@ -73,7 +78,8 @@ def trial() -> Iterator[Finding]:
         yield Finding("trial", WRONG, said, f"pip install {remedy}" if remedy else "")
 
 
-async def _heard(subject: str, url: str, where: str) -> Finding:
+async def _heard(subject: str, url: str, where: str, *, silent: bool = False) -> Finding:
+    """Let a service recognise the sample. `silent`: it need not find words."""
     from streamer.client import SessionError
 
     began = time.monotonic()
@@ -92,12 +98,12 @@ async def _heard(subject: str, url: str, where: str) -> Finding:
     finally:
         timer.cancel()
     took = time.monotonic() - began
-    if SAMPLE.exists() and not words:
+    if SAMPLE.exists() and not words and not silent:
         # The recording is English. A default model for another language need not find words in it.
         state = WRONG if ModelLibrary().default == SHIPPED else WARNING
         return Finding(subject, state, f"{where}, and recognised nothing of {SAMPLE.name}")
     said = f"{where}, and recognised {seconds:.1f} s of audio in {took:.1f} s"
-    return Finding(subject, FINE, f"{said}: “{' '.join(words[:6])} …”" if words else said)
+    return Finding(subject, FINE, f"{said}: “{joined(words[:6])} …”" if words else said)
 
 
 async def _words(url: str) -> tuple[list[str], float]:
@@ -109,7 +115,7 @@ async def _words(url: str) -> tuple[list[str], float]:
     words = []
     async for event in transcribe([audio], url):
         if event["type"] == "final":
-            words += event["text"].split()
+            words += words_of(event["text"])
     return words, len(audio) / SAMPLE_RATE
 
 

@@ -14,7 +14,7 @@ from streamer.library.model_library import ModelLibrary
 from streamer.limits import DEFAULT_MODEL
 from streamer.settings.kinds import Kind, ListOf, shown_text, shown_toml, toml_string
 from streamer.settings.nearest import did_you_mean_one_of
-from streamer.triton import MODEL, check_name
+from streamer.triton import MODEL, check_name, model_name
 from streamer.triton.model_config import CONFIG
 from streamer.triton.repository import asr_repository
 
@@ -66,7 +66,7 @@ class _Model(Kind):
         try:
             name = check_name(public) if equals else ""
             if source and ("/" in source or path.is_dir()):
-                return ServedModel(check_name(path.resolve().name), name, path)
+                return ServedModel(model_name(path), name, path)
             return ServedModel(check_name(source), name)
         except ValueError:
             raise self.wrong(shown) from None

@@ -5,11 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamer.graphs.model_folder import holds_graphs
 from streamer.shipped import shipped
 from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import CONFIG, config_text, configured, model_config, set_apart
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 VERSION = "1"
 COMPILED = "__pycache__"
@@ -75,7 +79,7 @@ def linked_model(
     None keeps a number. A copy that would not differ is a single link. An ensemble has no such numbers, and a step of
     one need not have slots. The folder of a public model becomes a model with the shipped configuration.
     """
-    if not (model / CONFIG).is_file() and holds_graphs(model):
+    if is_public(model):
         _public_model(model.resolve(), copy, instances=instances, slots=slots)
         return
     config = model_config(model)
@@ -85,10 +89,7 @@ def linked_model(
         slots = None
     name = copy.name if copy.name != model.name else None
     changed = configured(config, name=name, instances=instances, slots=slots)
-    if copy.is_symlink():
-        copy.unlink()
-    elif copy.is_dir():
-        shutil.rmtree(copy)
+    _clear(copy)
     if changed == config:
         copy.symlink_to(model)
         return
@@ -126,12 +127,28 @@ def _unlink_folder(link: Path, without: str) -> None:
             (link / path.name).symlink_to(path)
 
 
+def is_public(model: Path) -> bool:
+    """Whether this is the folder of a public model, and not of a model of Triton."""
+    return not (model / CONFIG).is_file() and holds_graphs(model)
+
+
+def config_of(model: Path) -> ModelConfig:
+    """Read the configuration of the model in this folder. A public model has the shipped one."""
+    return model_config(asr_repository() / MODEL if is_public(model) else model)
+
+
+def _clear(copy: Path) -> None:
+    if copy.is_symlink():
+        copy.unlink()
+    elif copy.is_dir():
+        shutil.rmtree(copy)
+
+
 def _public_model(folder: Path, copy: Path, *, instances: int | None, slots: int | None) -> None:
     """Make `copy` a model with the shipped configuration, which computes the public model in this folder."""
-    config = configured(model_config(asr_repository() / MODEL), name=copy.name, instances=instances, slots=slots)
+    config = configured(config_of(folder), name=copy.name, instances=instances, slots=slots)
     config.parameters[BUNDLE].string_value = str(folder)
-    if copy.exists():
-        shutil.rmtree(copy)
+    _clear(copy)
     (copy / VERSION).mkdir(parents=True)
     (copy / CONFIG).write_text(config_text(config), encoding="utf-8")
     (copy / VERSION / "model.py").write_text(_ADAPTER, encoding="utf-8")

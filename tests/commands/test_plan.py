@@ -73,7 +73,7 @@ def test_predicted_and_real_memory(measured: tuple[ModelMemory, list[Part]], tmp
         }
     sizes = {part.name: part.main for part in measured[0].parts}
     slot = sizes["encoder"] + sizes["activity"] + sizes["search"]
-    process = sizes["Python and torch"] + sizes["weights and tables of its own"]
+    process = sizes["Python and the libraries of the engine"] + sizes["weights and tables of its own"]
     assert (stubs[MANY] - stubs[FEW]) / (MANY - FEW) == pytest.approx(slot, rel=0.1)
     for slots, real in stubs.items():
         assert real == pytest.approx(process + slots * slot, rel=0.2)

@@ -30,6 +30,9 @@ def test_names_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert MODELS.of_text("one, fast=two") == (ServedModel("one"), ServedModel("two", "fast"))
     assert MODELS.of_text("./away/three") == (ServedModel("three", "", Path("away/three")),)
     assert MODELS.of_text("x=local") == (ServedModel("local", "x", Path("local")),)
+    [model] = MODELS.of_text("./模型/my model (1)")
+    assert model == ServedModel("my_model__1_", "", Path("模型/my model (1)"))
+    assert [model.model for model in MODELS.of_text("./模型,./.hidden")] == ["model", "hidden"]
 
 
 def test_in_a_file(tmp_path: Path) -> None:

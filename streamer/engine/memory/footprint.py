@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 
-from torch import Tensor
-
 # What is found below these belongs to the program, not to the object that refers to it.
 _PROGRAM = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
 
@@ -44,9 +42,11 @@ def footprint(*roots: object) -> Footprint:
     own = mapped = device = 0
     files = _mapped_files()
     storages: set[int] = set()
+    # Without torch there are no tensors, and it is not loaded for that: its libraries would be counted, too.
+    tensor = getattr(sys.modules.get("torch"), "Tensor", ())
     for found in reachable(*roots):
         own += sys.getsizeof(found)
-        if not isinstance(found, Tensor):
+        if not isinstance(found, tensor):
             continue
         storage = found.untyped_storage()
         if storage.data_ptr() in storages:

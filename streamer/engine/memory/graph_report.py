@@ -1,0 +1,107 @@
+"""Measures how much memory a public model takes, in a process of its own: what `streamer plan` starts.
+
+    python -m streamer.engine.memory.graph_report FOLDER --batch 32 --kind auto < speech.raw
+
+It prints the same JSON as `streamer.engine.memory.report`, but works without torch, as the instances of such a model
+do. A slot is the size of the states that the graph declares, and of what the search keeps. Weights are told as large as
+they are in the files; what onnxruntime takes in addition is counted with the batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.engine.graphs.loading import load_public_model
+from streamer.engine.memory.footprint import footprint
+from streamer.engine.recogniser import Chunk, Recogniser
+from streamer.engine.stream_options import StreamOptions
+from streamer.graphs.model_folder import ModelFolderError, PublicModel, read_model_folder
+from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
+
+STEPS: Final = 4  # computed by every stream; the memory stops growing after the first ones
+BYTES_PER_SAMPLE: Final = 2
+
+
+def main() -> int:
+    """Measure, and print the result."""
+    parser = argparse.ArgumentParser(description="Measures how much memory a public model takes.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--kind", help="not used: public models compute on the CPU")
+    options = parser.parse_args()
+    speech = np.frombuffer(sys.stdin.buffer.read(), dtype=np.int16)
+    try:
+        print(json.dumps(measured(options.folder, options.batch, speech)))
+    except ModelFolderError as error:
+        print(json.dumps({"error": str(error)}))
+        return 1
+    return 0
+
+
+def measured(folder: Path, batch: int, speech: NDArray[np.int16]) -> dict[str, Any]:
+    """Measure the model in this folder. ModelFolderError if there is none."""
+    process = _resident()
+    weights = _weights(read_model_folder(folder))
+    recogniser = load_public_model(folder, name=folder.name, slots=batch)
+    idle = footprint(recogniser).own
+    _recognise(recogniser, batch, speech)
+    busy, after = footprint(recogniser).own, _resident()
+    model = recogniser.model
+    encoder = sum(array.nbytes for array in model.make_state(batch).values()) // batch
+    del recogniser
+    slot = (footprint(load_public_model(folder, name=folder.name, slots=2 * batch)).own - idle) // batch
+    audio = LONGEST_SEGMENT_BOUNDS_MS[1] * model.sample_rate // 1000 * BYTES_PER_SAMPLE
+    return {
+        "name": model.name,
+        "device": {"kind": "cpu"},
+        "shared": {"libraries": after["RssFile"], "tables": 0},
+        "instance": {
+            "process": _bytes(process["RssAnon"]),
+            "model": _bytes(idle - slot * batch + weights),
+            "batch": _bytes(max(0, after["RssAnon"] - process["RssAnon"] - busy - weights)),
+        },
+        "slot": {"encoder": _bytes(encoder), "activity": _bytes(0), "search": _bytes(max(0, slot - encoder))},
+        "stream": {"words": _bytes(max(0, busy - idle) // batch), "audio": _bytes(audio)},
+        "hotwords": {"stream": _bytes(0), "streams": 0},
+    }
+
+
+def _weights(public: PublicModel) -> int:
+    others = () if public.transducer is None else (public.transducer.predictor, public.transducer.joiner)
+    return sum(graph.path.stat().st_size for graph in (public.encoder, *others))
+
+
+def _recognise(recogniser: Recogniser, streams: int, speech: NDArray[np.int16]) -> None:
+    """Let this many streams hear different places of the speech. They stay open."""
+    [step_ms] = recogniser.model.step_ms
+    [search, *_] = recogniser.searches
+    size = step_ms * recogniser.model.sample_rate // 1000
+    # The last step is computed only with the samples after it.
+    heard = {stream: np.resize(np.roll(speech, -stream * size // 4), (STEPS + 1) * size) for stream in range(streams)}
+    for stream in heard:
+        recogniser.open(stream, StreamOptions(step_ms=step_ms, search=search))
+    for start in range(0, (STEPS + 1) * size, size):
+        for _ in recogniser.step([Chunk(stream, audio[start : start + size]) for stream, audio in heard.items()]):
+            pass
+
+
+def _resident() -> dict[str, int]:
+    """The memory of this process: RssAnon is its own, RssFile is mapped from files that processes share."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return {name: 1024 * int(size) for name, size in re.findall(r"^(Rss\w+):\s*(\d+) kB$", status, re.MULTILINE)}
+
+
+def _bytes(main: int) -> dict[str, int]:
+    return {"main": main, "gpu": 0}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
