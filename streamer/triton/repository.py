@@ -147,8 +147,10 @@ def _clear(copy: Path) -> None:
 def _public_model(folder: Path, copy: Path, *, instances: int | None, slots: int | None) -> None:
     """Make `copy` a model with the shipped configuration, which computes the public model in this folder."""
     config = configured(config_of(folder), name=copy.name, instances=instances, slots=slots)
-    config.parameters[BUNDLE].string_value = str(folder)
+    config.parameters[BUNDLE].string_value = BUNDLE
     _clear(copy)
     (copy / VERSION).mkdir(parents=True)
+    # A link, because Triton's Python processes know only ASCII paths.
+    (copy / BUNDLE).symlink_to(folder)
     (copy / CONFIG).write_text(config_text(config), encoding="utf-8")
     (copy / VERSION / "model.py").write_text(_ADAPTER, encoding="utf-8")

@@ -23,6 +23,7 @@ from streamer.bridge.service import Service
 from streamer.evaluate.measures.word_errors import count_errors
 from streamer.evaluate.normalise import normalise
 from streamer.testing.faulty_proxy import proxy
+from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
 from tests.project import SAMPLES
 from tests.pseudo_terminal import COMMAND, PATIENCE_S, Terminal, finals_on
 from tests.virtual_microphone import Room, room, silent_environment, without_portaudio
@@ -148,6 +149,17 @@ def test_what_is_said_during_a_pause_is_not_heard(
     # Pauses do not count in the times.
     minutes, seconds = lines[-1][0].split(":")
     assert 60 * int(minutes) + float(seconds) < passed_s - paused_s - 3
+
+
+def test_a_public_model(studio: Room, sentence: Path, tmp_path: Path) -> None:
+    """With the folder of a model, the command starts a service of its own."""
+    folder = make_transducer_folder(tmp_path)
+    listening = Listening(studio, "--model", str(folder), "--format", "jsonl").wait_until_ready()
+    studio.play(sentence).wait()
+    output, _ = listening.end()
+    events = [json.loads(line) for line in output.splitlines()]
+    assert events[0]["triton_model"] == tmp_path.name
+    assert any(event["type"] == "final" for event in events)
 
 
 @pytest.mark.timeout(300)  # five at once, on a machine that may have much else to do

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamer.doctor.finding import FINE, WARNING, WRONG
-from streamer.doctor.model import NEEDED, model_files
+from streamer.doctor.model import NEEDED, model_files, public_model
+from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
 from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 
@@ -87,3 +88,13 @@ def test_a_file_that_cannot_be_read(copy: Path) -> None:
     path.mkdir()
     (found,) = model_files(copy)
     assert "Is a directory" in found.said
+
+
+def test_a_public_model(tmp_path: Path) -> None:
+    """The folder of a public model is described in one line, and so is what is wrong with it."""
+    (found,) = public_model(make_transducer_folder(tmp_path))
+    assert found.state == FINE
+    assert found.said.startswith("Zipformer-2 transducer, 24 tokens, 0.1 MB, complete; steps of 320 ms, which read 13")
+    (tmp_path / "joiner-epoch-1-avg-1.onnx").unlink()
+    (found,) = public_model(tmp_path)
+    assert (found.state, "it has no joiner" in found.said) == (WRONG, True)

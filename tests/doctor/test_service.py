@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from streamer.bridge.service import Service
 from streamer.doctor import service as checks
 from streamer.doctor.finding import FINE, WARNING, WRONG
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 
 
 @pytest.fixture
@@ -49,3 +51,10 @@ def test_a_service_that_was_named(service: Service) -> None:
     assert "secret" not in found.said
     (found,) = checks.named("ws://127.0.0.1:1/v1/stream")
     assert (found.state, "the connection was refused" in found.said) == (WRONG, True)
+
+
+def test_a_trial_of_a_public_model(tmp_path: Path) -> None:
+    """A folder is tried with a service of its own; words of another language are no problem, nor are none."""
+    (found,) = checks.trial(make_ctc_folder(tmp_path))
+    assert found.state == FINE
+    assert "and recognised 5.9 s of audio" in found.said

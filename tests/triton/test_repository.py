@@ -132,8 +132,13 @@ def test_a_public_model(tmp_path: Path) -> None:
     for _ in range(2):
         linked_model(folder, tmp_path / "copy", slots=5)
         assert numbers(tmp_path / "copy") == ("copy", 1, 5)
-        assert model_config(tmp_path / "copy").parameters["bundle"].string_value == str(folder.resolve())
+        bundle = model_config(tmp_path / "copy").parameters["bundle"].string_value
+        assert (tmp_path / "copy" / bundle).resolve() == folder.resolve()
         assert (tmp_path / "copy" / "1" / "model.py").is_file()
+        (tmp_path / "copy" / "1" / "model.py").unlink()
+    (tmp_path / "link").symlink_to(asr_repository() / "streaming_asr")
+    linked_model(folder, tmp_path / "link")
+    assert not (tmp_path / "link").is_symlink()
     assert sorted(folder.iterdir()) == before
 
 

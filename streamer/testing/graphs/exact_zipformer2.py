@@ -7,6 +7,7 @@ token, so segments end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,15 +24,17 @@ _SOFTNESS: Final = 0.25  # what the scores of a model with any weights are multi
 _QUIET: Final = -40  # four times the logarithm of a mean energy; below it is silence
 
 
-def make_ctc_folder(folder: Path, seed: int = 0, *, chunk: int = 32, batch: int | str = BATCH) -> Path:
-    """A folder with a model with CTC."""
+def make_ctc_folder(
+    folder: Path, seed: int = 0, *, chunk: int = 32, batch: int | str = BATCH, tokens: Sequence[str] = TOKENS
+) -> Path:
+    """A folder with a model with CTC. `tokens`: as many others, to write in another script."""
     builder = GraphBuilder(seed)
     frames, states = _encoder(builder, chunk, batch)
     scores = builder.node("MatMul", frames, builder.constant(builder.signs(JOINED, len(TOKENS))))
     scores = builder.node("Add", scores, builder.constant(_offsets(builder, 30)))
     found = builder.node("LogSoftmax", scores, axis=-1)
     _save(builder, folder / "model.onnx", ("log_probs", found, len(TOKENS)), states, chunk, batch)
-    _write_tokens(folder)
+    _write_tokens(folder, tokens)
     return folder
 
 
@@ -202,8 +205,8 @@ def _listed(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _write_tokens(folder: Path) -> None:
-    lines = (f"{token} {number}\n" for number, token in enumerate(TOKENS))
+def _write_tokens(folder: Path, tokens: Sequence[str] = TOKENS) -> None:
+    lines = (f"{token} {number}\n" for number, token in enumerate(tokens))
     (folder / "tokens.txt").write_text("".join(lines), encoding="utf-8")
 
 

@@ -65,7 +65,7 @@ def main() -> None:
     """Recognise all segments of the file."""
     folder, path = Path(sys.argv[1]), Path(sys.argv[2])
     request = json.load(sys.stdin)
-    recogniser = _recogniser(folder, request["search"])
+    recogniser = reference_recogniser(folder, request["search"])
     found = []
     with np.load(path) as segments:
         for name, hotwords in zip(segments.files, request["hotwords"], strict=True):
@@ -79,7 +79,8 @@ def main() -> None:
     json.dump(found, sys.stdout)
 
 
-def _recogniser(folder: Path, search: str) -> Any:
+def reference_recogniser(folder: Path, search: str = "greedy") -> Any:
+    """Load the model in this folder with sherpa-onnx, with this search and one thread."""
     import sherpa_onnx
 
     public: PublicModel = read_model_folder(folder)

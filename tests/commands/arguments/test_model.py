@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streamer.audio.audio_file import AudioFile
-from streamer.cli import parser_of
+from streamer.cli import parser_of, run
 from streamer.commands.arguments.model import AskedModel, asked_model
 from streamer.engine.graphs.loading import load_public_model
 from streamer.engine.recogniser import Chunk
 from streamer.engine.stream_events import Final
 from streamer.engine.stream_options import StreamOptions
 from streamer.library.model_library import ModelLibrary
-from streamer.testing.graphs.exact_zipformer2 import make_transducer_folder
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
+from streamer.text.joining import joined, words_of
 from streamer.triton import MODEL, TritonError
 from streamer.triton.repository import asr_repository
 from tests.command_run import PHRASE, streamer
 
+CHINESE = ("<blk>", "<sos/eos>", "<unk>", *"他说你好我们是的在有这个一了人", "，", "。", "“", "▁OK", "3", "▁")
+
 
 def test_a_public_model(tmp_path: Path) -> None:
-    """The service of the command has the words that the bare engine finds with this model."""
-    folder = tmp_path / "sherpa-onnx-streaming-zipformer-1.0"
+    """The service of the command has the words that the bare engine finds with this model, whatever its folder."""
+    folder = tmp_path / "sherpa-onnx-streaming-zipformer-1.0 (模型)"
     folder.mkdir()
     make_transducer_folder(folder)
     with AudioFile(PHRASE) as audio:
@@ -42,15 +46,97 @@ def test_a_public_model(tmp_path: Path) -> None:
     assert len(found) > 1
 
 
-def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
-    """What is wrong with a folder is a sentence, and nothing is started."""
-    folder = make_transducer_folder(tmp_path)
+def test_a_script_without_spaces(tmp_path: Path) -> None:
+    """Each character has its own times and confidence, and no format has spaces between two of them."""
+    folder, output = tmp_path / "chinese", tmp_path / "out"
+    folder.mkdir()
+    make_ctc_folder(folder, tokens=CHINESE)
+    done = streamer(PHRASE, "--model", str(folder), "--format", "jsonl,json,srt,text", "-o", f"{output}/")
+    assert done.returncode == 0, done.stderr
+    name = Path(PHRASE).stem
+    events = [json.loads(line) for line in (output / f"{name}.jsonl").read_text().splitlines()]
+    finals = [event for event in events if event["type"] == "final"]
+    for final in finals:
+        words = [word["word"] for word in final["words"]]
+        assert joined(words) == final["text"]
+        assert words_of(final["text"]) == words
+        assert all(0 <= word["confidence"] <= 1 for word in final["words"])
+        starts = [word["start_ms"] for word in final["words"]]
+        assert starts == sorted(starts)
+    whole = json.loads((output / f"{name}.json").read_text())["text"]
+    assert whole == joined(final["text"] for final in finals)
+    assert len(words_of(whole)) > 20
+    lines = (output / f"{name}.srt").read_text().splitlines()
+    shown = joined(line for line in lines if line and not line[0].isdigit())
+    assert shown.replace(" ", "") == whole.replace(" ", "")
+    assert (output / f"{name}.txt").read_text().splitlines() == [final["text"] for final in finals]
+
+
+def cut_off(folder: Path) -> None:
+    """A file that was copied in half."""
     encoder = folder / "encoder-epoch-1-avg-1.onnx"
     encoder.write_bytes(encoder.read_bytes()[:5000])
-    done = streamer(PHRASE, "--model", str(folder))
-    assert done.returncode == 2
-    assert "cut off or is not an ONNX graph: copy it again;" in done.stderr
-    done = streamer(PHRASE, "--model", str(tmp_path.parent), "--server", "127.0.0.1:1")
+
+
+def without_joiner(folder: Path) -> None:
+    """One of the three graphs is missing."""
+    (folder / "joiner-epoch-1-avg-1.onnx").unlink()
+
+
+def without_tokens(folder: Path) -> None:
+    """The table is missing."""
+    (folder / "tokens.txt").unlink()
+
+
+def pointer(folder: Path) -> None:
+    """A clone without Git LFS."""
+    (folder / "decoder-epoch-1-avg-1.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (cut_off, "is cut off or is not an ONNX graph: copy it again"),
+        (without_joiner, "is not complete: it has no joiner"),
+        (without_tokens, "tokens.txt is missing: the folder is not complete"),
+        (pointer, "is only a pointer to a file of Git LFS: run `git lfs pull` beside it"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ([PHRASE], 2),
+        (["mic"], 2),
+        (["evaluate", "samples.tsv"], 2),
+        (["evaluate", "samples.tsv", "--engine"], 2),
+        (["serve", "--port", "0"], 2),
+        (["plan"], 2),
+        (["doctor", "--quick"], 1),
+    ],
+    ids=lambda value: value[0].rpartition("/")[2] if isinstance(value, list) else "",
+)
+def test_a_folder_that_cannot_be_used(
+    command: list[str],
+    status: int,
+    spoil: Callable[[Path], None],
+    sentence: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is wrong with a folder is a sentence of every command, and nothing is started."""
+    spoil(make_transducer_folder(tmp_path))
+    try:
+        found = run([*command, "--model", str(tmp_path)])
+    except SystemExit as end:
+        found = int(str(end.code))
+    assert found == status
+    told = capsys.readouterr()
+    assert sentence in (told.out if command[0] == "doctor" else told.err)
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    """Neither a public model nor one of Triton."""
+    done = streamer(PHRASE, "--model", str(tmp_path), "--server", "127.0.0.1:1")
     assert done.returncode == 2
     assert "it has no config.pbtxt, and no public model" in done.stderr
 

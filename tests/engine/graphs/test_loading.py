@@ -18,6 +18,8 @@ from streamer.engine.stream_events import Final, Heard, Partial, StreamEvent
 from streamer.engine.stream_options import BadOptions, StreamOptions
 from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder, make_transducer_folder
 from streamer.testing.graphs.sounds import random_sound
+from streamer.text.joining import is_spaceless
+from tests.engine.graphs.byte_characters import STANDS_FOR
 
 Make = Callable[[Path], Path]
 Sound = np.ndarray[tuple[int], np.dtype[np.int16]]
@@ -134,3 +136,23 @@ def test_a_model_in_int8(tmp_path: Path) -> None:
             path.unlink()
     recogniser = load_public_model(folder, name="int8", slots=3)
     test_any_company(recogniser, replace(OPTIONS, search="beam"))
+
+
+def test_pieces_of_bytes(tmp_path: Path) -> None:
+    """Of a character in several tokens no half is ever shown, and shown text that is stable stays."""
+    three = "你好界".encode()
+    parts = [bytes([byte]) for byte in sorted(set(three))]
+    parts += [three[at : at + length] for length in (2, 3, 4) for at in range(4)]
+    pieces = ["".join(STANDS_FOR[byte] for byte in part) for part in [b" a", *parts]][:21]
+    assert len(set(pieces)) == 21
+    folder = make_ctc_folder(tmp_path, tokens=("<blk>", "<sos/eos>", "<unk>", *pieces))
+    recogniser = load_public_model(folder, name="exact", slots=1)
+    events = _alone(recogniser, random_sound(np.random.default_rng(4), 8), 3200)
+    shown = [event for event in events if isinstance(event, (Partial, Final))]
+    assert set("a你好 ") <= set("".join(event.text for event in shown))
+    # Some bytes together are other Chinese characters, but none are a sign for what cannot be read.
+    assert all(character in "a " or is_spaceless(character) for event in shown for character in event.text)
+    stable = ""
+    for event in shown:
+        assert event.text.startswith(stable)
+        stable = event.text[: event.stable] if isinstance(event, Partial) else ""

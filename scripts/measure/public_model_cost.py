@@ -1,0 +1,48 @@
+"""Measures what a public model costs: the whole service beside sherpa-onnx, in one run and with one thread each.
+
+    .venv/bin/python scripts/measure/public_model_cost.py FOLDER
+    .venv/bin/python scripts/measure/public_model_cost.py FOLDER --streams 1 8 32 --seconds 8
+
+Prints a table. Processor time is that of all processes of the service, for a second of audio of one stream.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from streamer.audio.audio_file import SAMPLE_RATE, read_audio
+from streamer.graphs.model_folder import read_model_folder
+from streamer.testing.graphs.cost import cost_of_reference, cost_of_service
+
+RECORDING = Path("audio_samples/talk.flac")
+
+
+def main() -> None:
+    """Measure each number of streams, and print the table."""
+    parser = argparse.ArgumentParser(description="Measures what a public model costs, beside sherpa-onnx.")
+    add = parser.add_argument
+    add("folder", type=Path, help="the folder of a public model")
+    add("--streams", type=int, nargs="+", default=[1, 8, 32], metavar="N", help="how many at a time (1 8 32)")
+    add("--seconds", type=float, default=8.0, help="how much of the recording each stream gets (8)")
+    add("--recording", type=Path, default=RECORDING, help=f"speech ({RECORDING})")
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    speech = read_audio(options.recording)[: round(options.seconds * SAMPLE_RATE)]
+    print(f"{options.folder.name}: {read_model_folder(options.folder).family.value}, {len(speech) / SAMPLE_RATE:g} s\n")
+    print("| streams | service, ms | of it bridge and client, ms | memory, MB | sherpa-onnx, ms | memory, MB | ratio |")
+    print("|---" * 7 + "|", flush=True)
+    for number in options.streams:
+        ours = cost_of_service(options.folder, speech, number)
+        theirs = cost_of_reference(options.folder, speech, number)
+        cells = (
+            f"{number}",
+            *(f"{1000 * ours.whole:.0f}", f"{1000 * ours.bridge:.1f}", f"{ours.memory / 1e6:.0f}"),
+            *(f"{1000 * theirs.whole:.0f}", f"{theirs.memory / 1e6:.0f}", f"{ours.whole / theirs.whole:.2f}"),
+        )
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

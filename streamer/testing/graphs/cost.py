@@ -1,0 +1,151 @@
+"""Measures what a public model costs: the whole service beside sherpa-onnx, with the same audio and one thread each.
+
+    python -m streamer.testing.graphs.cost FOLDER AUDIO.npy STREAMS     only sherpa-onnx, and prints JSON
+
+Both take so many streams at a time, as fast as they can be computed. Whatever else the machine does, processor time is
+hardly changed by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.audio.audio_file import SAMPLE_RATE
+from streamer.bridge.service import Service
+from streamer.client import transcribe
+from streamer.evaluate.cpu_time import descendants_cpu_s
+from streamer.limits import DEFAULT_MODEL
+from streamer.testing.graphs.reference import reference_recogniser
+from streamer.triton import model_name
+from streamer.triton.repository import asr_repository
+from streamer.triton.server import TritonServer
+
+PIECE_S: Final = 0.32  # how much each stream sends at a time
+_LIMIT_S: Final = 1800
+
+Speech = NDArray[np.int16]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one number of streams costs."""
+
+    recogniser: float  # seconds of processor time for a second of audio: Triton and its instance, or sherpa-onnx
+    bridge: float  # the same, for the bridge and the clients in its process
+    memory: int  # the most that the process with the model has taken, in bytes
+
+    @property
+    def whole(self) -> float:
+        """Seconds of processor time for a second of audio."""
+        return self.recogniser + self.bridge
+
+
+def cost_of_service(folder: Path, speech: Speech, streams: int) -> Cost:
+    """Start the service with this model in one instance, and let so many sessions send the speech."""
+    name = model_name(folder)
+    triton = TritonServer(
+        asr_repository(), models=[name], folders={name: folder}, instances=1, slots=streams + 1, private=True
+    )
+    with triton:
+        return asyncio.run(_served(triton, name, speech, streams))
+
+
+def cost_of_reference(folder: Path, speech: Speech, streams: int) -> Cost:
+    """Let sherpa-onnx decode so many streams as one batch, in a process of its own."""
+    with tempfile.TemporaryDirectory() as kept:
+        path = Path(kept) / "speech.npy"
+        np.save(path, speech)
+        command = [sys.executable, "-m", "streamer.testing.graphs.cost", str(folder), str(path), str(streams)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
+    if done.returncode:
+        raise RuntimeError(f"sherpa-onnx failed: {done.stderr[-2000:]}")
+    return Cost(**json.loads(done.stdout))
+
+
+async def _served(triton: TritonServer, name: str, speech: Speech, streams: int) -> Cost:
+    async with Service(triton, port=0, models={DEFAULT_MODEL: name}) as service:
+        await _session(service.url, speech[: 2 * SAMPLE_RATE])  # the first steps take longer
+        began, own = _below(), time.process_time()
+        await asyncio.gather(*(_session(service.url, speech) for _ in range(streams)))
+        audio_s = streams * len(speech) / SAMPLE_RATE
+        used, own = _below() - began, time.process_time() - own
+        return Cost(used / audio_s, own / audio_s, max(_peak(pid) for pid in _instances(triton)))
+
+
+async def _session(url: str, speech: Speech) -> None:
+    piece = round(PIECE_S * SAMPLE_RATE)
+    pieces = [speech[start : start + piece] for start in range(0, len(speech), piece)]
+    async for _ in transcribe(pieces, url, options={"partials": True}):
+        pass
+
+
+def _below() -> float:
+    found = descendants_cpu_s(os.getpid())
+    if found is None:
+        raise RuntimeError("processor time is known only on Linux")
+    return found
+
+
+def _instances(triton: TritonServer) -> list[int]:
+    """The processes of the model."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # the process has just ended
+        if int(fields[1]) == triton.pid:
+            found.append(int(path.parent.name))
+    return found
+
+
+def _peak(process: int | str = "self") -> int:
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0
+
+
+def _reference(folder: Path, speech: Speech, number: int) -> dict[str, Any]:
+    """What sherpa-onnx takes for so many streams, in this process."""
+    recogniser = reference_recogniser(folder)
+    _decode(recogniser, speech[: 2 * SAMPLE_RATE], 1)
+    began = time.process_time()
+    _decode(recogniser, speech, number)
+    used = (time.process_time() - began) * SAMPLE_RATE / (number * len(speech))
+    return {"recogniser": used, "bridge": 0.0, "memory": _peak()}
+
+
+def _decode(recogniser: Any, speech: Speech, number: int) -> None:
+    streams = [recogniser.create_stream() for _ in range(number)]
+    piece = round(PIECE_S * SAMPLE_RATE)
+    for start in range(0, len(speech), piece):
+        samples = speech[start : start + piece].astype(np.float32) / 32768
+        for stream in streams:
+            stream.accept_waveform(SAMPLE_RATE, samples)
+        _decode_ready(recogniser, streams)
+    for stream in streams:
+        stream.input_finished()
+    _decode_ready(recogniser, streams)
+
+
+def _decode_ready(recogniser: Any, streams: Sequence[Any]) -> None:
+    while ready := [stream for stream in streams if recogniser.is_ready(stream)]:
+        recogniser.decode_streams(ready)
+
+
+if __name__ == "__main__":
+    json.dump(_reference(Path(sys.argv[1]), np.load(sys.argv[2]), int(sys.argv[3])), sys.stdout)
