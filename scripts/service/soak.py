@@ -23,6 +23,7 @@ from pathlib import Path
 from streamer.audio.recording_check import AudioError
 from streamer.client import SessionError
 from streamer.evaluate.manifest import ManifestError
+from streamer.settings.served_models import wrong_folder
 from streamer.shipped import shipped
 from streamer.testing.soak import long_session_report, long_session_run
 from streamer.testing.soak.faults_run import Settings, soak
@@ -57,6 +58,7 @@ def main() -> int:
     add("--every", type=float, default=Settings.every, metavar="S", help="seconds between faults; 0: no faults (6)")
     add("--native", action="store_true", help="only sessions of the native protocol, none in other formats")
     add("--recordings", action="store_true", help="use recordings and the shipped model, not the exact one")
+    add("--public-model", type=Path, metavar="FOLDER", help="use recordings and the public model in this folder")
     add("--only", type=int, metavar="NUMBER", help="repeat only this session")
     add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
     options = parser.parse_args()
@@ -78,6 +80,8 @@ def _long(options: argparse.Namespace) -> int:
 
 
 def _faults(options: argparse.Namespace) -> int:
+    if options.public_model and (wrong := wrong_folder(options.public_model)):
+        return _failed([f"--public-model {wrong}"])
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     folder = options.folder or FOLDER / str(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,6 +99,7 @@ def _faults(options: argparse.Namespace) -> int:
         options.every,
         not options.native,
         options.recordings,
+        options.public_model,
         options.only,
     )
     try:

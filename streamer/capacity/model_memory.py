@@ -54,18 +54,11 @@ def model_memory(folder: Path, batch: int, kind: str) -> ModelMemory:
     MeasuringError if the folder is not a bundle, or a part of Streamer is not installed.
     """
     where = {"KIND_CPU": "cpu", "KIND_GPU": "gpu"}.get(kind, "auto")
-    if importlib.util.find_spec("torch") is None:
+    program = _GRAPH_REPORT if is_public(folder) else _REPORT
+    if program == _REPORT and importlib.util.find_spec("torch") is None:
         raise MeasuringError(f"the memory of a model cannot be measured without torch: {install_command('embedded')}")
     speech = read_audio(shipped(SPEECH)).tobytes()
-    command = [
-        "-m",
-        _GRAPH_REPORT if is_public(folder) else _REPORT,
-        str(folder),
-        "--batch",
-        str(batch),
-        "--kind",
-        where,
-    ]
+    command = ["-m", program, str(folder), "--batch", str(batch), "--kind", where]
     told = json.loads(_run(command, speech) or "{}")
     if "error" in told:
         raise MeasuringError(f"the memory of this model cannot be measured: {told['error']}")

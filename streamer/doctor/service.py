@@ -70,9 +70,8 @@ def trial(folder: Path | None = None) -> Iterator[Finding]:
             async def work() -> Finding:
                 async with ready_service() as url:
                     ready = time.monotonic() - began
-                    return await _heard(
-                        "trial", url, f"a service was started in {ready:.1f} s", silent=folder is not None
-                    )
+                    where = f"a service was started in {ready:.1f} s"
+                    return await _heard("trial", url, where, silent=folder is not None)
 
             yield asyncio.run(work())
     except TritonError as error:

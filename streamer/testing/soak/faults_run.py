@@ -29,7 +29,8 @@ from streamer.testing.soak.scripted_client import ScriptedClient, SessionRecord
 from streamer.testing.soak.service_under_test import ServiceUnderTest, failures_inside
 from streamer.testing.soak.session_check import Verdict, check
 from streamer.testing.soak.session_plan import SHORT_RESUME_S, SessionPlan, draw_plan
-from streamer.triton.repository import asr_repository
+from streamer.triton import MODEL
+from streamer.triton.repository import asr_repository, linked_model
 
 SAMPLE_EVERY_S = 2.0
 LOOK_S = 0.1
@@ -57,6 +58,7 @@ class Settings:
     every: float = 6.0  # seconds between faults; 0: none
     formats: bool = True  # a share of the sessions speaks foreign formats, or uploads recordings
     recordings: bool = False  # send recordings to the shipped model instead of generated words to the exact one
+    public: Path | None = None  # the folder of a public model, which gets recordings in the place of the shipped one
     only: int | None = None  # the number of the only session to run, again and again
 
 
@@ -65,7 +67,7 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
     report = SoakReport(settings.seed)
     os.environ.update(GIVING_BACK)  # for all processes that are started
     with tempfile.TemporaryDirectory(prefix="soak-") as models:
-        repository = asr_repository() if settings.recordings else exact_repository(Path(models) / "models")
+        repository = _repository(settings, Path(models) / "models")
         rng = random.Random(f"{settings.seed} stand")
         service = ServiceUnderTest(repository, settings.folder, tritons=settings.tritons, slots=settings.slots, rng=rng)
         async with service:
@@ -73,6 +75,15 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
         report.complaints += service.left + list(service.complaints())
         report.restarts = service.restarts
     return report
+
+
+def _repository(settings: Settings, folder: Path) -> Path:
+    """The repository with the model of the test; `folder` is where one can be made."""
+    if settings.public is not None:
+        folder.mkdir()
+        linked_model(settings.public, folder / MODEL)
+        return folder
+    return asr_repository() if settings.recordings else exact_repository(folder)
 
 
 class FaultsRun:
@@ -89,7 +100,7 @@ class FaultsRun:
 
     async def run(self) -> None:
         """Do the run and fill the report."""
-        if self._settings.recordings:
+        if self._settings.recordings or self._settings.public:
             self._recorded = await undisturbed_sessions(self._service.url)
         await self._session(0)  # opens what is opened only at the first use
         before = self._service.descriptors()
@@ -197,13 +208,18 @@ class FaultsRun:
             f"{faults} faults, {report.recoveries} recoveries, {report.broken} broken"
         )
 
+    def _model(self, made: SessionPlan) -> str:
+        if self._settings.public is not None:
+            return f" --public-model {self._settings.public}"
+        return " --recordings" * (not made.exact)
+
     def _write(self, record: SessionRecord, verdict: Verdict) -> None:
         """Write everything that is known of a session with an error."""
         made = record.plan
         faults = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
         content = {
             "repeat": f"python scripts/service/soak.py faults --seed {made.seed} --only {made.number}"
-            + " --recordings" * (not made.exact),
+            + self._model(made),
             "broken": verdict.broken,
             "kind": made.kind,
             "options": made.options,

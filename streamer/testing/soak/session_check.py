@@ -10,6 +10,7 @@ from typing import Any
 from streamer.testing.soak.scripted_client import Event, SessionRecord
 from streamer.testing.soak.session_plan import SessionPlan
 from streamer.testing.soak.traceable_speech import SpokenWord, origin
+from streamer.text.joining import joined
 
 # The ends after which no word may be missing.
 WHOLE = ("done", "idle", "odd_bytes", "shutting_down")
@@ -209,7 +210,7 @@ def _promises(events: Iterable[Event]) -> Iterator[str]:
             if event["stable"] < len(before):
                 yield f"partial {event['n']} has less stable text than {before!r}"
             promised[event["segment"]] = event["text"][: event["stable"]]
-        elif event["text"] != " ".join(word["word"] for word in event["words"]):
+        elif event["text"] != joined(word["word"] for word in event["words"]):
             yield f"final {event['n']} has another text than its words"
 
 
