@@ -2,8 +2,8 @@
 
     python -m streamer.testing.graphs.cost FOLDER AUDIO.npy STREAMS     only sherpa-onnx, and prints JSON
 
-Both take so many streams at a time, as fast as they can be computed. Whatever else the machine does, processor time is
-hardly changed by it.
+Both take so many streams at a time, a step of all of them after the other. The processor time is told, which depends
+less on what else the machine does than the time that passes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -78,8 +78,7 @@ def cost_of_reference(folder: Path, speech: Speech, streams: int) -> Cost:
 
 async def _served(triton: TritonServer, name: str, speech: Speech, streams: int) -> Cost:
     async with Service(triton, port=0, models={DEFAULT_MODEL: name}) as service:
-        # The first steps take longer. And the service learns how long an answer takes for so many.
-        await asyncio.gather(*(_session(service.url, speech[: 2 * SAMPLE_RATE]) for _ in range(streams)))
+        await _session(service.url, speech[: 2 * SAMPLE_RATE])  # the first steps take longer
         began, own = _below(), time.process_time()
         await asyncio.gather(*(_session(service.url, speech) for _ in range(streams)))
         audio_s = streams * len(speech) / SAMPLE_RATE
@@ -88,11 +87,22 @@ async def _served(triton: TritonServer, name: str, speech: Speech, streams: int)
 
 
 async def _session(url: str, speech: Speech) -> None:
+    """Send the speech, each piece when the service has heard the one before. So streams are computed together."""
+    heard, more = 0, asyncio.Event()
     piece = round(PIECE_S * SAMPLE_RATE)
-    pieces = [speech[start : start + piece] for start in range(0, len(speech), piece)]
-    async for event in transcribe(pieces, url, options={"partials": True}):
+
+    async def pieces() -> AsyncIterator[Speech]:
+        for start in range(0, len(speech), piece):
+            yield speech[start : start + piece]
+            while heard < start - piece:
+                more.clear()
+                await more.wait()
+
+    async for event in transcribe(pieces(), url, options={"partials": True}):
         if event["type"] == "recovered":
             raise RuntimeError("an answer was overdue, so some audio was computed twice: use fewer streams")
+        heard = max(heard, event.get("audio_ms", 0) * SAMPLE_RATE // 1000)
+        more.set()
 
 
 def _below() -> float:
