@@ -22,6 +22,7 @@ PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch":
 COMMON = ("the", "and", "of", "to", "because", "gravel", "wine", "adventure", "there", "whirled")
 # Words of scripts without spaces, with marks and figures, and what is around them.
 SPACELESS = (*"今日は東京にいる", "他。", "“你", "好”，", "「は", "い」", "2024", "年", "— (", "．")
+TEXTS = ["ab cd", "今日は", "今日は、 OK 東京2024年", "今日は東京 OK", "我 A 是的"]
 # Every visible text with too little contrast: WCAG AA requires 4.5, or 3 for large text.
 FAINT = """() => {
     const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
@@ -412,6 +413,30 @@ async def test_formats_are_those_of_the_command_line(open_page: OpenPage) -> Non
         for format in ("text", "srt", "vtt"):
             assert made[format] == transcript.render(format), each
         assert json.loads(made["json"]) == json.loads(transcript.render("json"))
+
+
+async def test_scripts_without_spaces(open_page: OpenPage) -> None:
+    """Partials and finals show the text as it came, and each character is a word that may be stable or not."""
+    page = await open_page("/")
+    shown = await page.evaluate(
+        """async (texts) => {
+            const {Words} = await import("/page/transcript/words.js");
+            const [finals, partial] = [document.createElement("div"), document.createElement("div")];
+            document.body.append(finals, partial);
+            const words = new Words(finals, partial, document.createElement("div"));
+            const told = texts.map((text) => {
+                words.showPartial({text, stable: 3, start_ms: 0});
+                const place = partial.querySelector(".words");
+                const stable = [...place.querySelectorAll(".word:not(.open)")];
+                return [place.textContent, stable.map((word) => word.textContent)];
+            });
+            words.showFinal({start_ms: 0, end_ms: 900, text: texts.at(-1), words: null});
+            return [...told, finals.querySelector(".words").textContent];
+        }""",
+        TEXTS,
+    )
+    stable = [["ab"], [*"今日は"], [*"今日"], [*"今日は"], ["我", "A"]]
+    assert shown == [*map(list, zip(TEXTS, stable, strict=True)), TEXTS[-1]]
 
 
 def segment(dice: random.Random, number: int) -> dict[str, Any]:
