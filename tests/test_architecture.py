@@ -98,7 +98,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "streamer.training": ("streamer.audio", "streamer.engine", "streamer.evaluate", "streamer.triton"),
     "streamer.testing": (
         *("streamer.adapters", "streamer.audio", "streamer.bridge", "streamer.client", "streamer.engine"),
-        *("streamer.evaluate", "streamer.graphs", "streamer.limits", "streamer.triton", "streamer.wire"),
+        *("streamer.evaluate", "streamer.graphs", "streamer.limits", "streamer.text", "streamer.triton"),
+        "streamer.wire",
     ),
     "streamer.adapters": ("streamer.engine",),
     "asr_repo": ("streamer.adapters", "streamer.engine"),

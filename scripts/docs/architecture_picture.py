@@ -83,9 +83,9 @@ BOXES: Final = (
     Box(602, 520, 322, 88, "room", "engine, graphs", f"{ENGINE}. Knows neither Triton nor sockets"),
     # Around.
     Box(20, 650, 920, 108, "frame", "Other rooms"),
-    Box(36, 678, 132, 66, "pure", "wire, limits", "messages and bounds"),
-    Box(180, 678, 96, 66, "room", "settings", "of the service"),
-    Box(288, 678, 150, 66, "room", "doctor, capacity", "checks, plans"),
+    Box(36, 678, 150, 66, "pure", "wire, limits, text", "messages, bounds, words"),
+    Box(196, 678, 88, 66, "room", "settings", "of the service"),
+    Box(294, 678, 146, 66, "room", "doctor, capacity", "checks, plans"),
     Box(450, 678, 150, 66, "room", "library, fetching", "public models"),
     Box(612, 678, 168, 66, "room", "evaluate, training", "accuracy; new models"),
     Box(792, 678, 132, 66, "room", "testing", "exact model, faults"),

@@ -30,3 +30,11 @@ def test_twenty_seconds(tmp_path: Path) -> None:
     assert len(report["formats"]) > 3
     assert report["recoveries"] > 0
     assert len(report["ends"]) > 3
+
+
+def test_a_public_model_that_cannot_be_used(tmp_path: Path) -> None:
+    """What is wrong with its folder is said before anything starts."""
+    done = run(SCRIPT, "faults", "--public-model", tmp_path)
+    assert done.returncode == 1
+    assert "soak: --public-model names" in done.stderr
+    assert "which is not the folder of a model" in done.stderr

@@ -1,0 +1,195 @@
+"""Makes the folder of a Zipformer-2 of real size with random weights, by the code that public models are exported with.
+
+    git clone https://github.com/k2-fsa/icefall
+    .venv/bin/python scripts/measure/random_zipformer2.py icefall small FOLDER       12 million parameters
+    .venv/bin/python scripts/measure/random_zipformer2.py icefall large FOLDER       66 million, the usual size
+
+What it says means nothing, but it costs as much as a real one. About one frame in six has a token, as with real speech.
+Icefall itself needs k2 and others, which this does without: only its network and its export are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+
+from streamer.audio.audio_file import SAMPLE_RATE, read_audio
+from streamer.engine.graphs.fbank import Fbank
+from streamer.engine.graphs.sessions import open_graph
+from streamer.graphs.layout import FRAME_LEAD
+from streamer.graphs.model_folder import read_model_folder
+
+RECIPE: Final = Path("egs/librispeech/ASR/zipformer")
+RECORDING: Final = Path("audio_samples/talk.flac")
+TOKENS: Final = 500
+SPEAKING: Final = 1 / 6  # the frames with a token
+
+
+@dataclass(frozen=True)
+class Size:
+    """The numbers of a network for each of its six stacks of layers."""
+
+    layers: tuple[int, ...]
+    widths: tuple[int, ...]
+    unmasked: tuple[int, ...]
+    feedforward: tuple[int, ...]
+    joined: int
+
+
+SIZES: Final = {
+    "small": Size(
+        *((2, 2, 2, 2, 2, 2), (128, 160, 192, 256, 192, 160), (128,) * 6, (256, 320, 480, 640, 480, 320)), joined=320
+    ),
+    "large": Size(
+        *((2, 2, 3, 4, 3, 2), (192, 256, 384, 512, 384, 256), (192, 192, 256, 256, 256, 192)),
+        *((512, 768, 1024, 1536, 1024, 768), 512),
+    ),
+}
+
+
+def main() -> None:
+    """Make the folder."""
+    parser = argparse.ArgumentParser(description="Makes a Zipformer-2 of real size with random weights.")
+    parser.add_argument("icefall", type=Path, help="a clone of icefall")
+    parser.add_argument("size", choices=SIZES)
+    parser.add_argument("folder", type=Path, help="where to write it")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    export = _icefall(options.icefall / RECIPE)
+    _write(export, SIZES[options.size], options.folder)
+    _quieten(options.folder)
+
+
+def _icefall(recipe: Path) -> Any:
+    """The program that exports models, with what it imports in vain left out."""
+    sys.path.insert(0, str(recipe))
+    swooshes = {"swoosh_l": _swoosh(4.0, 0.035), "swoosh_r": _swoosh(1.0, 0.313261687)}
+    _stand_in("k2", **swooshes, **{f"{name}_forward": swoosh for name, swoosh in swooshes.items()})
+    _stand_in("icefall")
+    names = ("num_tokens", "str2bool", "make_pad_mask")
+    _stand_in("icefall.utils", torch_autocast=_Autocast, **dict.fromkeys(names))
+    names = ("average_checkpoints", "average_checkpoints_with_averaged_model", "find_checkpoints", "load_checkpoint")
+    _stand_in("icefall.checkpoint", **dict.fromkeys(names))
+    _stand_in("train", **dict.fromkeys(("add_model_arguments", "get_model", "get_params")))
+    # In the repository this file is a link.
+    _stand_in("encoder_interface", EncoderInterface=torch.nn.Module)
+    spec = importlib.util.spec_from_file_location("export", recipe / "export-onnx-streaming.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{recipe} is not the recipe of the Zipformer")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    exported = torch.onnx.export
+    torch.onnx.export = lambda *given, **named: exported(*given, **{**named, "dynamo": False})
+    torch.jit.script = lambda network, *_: network  # everything is traced
+    return module
+
+
+def _write(export: Any, size: Size, folder: Path) -> None:
+    imported = {name: importlib.import_module(name) for name in ("decoder", "joiner", "scaling", "subsampling")}
+    zipformer, converter = importlib.import_module("zipformer"), importlib.import_module("scaling_converter")
+    dropout = imported["scaling"].ScheduledFloat((0.0, 0.3), (20000.0, 0.1))
+    torch.manual_seed(0)
+    network = torch.nn.ModuleDict(
+        {
+            "embed": imported["subsampling"].Conv2dSubsampling(80, size.widths[0], dropout=dropout),
+            "encoder": zipformer.Zipformer2(
+                output_downsampling_factor=2,
+                downsampling_factor=(1, 2, 4, 8, 4, 2),
+                num_encoder_layers=size.layers,
+                encoder_dim=size.widths,
+                encoder_unmasked_dim=size.unmasked,
+                query_head_dim=(32,),
+                pos_head_dim=(4,),
+                value_head_dim=(12,),
+                pos_dim=48,
+                num_heads=(4, 4, 4, 8, 4, 4),
+                feedforward_dim=size.feedforward,
+                cnn_module_kernel=(31, 31, 15, 15, 15, 31),
+                dropout=dropout,
+                warmup_batches=4000.0,
+                causal=True,
+                chunk_size=(16,),
+                left_context_frames=(128,),
+            ),
+            "decoder": imported["decoder"].Decoder(TOKENS, size.joined, 0, 2),
+            "joiner": imported["joiner"].Joiner(max(size.widths), size.joined, size.joined, TOKENS),
+        }
+    ).eval()
+    print(f"{sum(weight.numel() for weight in network.parameters()) / 1e6:.1f} million parameters")
+    converter.convert_scaled_to_non_scaled(network, inplace=True)
+    encoder, decoder, joiner = (network[part] for part in ("encoder", "decoder", "joiner"))
+    with torch.no_grad():
+        for weight in network.parameters():  # layers of a stack begin as copies, which the export would merge
+            weight.mul_(1 + 0.05 * torch.randn_like(weight))
+        torch.nn.init.normal_(joiner.output_linear.weight, 0, 0.3)
+        wrapped = export.OnnxEncoder(encoder=encoder, encoder_embed=network["embed"], encoder_proj=joiner.encoder_proj)
+        export.export_encoder_model_onnx(wrapped, str(folder / "encoder.onnx"), opset_version=13)
+        wrapped = export.OnnxDecoder(decoder=decoder, decoder_proj=joiner.decoder_proj)
+        export.export_decoder_model_onnx(wrapped, str(folder / "decoder.onnx"), opset_version=13)
+        wrapped = export.OnnxJoiner(output_linear=joiner.output_linear)
+        export.export_joiner_model_onnx(wrapped, str(folder / "joiner.onnx"), opset_version=13)
+    words = ["<blk>", "<sos/eos>", "<unk>", *(f"▁{number}" for number in range(TOKENS - 3))]
+    (folder / "tokens.txt").write_text("".join(f"{word} {number}\n" for number, word in enumerate(words)))
+
+
+def _quieten(folder: Path) -> None:
+    """Make the blank so likely that there is a token in few frames."""
+    public = read_model_folder(folder)
+    layout, transducer = public.layout, public.transducer
+    assert transducer is not None
+    encoder, decoder, joiner = map(open_graph, (public.encoder, transducer.predictor, transducer.joiner))
+    features = Fbank(layout.mels, layout.window)
+    speech = read_audio(RECORDING)[: 8 * SAMPLE_RATE]
+    window = layout.step_samples + layout.ahead_samples
+    feeds = {port.input.name: np.zeros(port.shape, np.float32) for port in layout.states[:-1]}
+    feeds[layout.states[-1].input.name] = np.zeros(1, np.int64)
+    predicted = decoder.run(None, {"y": np.zeros((1, transducer.context), np.int64)})[0]
+    leads = []
+    for start in range(FRAME_LEAD, len(speech) - window, layout.step_samples):
+        found = features(speech[None, start - FRAME_LEAD : start + window])
+        frames, *states = encoder.run(None, {"x": found, **feeds})
+        feeds = dict(zip(feeds, states, strict=True))
+        for frame in frames[0]:
+            [scores] = joiner.run(None, {"encoder_out": frame[None], "decoder_out": predicted})
+            leads.append(scores[0, 3:].max() - scores[0, 0])
+    model = onnx.load(str(transducer.joiner.path))
+    [bias] = [weight for weight in model.graph.initializer if list(weight.dims) == [TOKENS]]
+    values = numpy_helper.to_array(bias).copy()
+    values[0] += np.quantile(leads, 1 - SPEAKING)
+    bias.CopyFrom(numpy_helper.from_array(values, bias.name))
+    onnx.save(model, str(transducer.joiner.path))
+
+
+class _Autocast:
+    """In the place of torch's: nothing is computed in other numbers."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _swoosh(shift: float, offset: float) -> Any:
+    return lambda x: torch.logaddexp(torch.zeros((), dtype=x.dtype), x - shift) - 0.08 * x - offset
+
+
+def _stand_in(name: str, **content: Any) -> None:
+    module = ModuleType(name)
+    vars(module).update(content)
+    sys.modules[name] = module
+
+
+if __name__ == "__main__":
+    main()
