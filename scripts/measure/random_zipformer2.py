@@ -77,8 +77,7 @@ def _icefall(recipe: Path) -> Any:
     swooshes = {"swoosh_l": _swoosh(4.0, 0.035), "swoosh_r": _swoosh(1.0, 0.313261687)}
     _stand_in("k2", **swooshes, **{f"{name}_forward": swoosh for name, swoosh in swooshes.items()})
     _stand_in("icefall")
-    names = ("num_tokens", "str2bool", "make_pad_mask")
-    _stand_in("icefall.utils", torch_autocast=_Autocast, **dict.fromkeys(names))
+    _stand_in("icefall.utils", torch_autocast=_Autocast, num_tokens=None, str2bool=None, make_pad_mask=None)
     names = ("average_checkpoints", "average_checkpoints_with_averaged_model", "find_checkpoints", "load_checkpoint")
     _stand_in("icefall.checkpoint", **dict.fromkeys(names))
     _stand_in("train", **dict.fromkeys(("add_model_arguments", "get_model", "get_params")))
@@ -128,7 +127,8 @@ def _write(export: Any, size: Size, folder: Path) -> None:
     ).eval()
     print(f"{sum(weight.numel() for weight in network.parameters()) / 1e6:.1f} million parameters")
     converter.convert_scaled_to_non_scaled(network, inplace=True)
-    encoder, decoder, joiner = (network[part] for part in ("encoder", "decoder", "joiner"))
+    parts: list[Any] = [network[part] for part in ("encoder", "decoder", "joiner")]
+    encoder, decoder, joiner = parts
     with torch.no_grad():
         for weight in network.parameters():  # layers of a stack begin as copies, which the export would merge
             weight.mul_(1 + 0.05 * torch.randn_like(weight))

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -104,7 +104,8 @@ async def _session(url: str, speech: Speech) -> None:
     async for event in transcribe(pieces(), url, options={"partials": True}):
         if event["type"] == "recovered":
             raise RuntimeError("an answer was overdue, so some audio was computed twice: use fewer streams")
-        heard = max(heard, event.get("audio_ms", 0) * SAMPLE_RATE // 1000)
+        told: Mapping[str, Any] = event
+        heard = max(heard, told.get("audio_ms", 0) * SAMPLE_RATE // 1000)
         more.set()
 
 
