@@ -6,11 +6,11 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Final
 
 from streamer import __version__
 from streamer.commands.arguments.key import add_key_argument
+from streamer.commands.arguments.model import public_folder
 from streamer.commands.arguments.parser import server
 from streamer.doctor.examination import Examination, usable
 from streamer.terminal.status_lines import is_terminal
@@ -36,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON object, for a program or a bug report")
     add("--quick", action="store_true", help="only checks that take no longer than a second")
     add("--server", metavar="URL", type=server, help="a service to check, as ws://host:port or host:port")
-    add("--model", metavar="FOLDER", type=Path, help="the folder of a public model to check (docs/how-to/models.md)")
+    add(
+        "--model",
+        metavar="NAME|FOLDER",
+        type=public_folder,
+        help="a public model to check: one of this machine (`streamer models`), or a folder (docs/how-to/models.md)",
+    )
     add_key_argument(parser)
 
 

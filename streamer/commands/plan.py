@@ -14,6 +14,7 @@ from streamer.capacity.machine_memory import machine_memory, processors
 from streamer.capacity.plan import FEWEST_SLOTS, KEPT_FREE, Memory, Part, Plan, TooSmall, fewer_instances, largest, plan
 from streamer.capacity.session_limit import SLOTS, Capacities, Finding, circumstances
 from streamer.commands.arguments.parser import USAGE, argument, count
+from streamer.library.model_library import ModelLibrary
 from streamer.settings.kinds import FilePath, Number
 from streamer.settings.served_models import ModelList, ServedModel, missing_folder
 from streamer.triton import MODEL, TritonError
@@ -49,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         type=argument(ModelList()),
         metavar="MODEL",
-        help=f"the name of a model in the repository, or the folder of one ({MODEL}, or the only model that there is)",
+        help="the name of a model in the repository or on this machine (`streamer models`), or the folder of one "
+        f"({MODEL}, or the only model that there is)",
     )
     add(
         "--repository",
@@ -129,6 +131,8 @@ def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Mod
     name = given[0].model if given else MODEL if MODEL in names else names[0]
     if given is None and name != MODEL and len(names) > 1:
         raise ValueError(f"{folder} has several models: choose one with --model ({', '.join(names)})")
+    if name not in names and (path := ModelLibrary().find(name)):
+        return _Model(name, path, folder, [*serve, "--model", name])
     if name not in names:
         raise ValueError(f"there is no model {name} in {folder}; there is {', '.join(names)}")
     return _Model(name, folder / name, folder, [*serve, *(["--model", name] if name != MODEL else [])])

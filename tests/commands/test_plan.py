@@ -19,6 +19,7 @@ from streamer.capacity.plan import Part
 from streamer.capacity.session_limit import SLOTS, Capacities, circumstances
 from streamer.cli import run
 from streamer.settings.configuration import configure
+from streamer.testing.graphs.exact_zipformer2 import make_ctc_folder
 from streamer.triton import MODEL
 from streamer.triton.model_config import model_config
 from streamer.triton.repository import asr_repository, linked_model
@@ -166,6 +167,28 @@ def test_another_repository(planned: Planned, tmp_path: Path) -> None:
     assert f"serve --repository {repository} --model mine --instances" in found["recommended"]["command"]
     found = planned("--no-measure", "--model", str(repository / "mine"))
     assert f"serve --model {repository / 'mine'} --instances" in found["recommended"]["command"]
+
+
+def test_a_public_model(
+    known: tuple[ModelMemory, list[Part]],
+    planned: Planned,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is measured like any other, in a folder or by its name on this machine."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(measuring, "model_memory", model_memory)
+    folder = tmp_path / "streamer" / "models" / "mine"
+    folder.mkdir(parents=True)
+    make_ctc_folder(folder)
+    found = planned("--no-measure", "--memory", "2", "--model", str(folder))
+    assert f"serve --model {folder} --instances" in found["recommended"]["command"]
+    sizes = {part["name"]: part["main"] for part in found["parts"]}
+    usual = {part.name: part.main for part in known[0].parts}
+    assert 0 < sizes["encoder"] < 50_000
+    assert 0 < sizes["Python and the libraries of the engine"] < usual["Python and the libraries of the engine"]
+    found = planned("--no-measure", "--memory", "2", "--model", "mine")
+    assert "serve --model mine --instances" in found["recommended"]["command"]
 
 
 def repository_of(folder: Path) -> Path:

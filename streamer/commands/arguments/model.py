@@ -69,6 +69,14 @@ def model_folder(options: argparse.Namespace) -> Path | None:
     return asked_model(options).folder
 
 
+def public_folder(text: str) -> Path:
+    """The folder of a public model, which may be named if it is one of this machine."""
+    path = Path(text)
+    if "/" in text or path.is_dir():
+        return path
+    return ModelLibrary().find(text) or path
+
+
 def _asked(text: str) -> AskedModel:
     path = Path(text)
     if not text or ("/" not in text and not path.is_dir()):

@@ -12,7 +12,7 @@ import pytest
 
 from streamer.audio.audio_file import AudioFile
 from streamer.cli import parser_of, run
-from streamer.commands.arguments.model import AskedModel, asked_model
+from streamer.commands.arguments.model import AskedModel, asked_model, public_folder
 from streamer.engine.graphs.loading import load_public_model
 from streamer.engine.recogniser import Chunk
 from streamer.engine.stream_events import Final
@@ -172,6 +172,8 @@ def test_a_name(home: ModelLibrary) -> None:
     assert asked("--model", "mine", "--server", "127.0.0.1:1") == AskedModel(name="mine")
     assert asked("--model", "shipped") == AskedModel(folder=asr_repository() / MODEL)
     assert asked("--model", "default") == AskedModel(name="default")
+    assert public_folder("mine") == home.folder / "mine"
+    assert public_folder("./mine") == public_folder("mine").relative_to(home.folder)
 
 
 @pytest.mark.usefixtures("home")
