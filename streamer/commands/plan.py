@@ -131,8 +131,8 @@ def _model(given: Sequence[ServedModel] | None, repository: Path | None) -> _Mod
     name = given[0].model if given else MODEL if MODEL in names else names[0]
     if given is None and name != MODEL and len(names) > 1:
         raise ValueError(f"{folder} has several models: choose one with --model ({', '.join(names)})")
-    if name not in names and (path := ModelLibrary().find(name)):
-        return _Model(name, path, folder, [*serve, "--model", name])
+    if name not in names and (kept := ModelLibrary().find(name)):
+        return _Model(name, kept, folder, [*serve, "--model", name])
     if name not in names:
         raise ValueError(f"there is no model {name} in {folder}; there is {', '.join(names)}")
     return _Model(name, folder / name, folder, [*serve, *(["--model", name] if name != MODEL else [])])

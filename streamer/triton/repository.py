@@ -13,7 +13,7 @@ from streamer.triton import MODEL, TritonError
 from streamer.triton.model_config import CONFIG, config_text, configured, model_config, set_apart
 
 if TYPE_CHECKING:
-    from tritonclient.grpc.model_config_pb2 import ModelConfig
+    from tritonclient.grpc.model_config_pb2 import ModelConfig  # type: ignore[import-untyped]
 
 VERSION = "1"
 COMPILED = "__pycache__"
