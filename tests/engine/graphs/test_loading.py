@@ -147,7 +147,7 @@ def test_pieces_of_bytes(tmp_path: Path) -> None:
     assert len(set(pieces)) == 21
     folder = make_ctc_folder(tmp_path, tokens=("<blk>", "<sos/eos>", "<unk>", *pieces))
     recogniser = load_public_model(folder, name="exact", slots=1)
-    events = _alone(recogniser, random_sound(np.random.default_rng(4), 8), 3200)
+    events = _alone(recogniser, random_sound(np.random.default_rng(4), 8), 3200, OPTIONS)
     shown = [event for event in events if isinstance(event, (Partial, Final))]
     assert set("a你好 ") <= set("".join(event.text for event in shown))
     # Some bytes together are other Chinese characters, but none are a sign for what cannot be read.

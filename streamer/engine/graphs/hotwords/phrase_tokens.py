@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from streamer.engine.graphs.token_text import TokenText
-from streamer.engine.text.scripts import is_spaceless
 from streamer.graphs.piece_model import PieceModel
+from streamer.text.joining import is_spaceless
 
 _SPACE: Final = b" "
 _RARE: Final = 10.0  # how much worse than the worst piece a token is that the pieces do not have
