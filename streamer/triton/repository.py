@@ -53,13 +53,18 @@ def parts_of(model: Path, repository: Path) -> list[Path]:
     return list(found)
 
 
+def models_to_serve(repository: Path) -> tuple[str, ...]:
+    """Return the names of the models of a repository that a service can have: those that are no steps of others."""
+    steps = steps_in(repository)
+    return tuple(name for name in models_in(repository) if name not in steps)
+
+
 def models_alone(repository: Path) -> tuple[str, ...]:
     """Return the names of the models of a repository that are neither ensembles nor steps of one."""
-    steps, names = steps_in(repository), models_in(repository)
     return tuple(
         name
-        for name in names
-        if name not in steps and not model_config(repository / name).HasField("ensemble_scheduling")
+        for name in models_to_serve(repository)
+        if not model_config(repository / name).HasField("ensemble_scheduling")
     )
 
 
