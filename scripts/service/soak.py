@@ -28,9 +28,10 @@ from streamer.testing.soak import long_session_report, long_session_run
 from streamer.testing.soak.faults_run import Settings, soak
 from streamer.testing.soak.recorded_sessions import UndisturbedError
 from streamer.testing.watched_process import service
-from streamer.triton import TritonError
+from streamer.triton import MODEL, TritonError
 
 FOLDER = Path("build/soak")
+HEADS = "asr_heads"
 
 
 def main() -> int:
@@ -57,6 +58,7 @@ def main() -> int:
     add("--every", type=float, default=Settings.every, metavar="S", help="seconds between faults; 0: no faults (6)")
     add("--native", action="store_true", help="only sessions of the native protocol, none in other formats")
     add("--recordings", action="store_true", help="use recordings and the shipped model, not the exact one")
+    add("--model", choices=(MODEL, HEADS), default=MODEL, help=f"{HEADS}: the recogniser in steps ({MODEL})")
     add("--only", type=int, metavar="NUMBER", help="repeat only this session")
     add("--folder", type=Path, help="the folder for the report, logs and broken sessions (build/soak/SEED)")
     options = parser.parse_args()
@@ -95,6 +97,7 @@ def _faults(options: argparse.Namespace) -> int:
         options.every,
         not options.native,
         options.recordings,
+        options.model,
         options.only,
     )
     try:

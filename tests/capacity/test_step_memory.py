@@ -12,7 +12,7 @@ import streamer.capacity.step_memory as measuring
 from streamer.capacity.model_memory import MeasuringError
 from streamer.capacity.plan import Scope, Size
 from streamer.capacity.step_memory import Role, steps_memory, steps_of
-from streamer.engine.heads.keyword_spotter import WINDOW, KeywordNetwork
+from streamer.engine.heads.keyword_network import KeywordNetwork
 from streamer.training.keywords.repository import keyword_repository
 from streamer.triton import MODEL
 from streamer.triton.model_config import model_config
@@ -68,12 +68,13 @@ def test_every_step_counts(asked: list[list[str]]) -> None:
 
 def test_a_head_of_ones_own(asked: list[list[str]], tmp_path: Path) -> None:
     """It is not measured, and counted with its files."""
-    weights = {"silence": np.zeros(192, np.float32), "hidden": np.zeros((WINDOW, 50_000 // WINDOW), np.float32)}
-    repository = keyword_repository(tmp_path, KeywordNetwork(("word",), 0.5, weights))
+    weights = {"silence": np.zeros(192, np.float32), "output": np.zeros(50_000, np.float32)}
+    network = KeywordNetwork(("word",), ((0, (2,)),), np.ones(1, np.float32), weights)
+    repository = keyword_repository(tmp_path, network)
     steps = steps_of(model_config(repository / "asr_keywords"), repository)
     assert [step.role for step in steps if step.name == "keyword_head"] == [Role.OTHER]
     [head] = [part for part in steps_memory(steps).parts if "keyword_head" in part.name]
-    assert head.main > PLAIN + 4 * 50_000
+    assert head.main > PLAIN + 2 * 50_000
 
 
 def test_an_ensemble_of_something_else(asked: list[list[str]]) -> None:

@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from streamer.testing.exact_repository import exact_repository
+from streamer.testing.exact_repository import exact_heads_repository, exact_repository
 from streamer.testing.soak.faults import FaultInjector
 from streamer.testing.soak.formats.foreign_plan import NATIVE, draw_foreign_plan, draw_format
 from streamer.testing.soak.formats.formats import check_foreign, run_foreign
@@ -29,6 +29,7 @@ from streamer.testing.soak.scripted_client import ScriptedClient, SessionRecord
 from streamer.testing.soak.service_under_test import ServiceUnderTest, failures_inside
 from streamer.testing.soak.session_check import Verdict, check
 from streamer.testing.soak.session_plan import SHORT_RESUME_S, SessionPlan, draw_plan
+from streamer.triton import MODEL
 from streamer.triton.repository import asr_repository
 
 SAMPLE_EVERY_S = 2.0
@@ -57,6 +58,7 @@ class Settings:
     every: float = 6.0  # seconds between faults; 0: none
     formats: bool = True  # a share of the sessions speaks foreign formats, or uploads recordings
     recordings: bool = False  # send recordings to the shipped model instead of generated words to the exact one
+    model: str = MODEL  # or asr_heads: the recogniser in steps
     only: int | None = None  # the number of the only session to run, again and again
 
 
@@ -65,14 +67,26 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> SoakReport:
     report = SoakReport(settings.seed)
     os.environ.update(GIVING_BACK)  # for all processes that are started
     with tempfile.TemporaryDirectory(prefix="soak-") as models:
-        repository = asr_repository() if settings.recordings else exact_repository(Path(models) / "models")
+        repository = asr_repository() if settings.recordings else _exact(Path(models), settings.model)
         rng = random.Random(f"{settings.seed} stand")
-        service = ServiceUnderTest(repository, settings.folder, tritons=settings.tritons, slots=settings.slots, rng=rng)
+        service = ServiceUnderTest(
+            repository,
+            settings.folder,
+            tritons=settings.tritons,
+            slots=settings.slots,
+            rng=rng,
+            model=settings.model,
+        )
         async with service:
             await FaultsRun(service, settings, report, tell).run()
         report.complaints += service.left + list(service.complaints())
         report.restarts = service.restarts
     return report
+
+
+def _exact(folder: Path, model: str) -> Path:
+    """A repository with the exact recogniser under this name: as one model, or in steps."""
+    return exact_repository(folder / "models") if model == MODEL else exact_heads_repository(folder)
 
 
 class FaultsRun:
@@ -203,7 +217,8 @@ class FaultsRun:
         faults = self._faults.felt_between(record.began, record.over) if self._faults is not None else []
         content = {
             "repeat": f"python scripts/service/soak.py faults --seed {made.seed} --only {made.number}"
-            + " --recordings" * (not made.exact),
+            + " --recordings" * (not made.exact)
+            + f" --model {self._settings.model}" * (self._settings.model != MODEL),
             "broken": verdict.broken,
             "kind": made.kind,
             "options": made.options,
