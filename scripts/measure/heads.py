@@ -4,8 +4,9 @@
 
 The script starts the embedded Triton with four arrangements: fused (`streaming_asr`), router (`asr_heads`), direct (the
 same ensemble without the router) and scripted (one model that calls the steps). Each gets the same speech in a closed
-loop. Then it starts another one, with one instance of the encoder and two of each head. It prints Markdown tables of ratios, the first
-arrangement = 1, because client and server share the machine: only ratios within one run are meaningful.
+loop. Then it starts another one, with one instance of the encoder and two of each head. It prints Markdown tables of
+ratios, the first arrangement = 1, because client and server share the machine: only ratios within one run are
+meaningful.
 """
 
 from __future__ import annotations

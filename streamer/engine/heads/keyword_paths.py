@@ -21,8 +21,9 @@ class KeywordPaths:
     """The paths of all pronunciations. What it knows of a stream is in arrays of `begin`."""
 
     def __init__(self, pronunciations: Sequence[tuple[int, Sequence[int]]], words: int) -> None:
-        """`pronunciations`: the number of a word, and its phones as numbers of units."""
-        units = [[BOUNDARY, *phones, BOUNDARY] for _, phones in pronunciations]
+        """`pronunciations`: the number of a word, and its phones as numbers of units. Every word has one or more."""
+        ordered = sorted(pronunciations, key=lambda each: each[0])
+        units = [[BOUNDARY, *phones, BOUNDARY] for _, phones in ordered]
         states = 2 * max(map(len, units)) - 1
         self._units = np.zeros((len(units), states), np.int64)
         self._skips = np.full((len(units), states), IMPOSSIBLE, np.float32)  # over the blank before a unit
@@ -33,27 +34,28 @@ class KeywordPaths:
                 if each[number] != each[number - 1]:
                     self._skips[path, 2 * number] = 0
         self._every = np.arange(len(units))
-        self._of_word = [[path for path, (word, _) in enumerate(pronunciations) if word == each]
-                         for each in range(words)]  # fmt: skip
+        self._first_of = np.searchsorted([word for word, _ in ordered], np.arange(words))
 
-    def begin(self) -> Floats:
+    def begin(self, streams: int = 1) -> Floats:
         """Nothing was heard yet: where speech begins, no boundary is needed."""
-        scores = np.full(self._units.shape, IMPOSSIBLE, np.float32)
-        scores[:, 1] = 0
+        scores = np.full((streams, *self._units.shape), IMPOSSIBLE, np.float32)
+        scores[:, :, 1] = 0
         return scores
 
     def follow(self, scores: Floats, shares: Floats) -> tuple[Floats, Floats]:
-        """Read the probabilities of units in some frames. Returns what is known then, and scores [frames, words]."""
+        """Read the probabilities of units in some frames: [streams, frames, units].
+
+        Returns what is known then, and the score of each word after each frame: [streams, frames, words].
+        """
         costs = np.log(shares + 1e-10)
-        costs -= costs.max(axis=1, keepdims=True)
-        found = np.empty((len(costs), len(self._of_word)), np.float32)
-        for frame, cost in enumerate(costs):
+        costs -= costs.max(axis=2, keepdims=True)
+        found = np.empty((*costs.shape[:2], len(self._first_of)), np.float32)
+        for frame in range(costs.shape[1]):
             best = scores.copy()
-            np.maximum(best[:, 1:], scores[:, :-1], out=best[:, 1:])
-            np.maximum(best[:, 2:], scores[:, :-2] + self._skips[:, 2:], out=best[:, 2:])
-            best[:, 0] = 0  # a path may begin anywhere
-            scores = np.maximum(best + cost[self._units], IMPOSSIBLE)
-            ends = scores[self._every, self._last]
-            scores[self._every, self._last] = IMPOSSIBLE  # a word ends with the first frame of a boundary, once
-            found[frame] = [ends[paths].max() for paths in self._of_word]
+            np.maximum(best[:, :, 1:], scores[:, :, :-1], out=best[:, :, 1:])
+            np.maximum(best[:, :, 2:], scores[:, :, :-2] + self._skips[:, 2:], out=best[:, :, 2:])
+            best[:, :, 0] = 0  # a path may begin anywhere
+            scores = np.maximum(best + costs[:, frame][:, self._units], IMPOSSIBLE)
+            found[:, frame] = np.maximum.reduceat(scores[:, self._every, self._last], self._first_of, axis=1)
+            scores[:, self._every, self._last] = IMPOSSIBLE  # a word ends with the first frame of a boundary, once
         return scores, found

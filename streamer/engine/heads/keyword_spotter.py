@@ -97,7 +97,7 @@ class KeywordSpotter:
             stream.window = np.repeat(self.network.weights["silence"][None], WINDOW - 1, axis=0)
         seen = np.concatenate([stream.window, frames])
         stream.window = seen[len(seen) - WINDOW + 1 :]
-        stream.paths, scores = self._paths.follow(stream.paths, self.network.phones(frames))
+        stream.paths, [scores] = self._paths.follow(stream.paths, self.network.phones(frames)[None])
         base_ms = passage.base // 16
         found: list[Keyword] = []
         for number, row in enumerate(self.network.probabilities(seen, scores)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from streamer.training.keywords.material import Spoken
 # The end of a word is told when the next boundary is: so many frames before and after its aligned end are right.
 EARLY, LATE = 10, 20
 APART = 10  # frames between two places of the same word
+AT_ONCE = 32  # utterances
 KEPT = 3  # of each place, to learn from: the frames with the highest scores
 
 
@@ -35,8 +36,8 @@ def candidates(network: KeywordNetwork, material: Sequence[Spoken], kept: int | 
     paths = KeywordPaths(network.pronunciations, len(network.words))
     before = np.repeat(network.weights["silence"][None], WINDOW - 1, axis=0).astype(np.float16)
     windows, found = [], []
-    for number, spoken in enumerate(material):
-        _, scores = paths.follow(paths.begin(), network.phones(spoken.frames.astype(np.float32)))
+    for number, scores in _scored(network, paths, material):
+        spoken = material[number]
         seen = np.concatenate([before, spoken.frames])
         for word in np.nonzero((scores >= LOOSEST).any(axis=0))[0]:
             frames = np.nonzero(scores[:, word] >= LOOSEST)[0]
@@ -55,3 +56,19 @@ def candidates(network: KeywordNetwork, material: Sequence[Spoken], kept: int | 
         np.array(columns[3], np.int64),
         np.array(columns[4], np.int64),
     )
+
+
+def _scored(network: KeywordNetwork, paths: KeywordPaths, material: Sequence[Spoken]) -> Iterator[tuple[int, Floats]]:
+    """The number of each utterance, and the scores of the words after each of its frames."""
+    ordered = sorted(range(len(material)), key=lambda number: len(material[number].frames))
+    for start in range(0, len(ordered), AT_ONCE):
+        numbers = ordered[start : start + AT_ONCE]
+        shares = np.zeros(
+            (len(numbers), len(material[numbers[-1]].frames), len(network.weights["phones_bias"])), np.float32
+        )
+        for row, number in enumerate(numbers):
+            frames = material[number].frames
+            shares[row, : len(frames)] = network.phones(frames.astype(np.float32))
+        _, scores = paths.follow(paths.begin(len(numbers)), shares)
+        for row, number in enumerate(numbers):
+            yield number, scores[row, : len(material[number].frames)]

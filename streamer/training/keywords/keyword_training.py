@@ -17,7 +17,7 @@ from streamer.training.keywords.material import Spoken
 
 PROJECTED, HIDDEN = 24, 64
 RATE, WARM_UP = 2e-3, 50
-ROWS = 256  # of a batch
+ROWS = 128  # of a batch
 NOISE = 0.2  # added to frames
 # Before the training, the score of the phones alone decides.
 FIRST_WEIGHT, FIRST_BIAS = 0.5, 2.0

@@ -110,10 +110,10 @@ def test_the_score_of_a_path() -> None:
     paths = KeywordPaths(((0, (2, 2)), (0, (3,))), 1)
 
     def score(*told: int) -> float:
-        shares = np.full((len(told), 4), 0.001, np.float32)
-        shares[np.arange(len(told)), told] = 0.997
+        shares = np.full((1, len(told), 4), 0.001, np.float32)
+        shares[0, np.arange(len(told)), told] = 0.997
         _, scores = paths.follow(paths.begin(), shares)
-        return float(scores[-1, 0])
+        return float(scores[0, -1, 0])
 
     for exact in ((1, 2, 0, 2, 1), (2, 0, 0, 2, 0, 1), (0, 1, 1, 2, 2, 0, 2, 1), (1, 3, 1), (2, 1, 3, 0, 1)):
         assert score(*exact) == pytest.approx(0, abs=1e-4)
