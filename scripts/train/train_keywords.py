@@ -1,12 +1,14 @@
 """Trains a keyword spotter on the frames of the encoder, measures it, and makes a model repository with it.
 
     python scripts/train/train_keywords.py --work PREPARED --to REPOSITORY [--words house,people] [--most-false 2]
+    python scripts/train/train_keywords.py --trained examples/keywords --to REPOSITORY
 
 PREPARED has the prepared and aligned `train` and `dev` (scripts/data/prepare_speech.py, scripts/data/align_speech.py).
 The encoder stays as it is. The pronunciations of the words are searched in the phones that it tells, and a small
 network, which is trained here, decides whether what was found is the word. One half of dev chooses a threshold for each
-word, the other half measures. All of it takes about ten minutes on two cores. Afterwards `streamer serve --repository
-REPOSITORY --model asr_keywords` serves the recogniser with the keywords.
+word, the other half measures. All of it takes about ten minutes on two cores. With --trained nothing is trained: the
+network is read from a folder. Afterwards `streamer serve --repository REPOSITORY --model asr_keywords` serves the
+recogniser with the keywords.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from streamer.engine.heads.keyword_network import KeywordNetwork, KeywordsError
 from streamer.engine.language.letter_to_sound import LetterToSound
 from streamer.engine.models.acoustic_model import AcousticModel, BundleError
 from streamer.training.data.corpus import CorpusError
@@ -31,14 +34,18 @@ from streamer.training.keywords.repository import keyword_repository
 from streamer.training.language.pronunciation import Pronunciations, cmu_dictionary
 from streamer.triton.repository import asr_repository
 
-WORDS = "house,first,last,time,people,again,before,never,little,night"
+WORDS = "first,last,never,nothing,something,before,again,little,house,people"
 HELD_BACK = 8  # one in so many utterances of train chooses the thresholds, too
 
 
 def main() -> int:
     """Train, measure and write; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="folder of prepared and aligned speech")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--work", type=Path, help="folder of prepared and aligned speech")
+    source.add_argument(
+        "--trained", type=Path, metavar="FOLDER", help="use the network in this folder, without training"
+    )
     parser.add_argument("--to", type=Path, required=True, help="folder that becomes the model repository")
     parser.add_argument("--words", default=WORDS, help=f"the keywords (default: {WORDS})")
     parser.add_argument("--hours", type=float, default=10.0, help="hours of speech to learn from")
@@ -46,6 +53,8 @@ def main() -> int:
     parser.add_argument("--most-false", type=float, default=2.0, help="false alarms an hour that are accepted")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.trained:
+        return _repository(options.trained, options.to)
     torch.set_num_threads(1)
     begun, tell, words = time.process_time(), partial(print, flush=True), options.words.split(",")
     try:
@@ -76,6 +85,16 @@ def main() -> int:
     tell(f"the second half of dev: {_summary(found)}")
     tell(f"the halves exchanged: {_summary(swapped)}; both together: {_summary(found + swapped)}")
     tell(f"wrote {options.to}; {(time.process_time() - begun) / 60:.1f} minutes of processor time")
+    return 0
+
+
+def _repository(trained: Path, folder: Path) -> int:
+    try:
+        keyword_repository(folder, KeywordNetwork.load(trained))
+    except KeywordsError as error:
+        print(f"train_keywords: {error}", file=sys.stderr)
+        return 1
+    print(f"wrote {folder}")
     return 0
 
 
