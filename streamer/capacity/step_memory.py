@@ -86,7 +86,7 @@ def steps_memory(steps: Sequence[Step]) -> ModelMemory:
         for role, step in sorted(by_role.items(), key=lambda each: list(Role).index(each[0])):  # the encoder first
             program = [_REPORT, str(step.bundle), "--part", role.value, "--heard", str(heard)]
             told[role] = report(program, batch(steps), step.kind)
-    device = next((found["device"] for found in told.values() if found["device"]["kind"] == "gpu"), {})
+    device: dict[str, Any] = next((found["device"] for found in told.values() if found["device"]["kind"] == "gpu"), {})
     shared = [found["shared"] for found in told.values()]
     libraries, tables = max(each["libraries"] for each in shared), sum(each["tables"] for each in shared)
     parts = [
@@ -102,7 +102,7 @@ def steps_memory(steps: Sequence[Step]) -> ModelMemory:
 
 def batch(steps: Sequence[Step]) -> int:
     """Return the most streams that a step computes at once."""
-    return max(1, *(step.config.max_batch_size for step in steps))
+    return max([1, *(int(step.config.max_batch_size) for step in steps)])
 
 
 def _measured(step: Step, told: dict[str, Any]) -> Iterator[Part]:

@@ -49,7 +49,8 @@ class _Trained(nn.Module):
     def __init__(self, network: KeywordNetwork) -> None:
         super().__init__()
         words = len(network.words)
-        self.phones, self.phones_bias = (torch.from_numpy(network.weights[n]) for n in ("phones", "phones_bias"))
+        self.phones: Tensor = torch.from_numpy(network.weights["phones"])
+        self.phones_bias: Tensor = torch.from_numpy(network.weights["phones_bias"])
         self.projection = nn.Linear(network.width, PROJECTED)
         self.first = nn.Conv1d(len(self.phones_bias) + PROJECTED, HIDDEN, KERNEL, STRIDE)
         self.second = nn.Conv1d(HIDDEN, HIDDEN, KERNEL, STRIDE)
@@ -72,7 +73,9 @@ class _Trained(nn.Module):
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """The weights as `KeywordNetwork` uses them."""
-        layers = {"projection": self.projection, "first": self.first, "second": self.second, "output": self.output}
+        layers: dict[str, nn.Linear | nn.Conv1d] = {
+            "projection": self.projection, "first": self.first, "second": self.second, "output": self.output,
+        }  # fmt: skip
         found = {name: _array(layer.weight).reshape(len(layer.weight), -1).T for name, layer in layers.items()}
         return found | {f"{name}_bias": _array(layer.bias) for name, layer in layers.items()} | {
             "score": _array(self.score)

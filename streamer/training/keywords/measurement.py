@@ -13,9 +13,11 @@ from streamer.engine.heads.keyword_paths import IMPOSSIBLE
 from streamer.engine.heads.keyword_spotter import PAUSE_MS, Frames, KeywordSpotter
 from streamer.engine.heads.passage import Passage
 from streamer.training.acoustic.evaluation_batches import FRAME_MS
-from streamer.training.keywords.candidates import EARLY, LATE, Candidates, candidates
+from streamer.training.keywords.candidates import Candidates, candidates
 from streamer.training.keywords.material import Spoken
 
+# So far from its aligned end a word may be told: of hesitant speakers, PocketSphinx is seconds wrong about some words.
+NEAR_MS = 4000
 # Logits: probabilities near 1 must differ, too.
 THRESHOLDS = 1 / (1 + np.exp(-np.arange(-4.0, 10.0, 0.25)))
 # How many misses of a word one false alarm in an hour may cost, from strict to generous.
@@ -119,7 +121,8 @@ def _ends(network: KeywordNetwork, spoken: Spoken) -> list[list[int]]:
 
 def _take(ends: list[list[int]], word: int, frame: int) -> bool:
     """Whether the word ends near this frame. Each end counts once."""
-    near = [end for end in ends[word] if -EARLY <= frame - end <= LATE]
-    if near:
-        ends[word].remove(near[0])
-    return bool(near)
+    near = min(ends[word], key=lambda end: abs(frame - end), default=None)
+    if near is None or abs(frame - near) * FRAME_MS > NEAR_MS:
+        return False
+    ends[word].remove(near)
+    return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.engine.heads.keyword_spotter import KeywordNetwork
+from streamer.engine.heads.keyword_network import KeywordNetwork
 from streamer.triton.model_config import CONFIG, config_text, model_config
 from streamer.triton.repository import asr_repository
 

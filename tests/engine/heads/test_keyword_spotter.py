@@ -134,13 +134,13 @@ def spoken(*words: tuple[str, int], length: int = 60) -> Spoken:
 def test_misses_and_false_alarms() -> None:
     """A word that was said and told counts once; one that was not said, or is told far from its place, is false."""
     silent, heard = spoken(), spoken(("left", 30), ("right", 45))
-    wrong = Spoken(heard.frames, (SpokenKeyword(0, 5),))
+    wrong = Spoken(spoken(("left", 150), ("right", 170), length=180).frames, (SpokenKeyword(0, 5),))
     found = errors(network(), [silent, heard, wrong])
     assert (found.said, found.told, found.false) == (
         {"left": 2, "right": 1}, {"left": 1, "right": 1}, {"left": 1, "right": 1},
     )  # fmt: skip
     assert found.missed == pytest.approx(1 / 3)
-    assert found.false_an_hour == pytest.approx(2 / (180 * 0.04 / 3600))
+    assert found.false_an_hour == pytest.approx(2 / (300 * 0.04 / 3600))
     assert (found + found).false_an_hour == pytest.approx(found.false_an_hour)
 
 
