@@ -35,7 +35,7 @@ from streamer.training.language.pronunciation import Pronunciations, cmu_diction
 from streamer.triton.repository import asr_repository
 
 WORDS = "first,last,never,nothing,something,before,again,little,house,people"
-HELD_BACK = 8  # one in so many utterances of train chooses the thresholds, too
+HELD_BACK = 6  # one in so many utterances of train chooses the thresholds, too
 
 
 def main() -> int:
@@ -48,8 +48,8 @@ def main() -> int:
     )
     parser.add_argument("--to", type=Path, required=True, help="folder that becomes the model repository")
     parser.add_argument("--words", default=WORDS, help=f"the keywords (default: {WORDS})")
-    parser.add_argument("--hours", type=float, default=10.0, help="hours of speech to learn from")
-    parser.add_argument("--steps", type=int, default=2500, help="steps of the training")
+    parser.add_argument("--hours", type=float, default=16.0, help="hours of speech to learn from")
+    parser.add_argument("--steps", type=int, default=650, help="steps of the training")
     parser.add_argument("--most-false", type=float, default=2.0, help="false alarms an hour that are accepted")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

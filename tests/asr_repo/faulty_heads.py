@@ -1,4 +1,4 @@
-"""Makes a model repository whose activity head fails once whenever it is told to, with a keyword spotter."""
+"""Makes a model repository whose activity head fails once whenever it is told to, with keyword spotters."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Fault = Literal["raises", "fails", "is slow"]
 FAULT_FILE = "fault"
 SLOW_S = 1.0
 HEAD = "activity_head"
+SPOTTER = "asr_spotter"
+TRAINED = Path(__file__).parents[2] / "examples" / "keywords"
 
 _MODEL = """import time
 from pathlib import Path
@@ -55,6 +57,7 @@ class TritonPythonModel(ActivityModel):
 def faulty_repository(folder: Path, idle_s: float) -> Path:
     """Link the shipped models into this folder, but one head. It forgets an idle sequence after `idle_s` seconds."""
     keyword_repository(folder, restless_network(192))
+    keyword_repository(folder, KeywordNetwork.load(TRAINED), "spotter_head", SPOTTER)
     (folder / HEAD).unlink()
     shipped, head = asr_repository() / HEAD, folder / HEAD
     (head / "1").mkdir(parents=True)

@@ -18,7 +18,9 @@ from streamer.training.keywords.material import Spoken
 PROJECTED, HIDDEN = 24, 64
 RATE, WARM_UP = 2e-3, 50
 ROWS = 128  # of a batch
-NOISE = 0.2  # added to frames
+NOISE = 0.3  # added to frames
+DECAY = 0.3
+SMOOTHING = 0.02  # nothing is quite certain: otherwise all thresholds would be next to 1
 # Before the training, the score of the phones alone decides.
 FIRST_WEIGHT, FIRST_BIAS = 0.5, 2.0
 
@@ -91,7 +93,7 @@ def train(
     found = candidates(network, material)
     tell(f"{len(found.words)} places that sound like keywords; {int(found.right.sum())} of them are")
     trained = _Trained(network)
-    optimiser = torch.optim.AdamW(trained.parameters(), lr=RATE, weight_decay=0.1)
+    optimiser = torch.optim.AdamW(trained.parameters(), lr=RATE, weight_decay=DECAY)
     drawn = _balanced(found)
     recent = 0.0
     for step in range(1, steps + 1 if len(drawn) else 0):
@@ -103,13 +105,13 @@ def train(
             torch.from_numpy(found.words[rows]),
             torch.from_numpy(found.scores[rows]),
         )
-        wanted = torch.from_numpy(found.right[rows].astype(np.float32))
-        loss = functional.binary_cross_entropy_with_logits(logits, wanted)
+        right = torch.from_numpy(found.right[rows].astype(np.float32))
+        loss = functional.binary_cross_entropy_with_logits(logits, right * (1 - 2 * SMOOTHING) + SMOOTHING)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
         recent += (loss.item() - recent) / min(step, 100)
-        if step % 500 == 0:
+        if step % 100 == 0:
             tell(f"step {step} of {steps}: loss {recent:.4f}")
     return replace(network, weights={**network.weights, **trained.weights()})
 

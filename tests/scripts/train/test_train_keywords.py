@@ -14,6 +14,7 @@ from tests.samples import pcm
 from tests.scripts.program import run_here
 
 SCRIPT = "train/train_keywords.py"
+ROOT = Path(__file__).parents[3]
 
 
 def prepared(folder: Path) -> Path:
@@ -48,3 +49,13 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     done = run_here(SCRIPT, "--work", tmp_path, "--to", tmp_path / "models")
     assert done.returncode == 1
     assert "run scripts/data/prepare_speech.py" in done.stderr
+
+
+def test_a_spotter_that_was_trained_before(tmp_path: Path) -> None:
+    """The shipped one needs no speech; a folder without one is named."""
+    done = run_here(SCRIPT, "--trained", ROOT / "examples" / "keywords", "--to", tmp_path / "models")
+    assert done.returncode == 0, done.stderr
+    assert len(KeywordNetwork.load(tmp_path / "models" / "keyword_head" / "1").words) == 10
+    done = run_here(SCRIPT, "--trained", tmp_path, "--to", tmp_path / "models")
+    assert done.returncode == 1
+    assert "keywords.safetensors is missing" in done.stderr
