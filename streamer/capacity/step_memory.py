@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamer.capacity.model_memory import MeasuringError, ModelMemory, measure, report, resident, sizes, version_folder
 from streamer.capacity.plan import Part, Scope
-from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
 from streamer.triton.model_config import instance_kind, model_config
 from streamer.triton.repository import BUNDLE
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 _REPORT: Final = "streamer.engine.memory.step_report"
 _WITHOUT_TORCH: Final = "import numpy, safetensors.numpy; print(open('/proc/self/status').read())"
-_BYTES_PER_MS: Final = 32  # of audio
 
 
 class Role(Enum):
@@ -112,7 +110,7 @@ def _measured(step: Step, told: dict[str, Any]) -> Iterator[Part]:
     yield Part(f"{name}: while it computes a batch", Scope.INSTANCE, **sizes(instance["batch"]))
     yield Part(name, Scope.SLOT, **sizes(told["slot"]))
     if step.role is Role.ENCODER:
-        yield Part(f"{name}: audio of the longest segment", Scope.STREAM, LONGEST_SEGMENT_BOUNDS_MS[1] * _BYTES_PER_MS)
+        yield Part(f"{name}: audio of the longest segment", Scope.STREAM, **sizes(told["audio"]))
     if step.role is Role.TRANSCRIPT:
         yield Part(f"{name}: words and their marks", Scope.STREAM, **sizes(told["stream"]))
         hotwords, most = told["hotwords"]["stream"], told["hotwords"]["streams"]

@@ -35,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return {
             "name": "tiny", "device": {"kind": "cpu"}, "shared": {"libraries": size, "tables": size},
             "instance": dict(zip(("process", "model", "batch"), sizes, strict=False)), "slot": sizes[3],
-            "stream": sizes[4], "hotwords": {"stream": sizes[0], "streams": 3},
+            "stream": sizes[4], "audio": sizes[1], "hotwords": {"stream": sizes[0], "streams": 3},
         }  # fmt: skip
 
     monkeypatch.setattr(measuring, "report", report)

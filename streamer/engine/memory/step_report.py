@@ -26,11 +26,13 @@ from streamer.engine.heads.passage import Passage
 from streamer.engine.heads.speech_encoder import Sound, SpeechEncoder
 from streamer.engine.heads.transcript_head import Heard
 from streamer.engine.memory.process_memory import GpuMemory, resident, sizes
-from streamer.engine.memory.report import STEPS, hotwords_of, in_use
+from streamer.engine.memory.report import BYTES_PER_SAMPLE, STEPS, hotwords_of, in_use
 from streamer.engine.models.acoustic_model import BundleError
 from streamer.engine.recogniser import Chunk, Recogniser
 from streamer.engine.stream_options import StreamOptions
+from streamer.limits import LONGEST_SEGMENT_BOUNDS_MS
 
+RATE = 16_000
 Speech = NDArray[np.int16]
 Part = SpeechEncoder | ActivityHead | Recogniser
 LOADERS: Mapping[str, Callable[..., Part]] = {
@@ -74,6 +76,7 @@ def measured(folder: Path, name: str, heard: Path, batch: int, device: str, spee
         _recognise(part, batch, heard)
     busy, after, gpu_after = in_use(part), resident(), gpu.used
     hotwords = hotwords_of(part) if isinstance(part, Recogniser) else None
+    audio = LONGEST_SEGMENT_BOUNDS_MS[1] * RATE // 1000 * BYTES_PER_SAMPLE if name == "encoder" else 0
     label = "" if isinstance(part, ActivityHead) else part.model.name
     del part
     slot = (in_use(load(folder, slots=2 * batch, device=device)) - idle) // batch
@@ -89,6 +92,7 @@ def measured(folder: Path, name: str, heard: Path, batch: int, device: str, spee
         },
         "slot": sizes(slot.own, slot.device),
         "stream": sizes(max(0, stream.own), max(0, stream.device)),
+        "audio": sizes(audio),
         "hotwords": hotwords,
     }
 

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from streamer.engine.models.acoustic_model import AcousticModel
-from streamer.limits import STEP_MS
 from streamer.training.acoustic.evaluation_batches import FRAME_MS, TAIL_SAMPLES, padded
 from streamer.training.data.corpus import Corpus, CorpusError, Utterance
 
 LONGEST_S = 25.0  # of an utterance
 BATCH_SECONDS = 60
+STEP_MS = 320  # of a session that does not ask for another one
 
 
 @dataclass(frozen=True)

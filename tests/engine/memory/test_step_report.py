@@ -32,6 +32,7 @@ def test_each_step_has_its_part(tmp_path: Path) -> None:
     assert found["transcript"]["shared"]["tables"] > 1_000_000
     assert found["transcript"]["hotwords"]["stream"]["main"] > 0
     assert found["transcript"]["stream"]["main"] > 0
+    assert [told["audio"]["main"] for told in found.values()] == [60 * 32_000, 0, 0]  # of the longest segment
 
 
 def test_no_bundle(tmp_path: Path) -> None:
