@@ -25,6 +25,7 @@ from streamer.engine.heads.transcript_head import EncodedAcoustics, FrameHeads
 from streamer.engine.models.acoustic_model import AcousticModel
 from streamer.engine.models.activity_network import ActivityNetwork
 from streamer.engine.models.encoder import SUBSAMPLING
+from streamer.engine.models.features import LogMel
 from streamer.engine.models.streaming_model import Emissions, ModelState
 from streamer.engine.open_streams import OpenStreams
 from streamer.engine.recogniser import Recogniser
@@ -39,6 +40,7 @@ HEAD = "characters"
 class ExactEncoding(ExactModel):
     """The exact model as an encoder: gives frames and energies."""
 
+    features = LogMel(MELS)  # for the pieces in which the activity head looks for speech
     description = SimpleNamespace(encoder=SimpleNamespace(width=WIDTH, mels=MELS))
 
     def encode_samples(
@@ -64,6 +66,12 @@ class ExactFrames(ExactModel):
     def step(self, state: ModelState, slots: Sequence[int], samples: NDArray[Any]) -> Emissions:
         """The emissions in these frames, which take the place of samples."""
         return {HEAD: samples[:, :, : len(UNITS)]}
+
+
+class WithoutDetector(EncodedAcoustics):
+    """Takes steps that were computed elsewhere, and no pieces: only words say where somebody speaks."""
+
+    detects = False
 
 
 class SilentActivity(ActivityHead):
@@ -104,7 +112,7 @@ class ExactTranscript(TranscriptModel):
         torch.set_num_threads(1)
         self._width = WIDTH
         frames = ExactFrames()
-        acoustics = EncodedAcoustics(cast("FrameHeads", frames))
+        acoustics = WithoutDetector(cast("FrameHeads", frames))
         return Recogniser(
             frames, searches(instance.slots), slots=instance.slots, acoustics=acoustics,
             idle_limit_s=instance.idle_limit_s,
